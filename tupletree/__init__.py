@@ -1,0 +1,1 @@
+"""Tupletree: Storm's processing model for Python people."""

@@ -1,0 +1,82 @@
+"""Every error that Tupletree raises, by what the caller should do about it.
+
+=================  ==========================================================
+type               what it says
+=================  ==========================================================
+UsageError         the request is wrong; never retried
+ConflictError      somebody changed it first; reload and decide again
+AuthorityError     you are not the leader, or no longer; stand down
+UnavailableError   the peer is away; retry with backoff
+ProtocolError      the peer speaks nonsense; drop it
+InternalError      a bug or a broken machine; crash
+=================  ==========================================================
+
+The mapping to gRPC status codes is in ``tupletree._rpc.status``.
+"""
+
+from __future__ import annotations
+
+
+class TupletreeError(Exception):
+    """The base of all errors below. ``str(error)`` is one sentence for a person."""
+
+
+class UsageError(TupletreeError):
+    """A mistake in what the user asked for. The sentence names the thing and what was expected."""
+
+
+class ConfigError(UsageError):
+    """A configuration key is unknown, or its value is not of the kind it takes."""
+
+
+class NotFoundError(UsageError):
+    """No topology, component, log or blob of that name."""
+
+
+class NameInUseError(UsageError):
+    """A topology of that name is already alive."""
+
+
+class TopologyError(UsageError):
+    """A mistake in a topology. Names the component and, where there is one, the field at fault."""
+
+    def __init__(self, message: str, *, component: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.component = component
+        self.field = field
+
+
+class EmitError(UsageError):
+    """A component emitted what it did not declare: an unknown stream, a wrong number of values, a wrong target."""
+
+
+class UnregisteredTypeError(UsageError):
+    """A value of a type that msgpack does not carry and nobody registered was about to leave its worker."""
+
+
+class ConflictError(TupletreeError):
+    """The stored version is another than the one the decision was made on."""
+
+
+class AuthorityError(TupletreeError):
+    """A command came with an older epoch than one already seen, or was sent to a nimbus that does not lead."""
+
+
+class UnavailableError(TupletreeError):
+    """The peer cannot be reached or cannot serve now."""
+
+
+class ProtocolError(TupletreeError):
+    """A message that no correct peer sends."""
+
+
+class InternalError(TupletreeError):
+    """An invariant does not hold."""
+
+
+class FailedException(Exception):  # noqa: N818 - the name is Storm's
+    """Raised by a basic bolt to fail its input tuple: the tuple tree fails, the worker goes on."""
+
+
+class ReportedFailedException(FailedException):
+    """As FailedException, and the error is reported for the component."""

@@ -1,0 +1,139 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TrackRequest(_message.Message):
+    __slots__ = ("hello", "updates")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    hello: TrackHello
+    updates: LedgerUpdates
+    def __init__(self, hello: _Optional[_Union[TrackHello, _Mapping]] = ..., updates: _Optional[_Union[LedgerUpdates, _Mapping]] = ...) -> None: ...
+
+class TrackHello(_message.Message):
+    __slots__ = ("topology_id", "worker_id", "spout_tasks", "message_timeout_s", "shards")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    SPOUT_TASKS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    worker_id: str
+    spout_tasks: _containers.RepeatedScalarFieldContainer[int]
+    message_timeout_s: float
+    shards: int
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., spout_tasks: _Optional[_Iterable[int]] = ..., message_timeout_s: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
+
+class LedgerUpdates(_message.Message):
+    __slots__ = ("sequence", "shard_version", "shards")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SHARD_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    shard_version: int
+    shards: _containers.RepeatedCompositeFieldContainer[ShardUpdate]
+    def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., shards: _Optional[_Iterable[_Union[ShardUpdate, _Mapping]]] = ...) -> None: ...
+
+class ShardUpdate(_message.Message):
+    __slots__ = ("shard", "init_roots", "init_values", "init_tasks", "ack_roots", "ack_values", "fail_roots", "reset_roots")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    INIT_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    INIT_VALUES_FIELD_NUMBER: _ClassVar[int]
+    INIT_TASKS_FIELD_NUMBER: _ClassVar[int]
+    ACK_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    ACK_VALUES_FIELD_NUMBER: _ClassVar[int]
+    FAIL_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    RESET_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    init_roots: bytes
+    init_values: bytes
+    init_tasks: bytes
+    ack_roots: bytes
+    ack_values: bytes
+    fail_roots: bytes
+    reset_roots: bytes
+    def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ...) -> None: ...
+
+class TrackReply(_message.Message):
+    __slots__ = ("acker_id", "confirmed", "verdicts")
+    ACKER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    acker_id: str
+    confirmed: int
+    verdicts: _containers.RepeatedCompositeFieldContainer[Verdicts]
+    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ...) -> None: ...
+
+class Verdicts(_message.Message):
+    __slots__ = ("spout_task", "acked", "failed", "expired", "reset")
+    SPOUT_TASK_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    spout_task: int
+    acked: bytes
+    failed: bytes
+    expired: bytes
+    reset: bytes
+    def __init__(self, spout_task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ...) -> None: ...
+
+class DescribeLedgerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ShardSummary(_message.Message):
+    __slots__ = ("topology_id", "shard", "pending", "oldest_age_s", "inits", "acks", "fails", "resets", "timeouts", "completed", "bytes_held")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    INITS_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    FAILS_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_HELD_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    shard: int
+    pending: int
+    oldest_age_s: float
+    inits: int
+    acks: int
+    fails: int
+    resets: int
+    timeouts: int
+    completed: int
+    bytes_held: int
+    def __init__(self, topology_id: _Optional[str] = ..., shard: _Optional[int] = ..., pending: _Optional[int] = ..., oldest_age_s: _Optional[float] = ..., inits: _Optional[int] = ..., acks: _Optional[int] = ..., fails: _Optional[int] = ..., resets: _Optional[int] = ..., timeouts: _Optional[int] = ..., completed: _Optional[int] = ..., bytes_held: _Optional[int] = ...) -> None: ...
+
+class DescribeLedgerReply(_message.Message):
+    __slots__ = ("acker_id", "draining", "ready", "reasons", "shards")
+    ACKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    acker_id: str
+    draining: bool
+    ready: bool
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    shards: _containers.RepeatedCompositeFieldContainer[ShardSummary]
+    def __init__(self, acker_id: _Optional[str] = ..., draining: _Optional[bool] = ..., ready: _Optional[bool] = ..., reasons: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[_Union[ShardSummary, _Mapping]]] = ...) -> None: ...
+
+class DropTopologyRequest(_message.Message):
+    __slots__ = ("epoch", "topology_id")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    topology_id: str
+    def __init__(self, epoch: _Optional[int] = ..., topology_id: _Optional[str] = ...) -> None: ...
+
+class DropTopologyReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -1,0 +1,333 @@
+from tupletree.v1 import topology_pb2 as _topology_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetLeaderRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetLeaderReply(_message.Message):
+    __slots__ = ("address", "epoch", "is_me")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_ME_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    epoch: int
+    is_me: bool
+    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ...) -> None: ...
+
+class SubmitRequest(_message.Message):
+    __slots__ = ("header", "chunk")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    header: SubmitHeader
+    chunk: bytes
+    def __init__(self, header: _Optional[_Union[SubmitHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class SubmitHeader(_message.Message):
+    __slots__ = ("name", "conf_json", "sha256", "size", "inactive", "spec", "owner")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    INACTIVE_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    conf_json: str
+    sha256: str
+    size: int
+    inactive: bool
+    spec: _topology_pb2.TopologySpec
+    owner: str
+    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., inactive: _Optional[bool] = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class SubmitReply(_message.Message):
+    __slots__ = ("topology_id",)
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    def __init__(self, topology_id: _Optional[str] = ...) -> None: ...
+
+class KillRequest(_message.Message):
+    __slots__ = ("name", "wait_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    wait_s: float
+    def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ...) -> None: ...
+
+class ActivateRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeactivateRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RebalanceRequest(_message.Message):
+    __slots__ = ("name", "wait_s", "workers", "executors")
+    class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    wait_s: float
+    workers: int
+    executors: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class TopologyReply(_message.Message):
+    __slots__ = ("record",)
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    record: _topology_pb2.TopologyRecord
+    def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ...) -> None: ...
+
+class ListTopologiesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TopologySummary(_message.Message):
+    __slots__ = ("record", "workers_used", "executors_total", "tasks_total", "workers_ready", "uptime_s")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_USED_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    TASKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_READY_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_S_FIELD_NUMBER: _ClassVar[int]
+    record: _topology_pb2.TopologyRecord
+    workers_used: int
+    executors_total: int
+    tasks_total: int
+    workers_ready: int
+    uptime_s: float
+    def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ..., workers_used: _Optional[int] = ..., executors_total: _Optional[int] = ..., tasks_total: _Optional[int] = ..., workers_ready: _Optional[int] = ..., uptime_s: _Optional[float] = ...) -> None: ...
+
+class ListTopologiesReply(_message.Message):
+    __slots__ = ("topologies",)
+    TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    topologies: _containers.RepeatedCompositeFieldContainer[TopologySummary]
+    def __init__(self, topologies: _Optional[_Iterable[_Union[TopologySummary, _Mapping]]] = ...) -> None: ...
+
+class DescribeTopologyRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DescribeTopologyReply(_message.Message):
+    __slots__ = ("summary", "assignment", "components", "workers", "errors", "spec", "unscheduled")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    UNSCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    summary: TopologySummary
+    assignment: _topology_pb2.Assignment
+    components: _containers.RepeatedCompositeFieldContainer[ComponentStats]
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerSummary]
+    errors: _containers.RepeatedCompositeFieldContainer[_topology_pb2.ComponentError]
+    spec: _topology_pb2.TopologySpec
+    unscheduled: str
+    def __init__(self, summary: _Optional[_Union[TopologySummary, _Mapping]] = ..., assignment: _Optional[_Union[_topology_pb2.Assignment, _Mapping]] = ..., components: _Optional[_Iterable[_Union[ComponentStats, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerSummary, _Mapping]]] = ..., errors: _Optional[_Iterable[_Union[_topology_pb2.ComponentError, _Mapping]]] = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., unscheduled: _Optional[str] = ...) -> None: ...
+
+class WorkerSummary(_message.Message):
+    __slots__ = ("host", "port", "pid", "http_port", "ready", "age_s", "tasks", "uptime_s", "worker_id")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_S_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    port: int
+    pid: int
+    http_port: int
+    ready: bool
+    age_s: float
+    tasks: _containers.RepeatedScalarFieldContainer[int]
+    uptime_s: float
+    worker_id: str
+    def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., http_port: _Optional[int] = ..., ready: _Optional[bool] = ..., age_s: _Optional[float] = ..., tasks: _Optional[_Iterable[int]] = ..., uptime_s: _Optional[float] = ..., worker_id: _Optional[str] = ...) -> None: ...
+
+class DescribeClusterRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SupervisorSummary(_message.Message):
+    __slots__ = ("presence", "slots_used")
+    PRESENCE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
+    presence: _topology_pb2.Presence
+    slots_used: int
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., slots_used: _Optional[int] = ...) -> None: ...
+
+class NimbusSummary(_message.Message):
+    __slots__ = ("presence", "leader")
+    PRESENCE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    presence: _topology_pb2.Presence
+    leader: bool
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., leader: _Optional[bool] = ...) -> None: ...
+
+class AckerSummary(_message.Message):
+    __slots__ = ("presence", "shards", "reachable")
+    PRESENCE_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    presence: _topology_pb2.Presence
+    shards: int
+    reachable: bool
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., shards: _Optional[int] = ..., reachable: _Optional[bool] = ...) -> None: ...
+
+class DescribeClusterReply(_message.Message):
+    __slots__ = ("nimbuses", "supervisors", "ackers", "epoch", "version", "slots_total", "slots_used", "topologies")
+    NIMBUSES_FIELD_NUMBER: _ClassVar[int]
+    SUPERVISORS_FIELD_NUMBER: _ClassVar[int]
+    ACKERS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    nimbuses: _containers.RepeatedCompositeFieldContainer[NimbusSummary]
+    supervisors: _containers.RepeatedCompositeFieldContainer[SupervisorSummary]
+    ackers: _containers.RepeatedCompositeFieldContainer[AckerSummary]
+    epoch: int
+    version: str
+    slots_total: int
+    slots_used: int
+    topologies: int
+    def __init__(self, nimbuses: _Optional[_Iterable[_Union[NimbusSummary, _Mapping]]] = ..., supervisors: _Optional[_Iterable[_Union[SupervisorSummary, _Mapping]]] = ..., ackers: _Optional[_Iterable[_Union[AckerSummary, _Mapping]]] = ..., epoch: _Optional[int] = ..., version: _Optional[str] = ..., slots_total: _Optional[int] = ..., slots_used: _Optional[int] = ..., topologies: _Optional[int] = ...) -> None: ...
+
+class FetchBundleRequest(_message.Message):
+    __slots__ = ("sha256", "offset")
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    offset: int
+    def __init__(self, sha256: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FetchBundleReply(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: bytes
+    def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
+
+class TaskStats(_message.Message):
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_S_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_S_SUM_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_S_SUM_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    CONGESTED_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
+    task_id: int
+    component_id: str
+    streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
+    executed: int
+    acked: int
+    failed: int
+    execute_s: float
+    process_s_sum: float
+    process_samples: int
+    complete_s_sum: float
+    complete_samples: int
+    queued: int
+    pending: int
+    congested: bool
+    timeouts: int
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ...) -> None: ...
+
+class StreamStats(_message.Message):
+    __slots__ = ("stream", "emitted", "transferred")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    EMITTED_FIELD_NUMBER: _ClassVar[int]
+    TRANSFERRED_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    emitted: int
+    transferred: int
+    def __init__(self, stream: _Optional[str] = ..., emitted: _Optional[int] = ..., transferred: _Optional[int] = ...) -> None: ...
+
+class ComponentStats(_message.Message):
+    __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s")
+    COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    EMITTED_PER_S_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_PER_S_FIELD_NUMBER: _ClassVar[int]
+    ACKED_PER_S_FIELD_NUMBER: _ClassVar[int]
+    component_id: str
+    kind: _topology_pb2.ComponentKind
+    executors: int
+    tasks: int
+    total: TaskStats
+    capacity: float
+    emitted_per_s: float
+    executed_per_s: float
+    acked_per_s: float
+    def __init__(self, component_id: _Optional[str] = ..., kind: _Optional[_Union[_topology_pb2.ComponentKind, str]] = ..., executors: _Optional[int] = ..., tasks: _Optional[int] = ..., total: _Optional[_Union[TaskStats, _Mapping]] = ..., capacity: _Optional[float] = ..., emitted_per_s: _Optional[float] = ..., executed_per_s: _Optional[float] = ..., acked_per_s: _Optional[float] = ...) -> None: ...
+
+class WorkerReport(_message.Message):
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_S_FIELD_NUMBER: _ClassVar[int]
+    HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    worker_id: str
+    supervisor_id: str
+    host: str
+    port: int
+    pid: int
+    ready: bool
+    uptime_s: float
+    http_port: int
+    assignment_version: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskStats]
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ...) -> None: ...
+
+class WorkerReportReply(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...

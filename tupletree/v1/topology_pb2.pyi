@@ -1,0 +1,272 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ComponentKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPONENT_KIND_UNSPECIFIED: _ClassVar[ComponentKind]
+    COMPONENT_KIND_SPOUT: _ClassVar[ComponentKind]
+    COMPONENT_KIND_BOLT: _ClassVar[ComponentKind]
+
+class GroupingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GROUPING_KIND_UNSPECIFIED: _ClassVar[GroupingKind]
+    GROUPING_KIND_SHUFFLE: _ClassVar[GroupingKind]
+    GROUPING_KIND_FIELDS: _ClassVar[GroupingKind]
+    GROUPING_KIND_ALL: _ClassVar[GroupingKind]
+    GROUPING_KIND_GLOBAL: _ClassVar[GroupingKind]
+    GROUPING_KIND_NONE: _ClassVar[GroupingKind]
+    GROUPING_KIND_DIRECT: _ClassVar[GroupingKind]
+    GROUPING_KIND_LOCAL_OR_SHUFFLE: _ClassVar[GroupingKind]
+    GROUPING_KIND_PARTIAL_KEY: _ClassVar[GroupingKind]
+    GROUPING_KIND_CUSTOM: _ClassVar[GroupingKind]
+
+class TopologyStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOPOLOGY_STATUS_UNSPECIFIED: _ClassVar[TopologyStatus]
+    TOPOLOGY_STATUS_ACTIVE: _ClassVar[TopologyStatus]
+    TOPOLOGY_STATUS_INACTIVE: _ClassVar[TopologyStatus]
+    TOPOLOGY_STATUS_REBALANCING: _ClassVar[TopologyStatus]
+    TOPOLOGY_STATUS_KILLED: _ClassVar[TopologyStatus]
+COMPONENT_KIND_UNSPECIFIED: ComponentKind
+COMPONENT_KIND_SPOUT: ComponentKind
+COMPONENT_KIND_BOLT: ComponentKind
+GROUPING_KIND_UNSPECIFIED: GroupingKind
+GROUPING_KIND_SHUFFLE: GroupingKind
+GROUPING_KIND_FIELDS: GroupingKind
+GROUPING_KIND_ALL: GroupingKind
+GROUPING_KIND_GLOBAL: GroupingKind
+GROUPING_KIND_NONE: GroupingKind
+GROUPING_KIND_DIRECT: GroupingKind
+GROUPING_KIND_LOCAL_OR_SHUFFLE: GroupingKind
+GROUPING_KIND_PARTIAL_KEY: GroupingKind
+GROUPING_KIND_CUSTOM: GroupingKind
+TOPOLOGY_STATUS_UNSPECIFIED: TopologyStatus
+TOPOLOGY_STATUS_ACTIVE: TopologyStatus
+TOPOLOGY_STATUS_INACTIVE: TopologyStatus
+TOPOLOGY_STATUS_REBALANCING: TopologyStatus
+TOPOLOGY_STATUS_KILLED: TopologyStatus
+
+class StreamSpec(_message.Message):
+    __slots__ = ("id", "fields", "direct")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    DIRECT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    fields: _containers.RepeatedScalarFieldContainer[str]
+    direct: bool
+    def __init__(self, id: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., direct: _Optional[bool] = ...) -> None: ...
+
+class InputSpec(_message.Message):
+    __slots__ = ("source", "stream", "grouping", "fields", "custom")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    GROUPING_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    CUSTOM_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    stream: str
+    grouping: GroupingKind
+    fields: _containers.RepeatedScalarFieldContainer[str]
+    custom: bytes
+    def __init__(self, source: _Optional[str] = ..., stream: _Optional[str] = ..., grouping: _Optional[_Union[GroupingKind, str]] = ..., fields: _Optional[_Iterable[str]] = ..., custom: _Optional[bytes] = ...) -> None: ...
+
+class ComponentSpec(_message.Message):
+    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: ComponentKind
+    object: bytes
+    parallelism: int
+    tasks: int
+    conf_json: str
+    outputs: _containers.RepeatedCompositeFieldContainer[StreamSpec]
+    inputs: _containers.RepeatedCompositeFieldContainer[InputSpec]
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ...) -> None: ...
+
+class TopologySpec(_message.Message):
+    __slots__ = ("components",)
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    components: _containers.RepeatedCompositeFieldContainer[ComponentSpec]
+    def __init__(self, components: _Optional[_Iterable[_Union[ComponentSpec, _Mapping]]] = ...) -> None: ...
+
+class TopologyRecord(_message.Message):
+    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards")
+    class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    ACKER_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    status: TopologyStatus
+    conf_json: str
+    bundle_sha256: str
+    bundle_bytes: int
+    submitted_unix_s: float
+    owner: str
+    workers: int
+    executors: _containers.ScalarMap[str, int]
+    tasks: _containers.ScalarMap[str, int]
+    pending: PendingAction
+    acker_shards: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ...) -> None: ...
+
+class PendingAction(_message.Message):
+    __slots__ = ("due_unix_s", "resume", "workers", "executors")
+    class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    DUE_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    due_unix_s: float
+    resume: TopologyStatus
+    workers: int
+    executors: _containers.ScalarMap[str, int]
+    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class ExecutorRange(_message.Message):
+    __slots__ = ("first_task", "last_task")
+    FIRST_TASK_FIELD_NUMBER: _ClassVar[int]
+    LAST_TASK_FIELD_NUMBER: _ClassVar[int]
+    first_task: int
+    last_task: int
+    def __init__(self, first_task: _Optional[int] = ..., last_task: _Optional[int] = ...) -> None: ...
+
+class WorkerAssignment(_message.Message):
+    __slots__ = ("supervisor_id", "host", "port", "executors")
+    SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    supervisor_id: str
+    host: str
+    port: int
+    executors: _containers.RepeatedCompositeFieldContainer[ExecutorRange]
+    def __init__(self, supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., executors: _Optional[_Iterable[_Union[ExecutorRange, _Mapping]]] = ...) -> None: ...
+
+class ShardAssignment(_message.Message):
+    __slots__ = ("shard", "acker_id", "address", "draining_acker_id", "draining_address")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    ACKER_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_ACKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    acker_id: str
+    address: str
+    draining_acker_id: str
+    draining_address: str
+    def __init__(self, shard: _Optional[int] = ..., acker_id: _Optional[str] = ..., address: _Optional[str] = ..., draining_acker_id: _Optional[str] = ..., draining_address: _Optional[str] = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("topology_id", "epoch", "version", "workers", "shards", "shard_version")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    SHARD_VERSION_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    epoch: int
+    version: int
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerAssignment]
+    shards: _containers.RepeatedCompositeFieldContainer[ShardAssignment]
+    shard_version: int
+    def __init__(self, topology_id: _Optional[str] = ..., epoch: _Optional[int] = ..., version: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerAssignment, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardAssignment, _Mapping]]] = ..., shard_version: _Optional[int] = ...) -> None: ...
+
+class Presence(_message.Message):
+    __slots__ = ("id", "host", "grpc_port", "http_port", "started_unix_s", "version", "slots", "draining", "pid")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
+    HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    host: str
+    grpc_port: int
+    http_port: int
+    started_unix_s: float
+    version: str
+    slots: _containers.RepeatedScalarFieldContainer[int]
+    draining: bool
+    pid: int
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., grpc_port: _Optional[int] = ..., http_port: _Optional[int] = ..., started_unix_s: _Optional[float] = ..., version: _Optional[str] = ..., slots: _Optional[_Iterable[int]] = ..., draining: _Optional[bool] = ..., pid: _Optional[int] = ...) -> None: ...
+
+class WorkerPresence(_message.Message):
+    __slots__ = ("worker_id", "supervisor_id", "host", "port", "pid", "launched_unix_s")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    LAUNCHED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    supervisor_id: str
+    host: str
+    port: int
+    pid: int
+    launched_unix_s: float
+    def __init__(self, worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., launched_unix_s: _Optional[float] = ...) -> None: ...
+
+class ComponentError(_message.Message):
+    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback")
+    COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    component_id: str
+    task_id: int
+    host: str
+    port: int
+    at_unix_s: float
+    message: str
+    traceback: str
+    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ...) -> None: ...

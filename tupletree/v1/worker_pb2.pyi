@@ -1,0 +1,73 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TransferRequest(_message.Message):
+    __slots__ = ("hello", "frame")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    hello: TransferHello
+    frame: Frame
+    def __init__(self, hello: _Optional[_Union[TransferHello, _Mapping]] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
+
+class TransferHello(_message.Message):
+    __slots__ = ("topology_id", "from_worker_id", "to_worker_id")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    from_worker_id: str
+    to_worker_id: str
+    def __init__(self, topology_id: _Optional[str] = ..., from_worker_id: _Optional[str] = ..., to_worker_id: _Optional[str] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("sequence", "shard_version", "batches")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SHARD_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    shard_version: int
+    batches: _containers.RepeatedCompositeFieldContainer[Batch]
+    def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ...) -> None: ...
+
+class Batch(_message.Message):
+    __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi")
+    SOURCE_TASK_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    TARGET_TASK_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    ROOTS_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    MULTI_FIELD_NUMBER: _ClassVar[int]
+    source_task: int
+    stream: str
+    target_task: int
+    rows: int
+    values: bytes
+    roots: bytes
+    edges: bytes
+    multi: _containers.RepeatedCompositeFieldContainer[MultiRow]
+    def __init__(self, source_task: _Optional[int] = ..., stream: _Optional[str] = ..., target_task: _Optional[int] = ..., rows: _Optional[int] = ..., values: _Optional[bytes] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ..., multi: _Optional[_Iterable[_Union[MultiRow, _Mapping]]] = ...) -> None: ...
+
+class MultiRow(_message.Message):
+    __slots__ = ("row", "roots", "edges")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    ROOTS_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    row: int
+    roots: bytes
+    edges: bytes
+    def __init__(self, row: _Optional[int] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ...) -> None: ...
+
+class TransferStatus(_message.Message):
+    __slots__ = ("confirmed", "congested")
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    CONGESTED_FIELD_NUMBER: _ClassVar[int]
+    confirmed: int
+    congested: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, confirmed: _Optional[int] = ..., congested: _Optional[_Iterable[int]] = ...) -> None: ...
