@@ -1,0 +1,105 @@
+"""A map whose entries grow old by cohorts: the device that expires tuple trees.
+
+Theory (seed 002, "Pending tuples and the RotatingMap"). Entries live in ``buckets`` dictionaries, each a cohort that
+expires as one. ``put`` moves an entry to the youngest bucket, whichever bucket held it before; ``rotate`` takes the
+oldest bucket away and opens a new youngest one.
+
+    put ->  [ youngest | ... | oldest ]  -> rotate returns these
+
+The expiry window. An entry is returned by exactly the ``buckets``-th ``rotate`` after its last ``put``, never by an
+earlier one. So if ``rotate`` is called every ``p`` seconds, an entry that is not touched again expires after more than
+``(buckets - 1) * p`` and at most ``buckets * p`` seconds. With two buckets rotated every message timeout T, a spout's
+message times out after T to 2T; with three, an acker's entry lives 2T to 3T.
+
+Cost: ``put``, ``get``, ``pop`` and ``in`` look into at most ``buckets`` dictionaries; ``rotate`` and ``len`` cost
+O(buckets) whatever they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar, overload
+
+from tupletree.errors import UsageError
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+
+class RotatingMap(Generic[K, V]):
+    """A map from keys to values that forgets what was not put again for ``buckets`` rotations.
+
+    Not thread-safe: one owner. A key is held by one bucket at a time. Iteration and the dictionary that ``rotate``
+    returns follow the order of the last ``put`` of each key, oldest first.
+    """
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self, buckets: int) -> None:
+        if buckets < 2:
+            raise UsageError(f"a RotatingMap needs at least 2 buckets, not {buckets}")
+        self._buckets: list[dict[K, V]] = [{} for _ in range(buckets)]  # youngest first
+
+    def put(self, key: K, value: V) -> None:
+        """Set the value of ``key`` and start its life again."""
+        youngest, *older = self._buckets
+        for bucket in older:
+            if key in bucket:
+                del bucket[key]
+                break
+        else:
+            # Re-insertion keeps the order of the last put; without it a second put would keep the first one's place.
+            youngest.pop(key, None)
+        youngest[key] = value
+
+    @overload
+    def get(self, key: K) -> V | None: ...
+    @overload
+    def get(self, key: K, default: D) -> V | D: ...
+    def get(self, key: K, default: D | None = None) -> V | D | None:
+        """The value of ``key``, or ``default``. Looking does not make an entry younger."""
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket[key]
+        return default
+
+    @overload
+    def pop(self, key: K) -> V | None: ...
+    @overload
+    def pop(self, key: K, default: D) -> V | D: ...
+    def pop(self, key: K, default: D | None = None) -> V | D | None:
+        """Take ``key`` out and return its value; ``default`` if it is not here."""
+        for bucket in self._buckets:
+            if key in bucket:
+                return bucket.pop(key)
+        return default
+
+    def rotate(self) -> dict[K, V]:
+        """Age every entry by one step and return those that were in the oldest bucket, now forgotten."""
+        expired = self._buckets.pop()
+        self._buckets.insert(0, {})
+        return expired
+
+    def clear(self) -> dict[K, V]:
+        """Forget everything and return it, as if all of it had expired at once."""
+        everything: dict[K, V] = {}
+        for bucket in reversed(self._buckets):
+            everything.update(bucket)
+        self._buckets = [{} for _ in self._buckets]
+        return everything
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Every entry. The map must not change meanwhile."""
+        for bucket in reversed(self._buckets):
+            yield from bucket.items()
+
+    def __iter__(self) -> Iterator[K]:
+        for bucket in reversed(self._buckets):
+            yield from bucket
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in bucket for bucket in self._buckets)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets))
