@@ -1,0 +1,277 @@
+"""What a user writes: spouts and bolts.
+
+A component object is built by the user (``Count(10)``), copied to each of its tasks by cloudpickle, and then driven by
+one thread at a time: no component needs a lock of its own. ``self.collector`` and ``self.context`` are set before
+``open`` or ``prepare`` is called.
+
+Output streams are declared on the class: ``outputs = ["word"]`` for the default stream, ``outputs = {"default":
+["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``.
+
+``blocking = True`` gives each executor of the component a thread of its own: say so of a component that sleeps or waits
+for the network inside ``execute`` or ``next_tuple``. Others share one run loop in each worker, which is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from tupletree.tuples import Tuple
+
+Outputs = Sequence[str] | Mapping[str, Any]
+Metric = Callable[[], float]
+
+
+class TopologyContext:
+    """What a task knows of itself and of its topology.
+
+    Attributes:
+        task_id: this task's id, unique in the topology; ids start at 1.
+        task_index: its position among the tasks of its component, from 0.
+        component_id: the component it belongs to.
+        sources: for each (component, stream) it subscribes to, the kind of grouping, in lower case.
+        targets: for each of its streams, the components that subscribe to it and their kind of grouping.
+        conf: the topology's configuration with the component's own laid over it.
+        topology_id: the id that nimbus gave the topology.
+    """
+
+    def __init__(
+        self,
+        *,
+        topology_id: str,
+        component_id: str,
+        task_id: int,
+        tasks: Mapping[str, Sequence[int]],
+        sources: Mapping[tuple[str, str], str],
+        targets: Mapping[str, Mapping[str, str]],
+        conf: Mapping[str, Any],
+    ) -> None:
+        self.topology_id = topology_id
+        self.component_id = component_id
+        self.task_id = task_id
+        self.task_index = list(tasks[component_id]).index(task_id)
+        self.sources = dict(sources)
+        self.targets = {stream: dict(components) for stream, components in targets.items()}
+        self.conf = dict(conf)
+        self.metrics: dict[str, Metric] = {}
+        self._tasks = {component: list(ids) for component, ids in tasks.items()}
+
+    def component_tasks(self, component_id: str) -> list[int]:
+        """The task ids of a component, ascending.
+
+        Raises:
+            KeyError: no component of that id.
+        """
+        return list(self._tasks[component_id])
+
+    def register_metric(self, name: str, read: Metric) -> None:
+        """Export a figure of this task on the worker's ``/metrics``.
+
+        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything.
+
+        Raises:
+            ValueError: this task has a metric of that name already.
+        """
+        if name in self.metrics:
+            raise ValueError(f"task {self.task_id} of {self.component_id!r} has a metric {name!r} already")
+        self.metrics[name] = read
+
+
+class SpoutCollector:
+    """How a spout emits. Handed to ``open``; to be used on the spout's own thread only."""
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+        """Emit a tuple and return the ids of the tasks that receive it.
+
+        With a ``msg_id`` the tuple is tracked: ``ack(msg_id)`` or ``fail(msg_id)`` is called later on this very task,
+        exactly once for each emit while the task lives. Without, or with ``topology.acker.executors: 0``, nothing is
+        tracked; in the latter case ``ack(msg_id)`` is called before ``emit`` returns.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
+        """Emit many tuples on the default stream, each with its own message id; return how many."""
+        raise NotImplementedError
+
+    def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
+        """Emit to one task on a stream declared direct.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
+
+    @property
+    def pending(self) -> int:
+        """How many tracked tuples of this task have neither been acked nor failed."""
+        raise NotImplementedError
+
+
+class BoltCollector:
+    """How a bolt emits, acks and fails. Handed to ``prepare``.
+
+    Every tuple a bolt receives must be acked or failed, now or later; one that is not fails at its message timeout.
+    To be used on the bolt's own thread only.
+    """
+
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> list[int]:
+        """Emit a tuple and return the ids of the tasks that receive it.
+
+        ``anchors``: the input tuples whose trees the new tuple joins (one, several, or none: unanchored). Emit before
+        acking the anchors.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_direct(
+        self,
+        task: int,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = "default",
+    ) -> None:
+        """Emit to one task on a stream declared direct.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def ack(self, tup: Tuple) -> None:
+        """Say that this bolt is done with a tuple."""
+        raise NotImplementedError
+
+    def fail(self, tup: Tuple) -> None:
+        """Fail every tree the tuple is part of: the spouts replay their tuples at once."""
+        raise NotImplementedError
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Start the message timeout of the tuple's trees again: for long work."""
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
+
+
+class BasicCollector:
+    """How a basic bolt emits: every tuple is anchored to the input."""
+
+    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+        """Emit a tuple anchored to the input and return the ids of the tasks that receive it.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
+        """Emit many tuples anchored to the input; return how many."""
+        raise NotImplementedError
+
+    def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
+        """Emit to one task on a stream declared direct, anchored to the input.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
+
+
+class Component:
+    """What spouts and bolts have in common."""
+
+    outputs: ClassVar[Outputs] = ()
+    blocking: bool = False
+    context: TopologyContext
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        """Declare the output streams in code; by default what ``outputs`` says. Called at build time."""
+        declarer.declare_outputs(self.outputs)
+
+
+class Spout(Component):
+    """A source of tuples.
+
+    Order of calls on one thread: ``open``, then ``activate`` and ``deactivate`` as the topology's status changes,
+    ``next_tuple`` while active, ``ack`` and ``fail`` at any time after ``open``; ``close`` on an orderly end (not
+    guaranteed: a killed worker does not call it).
+    """
+
+    collector: SpoutCollector
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        """Called once, before anything else, and not before the topology is first active."""
+
+    def close(self) -> None:
+        """Called on an orderly end."""
+
+    def activate(self) -> None:
+        """Called when a deactivated topology becomes active again."""
+
+    def deactivate(self) -> None:
+        """Called when the topology is deactivated: no ``next_tuple`` until it is active again."""
+
+    def next_tuple(self) -> None:
+        """Emit what there is to emit now: any number of tuples, or none. Must not block (or say ``blocking``)."""
+        raise NotImplementedError
+
+    def ack(self, msg_id: Any) -> None:
+        """The tree of the tuple with that message id is complete."""
+
+    def fail(self, msg_id: Any) -> None:
+        """The tree of the tuple with that message id failed or timed out. Replaying it is the spout's business."""
+
+
+class Bolt(Component):
+    """A processing step that anchors and acks by hand.
+
+    ``prepare`` is called once, then ``execute`` for each input; ``cleanup`` on an orderly end (not guaranteed). An
+    exception from ``execute`` ends the worker; its tuples are replayed.
+    """
+
+    collector: BoltCollector
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        """Called once, before the first ``execute``."""
+
+    def execute(self, tup: Tuple) -> None:
+        """Process one tuple; ack or fail it now or later."""
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        """Called on an orderly end."""
+
+
+class BasicBolt(Component):
+    """A processing step whose emits are anchored to its input, which is acked when ``execute`` returns.
+
+    ``FailedException`` fails the input; any other exception ends the worker.
+    """
+
+    collector: BasicCollector
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        """Called once, before the first ``execute``."""
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        """Process one tuple."""
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        """Called on an orderly end."""

@@ -1,0 +1,139 @@
+"""The tuple that a bolt receives.
+
+A tuple knows its values, where it came from, and which tuple trees it is part of. The last is what makes tracking work:
+for every tree it carries the tree's *root id* and its own *edge id* in that tree, both random 64-bit numbers.
+
+Values are shared, not copied, between tasks of one worker: treat them as immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+SYSTEM_COMPONENT = "__system"
+TICK_STREAM = "__tick"
+
+Anchors = Sequence[tuple[int, int]]
+"""The (root id, edge id) pairs of one tuple."""
+
+
+class Origin:
+    """Where a batch of tuples came from: one object for all tuples of a (source task, stream)."""
+
+    __slots__ = ("component", "fields", "index", "stream", "task")
+
+    def __init__(self, component: str, task: int, stream: str, fields: Sequence[str]) -> None:
+        self.component = component
+        self.task = task
+        self.stream = stream
+        self.fields = tuple(fields)
+        self.index = {name: position for position, name in enumerate(self.fields)}
+
+
+class MessageId:
+    """The trees that a tuple is part of: a read-only mapping from root id to edge id."""
+
+    __slots__ = ("anchors",)
+
+    def __init__(self, anchors: Anchors) -> None:
+        self.anchors = dict(anchors)
+
+    def __repr__(self) -> str:
+        trees = ", ".join(f"{root:#018x}: {edge:#018x}" for root, edge in self.anchors.items())
+        return f"MessageId({{{trees}}})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessageId) and other.anchors == self.anchors
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.anchors.items()))
+
+
+class Tuple:
+    """A tuple as a bolt sees it.
+
+    ``tup["field"]`` and ``tup[0]`` read a value; ``.values`` is the list of all of them and ``.fields`` their names.
+    Two tuples are equal only if they are the same object, so that a bolt may keep its inputs in sets and dicts.
+    """
+
+    # _root and _edge hold the only tree of a tuple, as nearly all tuples have one or none (_root 0). A tuple of
+    # several trees has _root -1 and its pairs in _edge. _children is the xor of the edges anchored to it so far.
+    __slots__ = ("_children", "_edge", "_origin", "_root", "_started_s", "values")
+
+    def __init__(self, values: list[Any], root: int, edge: Any, origin: Origin) -> None:
+        self.values = values
+        self._root = root
+        self._edge = edge
+        self._origin = origin
+        self._children = 0
+
+    def __getitem__(self, key: str | int) -> Any:
+        """The value of a field, by name or position.
+
+        Raises:
+            KeyError: no field of that name.
+            IndexError: no such position.
+        """
+        if type(key) is str:
+            return self.values[self._origin.index[key]]
+        return self.values[key]
+
+    def get(self, field: str, default: Any = None) -> Any:
+        """The value of ``field``, or ``default`` where the tuple has no such field."""
+        position = self._origin.index.get(field)
+        return default if position is None else self.values[position]
+
+    def select(self, fields: Sequence[str]) -> list[Any]:
+        """The values of the given fields, in the order asked for."""
+        return [self[name] for name in fields]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __contains__(self, field: object) -> bool:
+        return field in self._origin.index
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the values, in order."""
+        return self._origin.fields
+
+    @property
+    def source_component(self) -> str:
+        """The id of the component that emitted it."""
+        return self._origin.component
+
+    @property
+    def source_task(self) -> int:
+        """The task that emitted it."""
+        return self._origin.task
+
+    @property
+    def source_stream(self) -> str:
+        """The stream it was emitted on."""
+        return self._origin.stream
+
+    @property
+    def is_tick(self) -> bool:
+        """Whether this is a tick tuple (``topology.tick.tuple.freq.secs``), and not a user's."""
+        return self._origin.stream == TICK_STREAM and self._origin.component == SYSTEM_COMPONENT
+
+    @property
+    def message_id(self) -> MessageId:
+        """The trees it is part of; empty for an unanchored tuple."""
+        return MessageId(self.anchors)
+
+    @property
+    def anchors(self) -> Anchors:
+        """The (root id, edge id) pairs of the trees it is part of."""
+        if self._root > 0:
+            return ((self._root, self._edge),)
+        return self._edge if self._root < 0 else ()
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}={value!r}" for name, value in zip(self.fields, self.values, strict=False))
+        return f"Tuple({self.source_component}:{self.source_task}/{self.source_stream}: {named})"
