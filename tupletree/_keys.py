@@ -1,0 +1,318 @@
+"""Every configuration key Tupletree knows: its default, kind, unit, range and one line of documentation.
+
+The names are Storm's without the ``storm.`` prefix. The part before the first dot is the key's family. Keys of the
+families ``topology``, ``transactional`` and ``spark`` travel with a topology; all others belong to the cluster and a
+topology cannot change them. ``spark`` is free: whatever Spark itself understands may stand there.
+
+``tupletree.config`` loads and checks values against this table; ``deploy/conf/tupletree.yaml`` is this table as YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Kind = Literal["int", "number", "bool", "str", "strings", "ports", "map", "any"]
+
+KIND_WORDS: Final[dict[str, str]] = {
+    "int": "a whole number",
+    "number": "a number",
+    "bool": "true or false",
+    "str": "a string",
+    "strings": "a list of strings",
+    "ports": "a list of port numbers",
+    "map": "a mapping",
+    "any": "a JSON value",
+}
+
+_PORT_MAX: Final = 65535
+_SHORTEST_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One configuration key. ``None`` is a legal value exactly when it is the default."""
+
+    name: str
+    default: Any
+    kind: Kind
+    unit: str
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: Sequence[str] = ()
+    component_level: bool = False  # a component's own configuration may set it
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def optional(self) -> bool:
+        return self.default is None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets this key."""
+        return "TUPLETREE_" + self.name.upper().replace(".", "_")
+
+
+def _port(name: str, default: int, doc: str) -> Key:
+    return Key(name, default, "int", "port, 0: any free one", doc, minimum=0, maximum=_PORT_MAX)
+
+
+def _secs(name: str, default: float | None, doc: str, *, minimum: float = _SHORTEST_S, component: bool = False) -> Key:
+    return Key(name, default, "number", "s", doc, minimum=minimum, component_level=component)
+
+
+def _int(name: str, default: int | None, unit: str, doc: str, *, minimum: int = 1, component: bool = False) -> Key:
+    return Key(name, default, "int", unit, doc, minimum=minimum, component_level=component)
+
+
+def _str(name: str, default: str | None, unit: str, doc: str, *, component: bool = False) -> Key:
+    return Key(name, default, "str", unit, doc, component_level=component)
+
+
+def _bool(name: str, default: bool, doc: str, *, component: bool = False) -> Key:
+    return Key(name, default, "bool", "", doc, component_level=component)
+
+
+_CLUSTER: Final = (
+    Key(
+        "zookeeper.servers",
+        ["127.0.0.1"],
+        "strings",
+        "host or host:port",
+        "The ZooKeeper ensemble that holds leadership, presence and assignments.",
+    ),
+    _int("zookeeper.port", 2181, "port", "Client port of the servers that name none."),
+    _str("zookeeper.root", "/tupletree", "path", "Everything of this cluster lives below this node."),
+    _int("zookeeper.session.timeout", 20000, "ms", "Silence after which ZooKeeper drops a daemon's presence."),
+    _int("zookeeper.connection.timeout", 15000, "ms", "How long a starting daemon waits for ZooKeeper."),
+    _str("local.dir", "tupletree-local", "path", "Where a daemon keeps what it must find again after a restart."),
+    _str("logs.dir", None, "path", "Log files of daemons and workers; null: <local.dir>/logs."),
+    Key(
+        "logs.level",
+        "INFO",
+        "str",
+        "",
+        "The least severe level that is logged.",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    ),
+    _str("bind.host", "127.0.0.1", "host", "The address every listener binds to; 0.0.0.0 for all interfaces."),
+    _str(
+        "advertise.host",
+        None,
+        "host",
+        "The name other machines reach this one by; null: bind.host, or the machine's name if that is 0.0.0.0.",
+    ),
+)
+
+_NIMBUS: Final = (
+    Key(
+        "nimbus.seeds",
+        ["127.0.0.1:6627"],
+        "strings",
+        "host or host:port",
+        "Where clients and supervisors ask which nimbus leads.",
+    ),
+    _port("nimbus.port", 6627, "gRPC port of nimbus; also the port of seeds that name none."),
+    _port("nimbus.http.port", 8080, "HTTP port of nimbus: web UI, REST, health and metrics."),
+    _secs("nimbus.monitor.freq.secs", 10, "Longest pause between two looks at the cluster's state."),
+    _secs("nimbus.task.timeout.secs", 30, "A worker silent for this long is dead and its executors move."),
+    _secs("nimbus.task.launch.secs", 120, "Grace for a worker that was just assigned and has not reported yet."),
+    _secs("nimbus.supervisor.timeout.secs", 60, "A supervisor silent for this long gets no new executors."),
+    _int(
+        "nimbus.topology.blobstore.deletion.delay.ms",
+        300000,
+        "ms",
+        "How long a bundle outlives its topology in the blob store.",
+        minimum=0,
+    ),
+    _int("nimbus.max.bundle.bytes", 512 * 1024 * 1024, "bytes", "The largest bundle nimbus accepts."),
+)
+
+_SUPERVISOR: Final = (
+    _str("supervisor.id", None, "", "Identity of this supervisor; null: made once and kept in local.dir."),
+    _port("supervisor.port", 6628, "gRPC port of the supervisor."),
+    _port("supervisor.http.port", 8001, "HTTP port of the supervisor: health and metrics."),
+    Key(
+        "supervisor.slots.ports",
+        [6700, 6701, 6702, 6703],
+        "ports",
+        "ports, 0: any free one",
+        "One slot, and so at most one worker, for each port.",
+        minimum=0,
+        maximum=_PORT_MAX,
+    ),
+    _secs(
+        "supervisor.worker.start.timeout.secs",
+        120,
+        "A worker that has not reported this long after its start is killed.",
+    ),
+    _secs("supervisor.worker.timeout.secs", 30, "A worker silent for this long is killed and started again."),
+    _secs("supervisor.worker.shutdown.sleep.secs", 3, "Time between asking a worker to end and killing it.", minimum=0),
+    _secs("supervisor.heartbeat.frequency.secs", 5, "Pause between two checks of the supervisor's own presence."),
+    _secs("supervisor.monitor.frequency.secs", 3, "Longest pause between two looks at the slots."),
+)
+
+_WORKER: Final = (
+    _secs("worker.heartbeat.frequency.secs", 1, "Pause between two life signs of a worker."),
+    _port("worker.http.port", 0, "HTTP port of workers: health and metrics."),
+    _int("worker.log.max.bytes", 10 * 1024 * 1024, "bytes", "Size at which a worker's log is rotated."),
+    _int("worker.log.backups", 5, "files", "Rotated logs kept for each worker.", minimum=0),
+)
+
+_ACKER: Final = (
+    _port("acker.port", 6640, "gRPC port of the acker service."),
+    _port("acker.http.port", 6641, "HTTP port of the acker service: ledger, health and metrics."),
+    _int(
+        "acker.max.pending",
+        20_000_000,
+        "tuple trees",
+        "Above this the acker stops reading, which throttles the spouts, and is not ready.",
+    ),
+    _secs(
+        "acker.drain.timeout.secs",
+        None,
+        "How long a stopping acker serves its old trees; null: the longest message timeout of its topologies.",
+        minimum=0,
+    ),
+)
+
+_TOPOLOGY: Final = (
+    _int("topology.workers", 1, "processes", "Worker processes wanted."),
+    _int(
+        "topology.acker.executors",
+        None,
+        "shards",
+        "Ledger shards that track tuple trees; null: one for each worker, 0: no tracking.",
+        minimum=0,
+    ),
+    _secs("topology.message.timeout.secs", 30, "A tuple tree that is not complete after this long fails."),
+    _bool("topology.enable.message.timeouts", True, "Whether tuple trees time out at all."),
+    _int(
+        "topology.max.spout.pending",
+        None,
+        "tuple trees",
+        "Pending trees at which a spout task is not asked for more; null: no bound.",
+        component=True,
+    ),
+    _int(
+        "topology.max.task.parallelism",
+        None,
+        "tasks",
+        "Caps tasks and executors of every component; null: no cap.",
+        component=True,
+    ),
+    _int(
+        "topology.tasks",
+        None,
+        "tasks",
+        "Tasks of a component, fixed for the topology's life; null: as many as executors.",
+        component=True,
+    ),
+    _secs(
+        "topology.tick.tuple.freq.secs",
+        None,
+        "Pause between two tick tuples; null: none.",
+        component=True,
+    ),
+    _bool("topology.debug", False, "Log every tuple emitted.", component=True),
+    _bool(
+        "topology.blocking",
+        False,
+        "The component blocks (sleeps, waits for others): its executors get threads of their own.",
+        component=True,
+    ),
+    _int("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many."),
+    _int("topology.flush.interval.ms", 1, "ms", "A batch leaves after this time even if it is not full."),
+    _int(
+        "topology.executor.receive.buffer.size",
+        32768,
+        "tuples",
+        "Tuples waiting for a task at which it is congested and its senders hold back.",
+    ),
+    _int(
+        "topology.lost.worker.grace.ms",
+        1000,
+        "ms",
+        "How long after a worker is lost the spouts fail what may have been lost with it.",
+        minimum=0,
+    ),
+    Key(
+        "topology.stats.sample.rate",
+        0.05,
+        "number",
+        "share of tuples",
+        "Tuples whose latency is measured.",
+        minimum=0.0001,
+        maximum=1,
+    ),
+    _int(
+        "topology.sleep.spout.wait.strategy.time.ms",
+        1,
+        "ms",
+        "Pause of a spout that had nothing to emit.",
+        minimum=0,
+        component=True,
+    ),
+    _secs("topology.error.throttle.interval.secs", 10, "Window of topology.max.error.report.per.interval."),
+    _int(
+        "topology.max.error.report.per.interval",
+        5,
+        "errors",
+        "Errors a task reports in one window; more are only logged.",
+    ),
+    _secs(
+        "topology.worker.timeout.secs", None, "Overrides supervisor.worker.timeout.secs when longer; null: does not."
+    ),
+    Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),
+    _str("topology.version", None, "", "A version of your own; shown, not interpreted."),
+    _int("topology.priority", 29, "0: most important", "Order in which topologies get slots.", minimum=0),
+    _bool("topology.testing.always.try.serialize", False, "Encode tuples even when they stay in their worker."),
+    _str(
+        "topology.state.provider",
+        None,
+        "name or class",
+        "Where stateful bolts keep state; null: memory.",
+        component=True,
+    ),
+    Key(
+        "topology.state.provider.config",
+        None,
+        "any",
+        "",
+        "What the state provider takes, as a mapping or a JSON string.",
+        component_level=True,
+    ),
+    _int("topology.state.checkpoint.interval.ms", 1000, "ms", "Pause between two checkpoints."),
+    _bool(
+        "topology.state.checkpoint.aligned",
+        False,
+        "Hold back what arrives after a checkpoint on one input until it arrived on all.",
+    ),
+    _str(
+        "transactional.zookeeper.root",
+        "/transactional",
+        "path",
+        "Progress of transactional topologies lives below this node.",
+    ),
+    Key(
+        "transactional.zookeeper.servers",
+        None,
+        "strings",
+        "host or host:port",
+        "Another ensemble for that progress; null: zookeeper.servers.",
+    ),
+    _int("transactional.zookeeper.port", None, "port", "Client port of that ensemble; null: zookeeper.port."),
+)
+
+KEYS: Final[dict[str, Key]] = {
+    key.name: key for group in (_CLUSTER, _NIMBUS, _SUPERVISOR, _WORKER, _ACKER, _TOPOLOGY) for key in group
+}
+
+FREE_FAMILIES: Final = frozenset({"spark"})
+TOPOLOGY_FAMILIES: Final = frozenset({"topology", "transactional", "spark"})
+FAMILIES: Final = frozenset({key.family for key in KEYS.values()} | FREE_FAMILIES | {"ui", "storm"})
