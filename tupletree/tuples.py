@@ -75,7 +75,7 @@ class Tuple:
             KeyError: no field of that name.
             IndexError: no such position.
         """
-        if type(key) is str:
+        if isinstance(key, str):
             return self.values[self._origin.index[key]]
         return self.values[key]
 
