@@ -1,0 +1,91 @@
+"""The run loop of a daemon process: signals, exit status, and the one sentence that a failure gets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tupletree._daemon.logs import logs_to_file
+from tupletree.errors import TupletreeError, UsageError
+
+log = logging.getLogger("tupletree.daemon")
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+_THREADS_GRACE_S: Final = 2.0
+
+Main = Callable[[asyncio.Event], Awaitable[int | None]]
+
+
+def run_daemon(main: Main) -> int:
+    """Run ``main(stop)`` in a new event loop until it returns; returns the exit status for ``sys.exit``.
+
+    SIGTERM and SIGINT set ``stop``, upon which ``main`` is expected to finish; a second one ends the process at once.
+    A UsageError ends as one sentence on stderr and 2, another TupletreeError the same way and 1, anything else as a
+    traceback and 1. Must be called from the main thread. Threads that still hang two seconds after ``main`` returned
+    (a call into a dead ZooKeeper) do not hold the process: it then exits without waiting for them.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    code = EXIT_FAILED
+    try:
+        code = loop.run_until_complete(_serve(main))
+    except UsageError as error:
+        code = EXIT_USAGE
+        _say(str(error))
+    except TupletreeError as error:
+        _say(str(error))
+    except Exception:
+        _say(traceback.format_exc().rstrip())
+    finally:
+        _wind_up(loop, code)
+    return code
+
+
+async def _serve(main: Main) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    return await main(stop) or 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+    if logs_to_file():
+        log.critical("%s", text)
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
+    """Cancel what is left, as asyncio.run does, but wait for threads only briefly."""
+    try:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_THREADS_GRACE_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        threads = loop.create_task(loop.shutdown_default_executor())
+        _, hanging = loop.run_until_complete(asyncio.wait({threads}, timeout=_THREADS_GRACE_S))
+    except Exception:
+        log.exception("daemon.wind_up")
+        hanging = set()
+    if hanging:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    asyncio.set_event_loop(None)
+    loop.close()

@@ -1,0 +1,196 @@
+"""A daemon's gRPC server: bind first, translate errors, follow the daemon's readiness in grpc.health.v1."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, NoReturn
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+
+from tupletree._daemon.health import Readiness
+from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_OPTIONS
+from tupletree._rpc.ports import bind
+from tupletree._rpc.status import to_status
+from tupletree.errors import TupletreeError, UsageError
+
+log = logging.getLogger("tupletree.rpc")
+
+SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+    *MESSAGE_OPTIONS,
+    ("grpc.so_reuseport", 0),  # a second daemon on the same port must fail, not share it
+    ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
+
+Handler = Callable[[Any, Any], Any]
+
+
+async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
+    if isinstance(error, NotImplementedError):  # the generated base class of a method that a daemon does not offer
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here")
+    code, sentence = to_status(error)
+    if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
+        log.error("rpc.failed method=%s", method, exc_info=error)
+    await context.abort(code, sentence)
+
+
+def _translated(method: str, handler: Handler) -> Handler:
+    """``handler`` with its errors turned into status. A generator stays one: gRPC looks at what kind it is."""
+
+    @functools.wraps(handler)
+    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        try:
+            return await handler(request, context)
+        except (grpc.aio.AbortError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            await _abort(method, error, context)
+
+    @functools.wraps(handler)
+    async def generate(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        try:
+            async with contextlib.aclosing(handler(request, context)) as replies:
+                async for reply in replies:
+                    yield reply
+        except (grpc.aio.AbortError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            await _abort(method, error, context)
+
+    return generate if inspect.isasyncgenfunction(handler) else call
+
+
+class ErrorTranslation(grpc.aio.ServerInterceptor):
+    """A TupletreeError raised by a servicer becomes its status; anything else is logged and becomes INTERNAL.
+
+    Handlers must be coroutine functions or asynchronous generator functions.
+    """
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        method: Any = await continuation(handler_call_details)
+        if method is None:
+            return None
+        name = handler_call_details.method
+        if method.request_streaming and method.response_streaming:
+            make, handler = grpc.stream_stream_rpc_method_handler, method.stream_stream
+        elif method.request_streaming:
+            make, handler = grpc.stream_unary_rpc_method_handler, method.stream_unary
+        elif method.response_streaming:
+            make, handler = grpc.unary_stream_rpc_method_handler, method.unary_stream
+        else:
+            make, handler = grpc.unary_unary_rpc_method_handler, method.unary_unary
+        return make(_translated(str(name), handler), method.request_deserializer, method.response_serializer)
+
+
+class HealthService(health_aio.HealthServicer):  # type: ignore[misc]
+    """The standard health service, whose watchers end when the server stops instead of holding it open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watchers: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+
+    async def Watch(self, request: Any, context: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._watchers.add(task)
+        try:
+            await super().Watch(request, context)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        finally:
+            self._watchers.discard(task)
+
+    async def stop(self) -> None:
+        """Tell every watcher NOT_SERVING, then end its stream."""
+        await self.enter_graceful_shutdown()
+        await asyncio.sleep(0)  # lets the watchers write what they were just told
+        self._stopping = True
+        for task in tuple(self._watchers):
+            task.cancel()
+
+
+class RpcServer:
+    """A running server. ``port`` is the real one."""
+
+    def __init__(self, server: grpc.aio.Server, port: int, health: HealthService, readiness: Readiness | None) -> None:
+        self.port = port
+        self._server = server
+        self._health = health
+        self._readiness = readiness
+        self._loop = asyncio.get_running_loop()
+        self._updates: set[asyncio.Task[None]] = set()
+        self._cancel_readiness = readiness.on_change(self._readiness_changed) if readiness else None
+
+    def _readiness_changed(self) -> None:
+        # Called from whichever thread changed it.
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(self._start_update)
+
+    def _start_update(self) -> None:
+        task = self._loop.create_task(self.update_health())
+        self._updates.add(task)
+        task.add_done_callback(self._updates.discard)
+
+    async def update_health(self) -> None:
+        ready = self._readiness is None or self._readiness.ready
+        await self._health.set("", _SERVING if ready else _NOT_SERVING)
+
+    async def stop(self, grace_s: float = 0.0) -> None:
+        """Refuse new calls at once, give those in flight ``grace_s`` seconds, then cancel them. Idempotent."""
+        if self._cancel_readiness is not None:
+            self._cancel_readiness()
+        await self._health.stop()
+        await self._server.stop(grace_s)
+
+
+async def start_server(
+    servicers: Sequence[Callable[[grpc.aio.Server], None]],
+    host: str,
+    port: int,
+    readiness: Readiness | None = None,
+) -> RpcServer:
+    """Bind ``host:port`` (0: any free port), add the services and serve.
+
+    ``servicers`` are calls that add one service each: ``functools.partial(add_AckerServicer_to_server, servicer)``.
+    The standard health service is added; the status of "" follows ``readiness`` (None: always serving).
+    Raises UsageError if the port is in use or the address is not this machine's.
+    """
+    server = grpc.aio.server(interceptors=[ErrorTranslation()], options=list(SERVER_OPTIONS))
+    health = HealthService()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    for add in servicers:
+        add(server)
+    real_port = _bind(server, host, port)
+    running = RpcServer(server, real_port, health, readiness)
+    await running.update_health()
+    await server.start()
+    return running
+
+
+def _bind(server: grpc.aio.Server, host: str, port: int) -> int:
+    bind(host, port).close()  # gRPC would say neither what is wrong nor be silent about it
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        return server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise UsageError(f"port {port} on {host} is in use") from error

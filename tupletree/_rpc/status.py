@@ -1,0 +1,119 @@
+"""The one table between our errors and gRPC status codes, both ways.
+
+A servicer raises one of ``tupletree.errors``; ``_rpc.server`` answers with the code below and the error's sentence as
+details; the caller turns the ``grpc.RpcError`` it gets back into the same type. What a code says stays what the type
+says: whether to correct the request, decide again, stand down, or retry.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import Final
+
+import grpc
+
+from tupletree.errors import (
+    AuthorityError,
+    ConflictError,
+    InternalError,
+    NameInUseError,
+    NotFoundError,
+    ProtocolError,
+    TupletreeError,
+    UnavailableError,
+    UsageError,
+)
+
+Code = grpc.StatusCode
+
+# Most specific type first: the first entry that an error is an instance of decides.
+_CODE_OF: Final[tuple[tuple[type[TupletreeError], grpc.StatusCode], ...]] = (
+    (NotFoundError, Code.NOT_FOUND),
+    (NameInUseError, Code.ALREADY_EXISTS),
+    (UsageError, Code.INVALID_ARGUMENT),
+    (ConflictError, Code.ABORTED),
+    (AuthorityError, Code.FAILED_PRECONDITION),
+    (UnavailableError, Code.UNAVAILABLE),
+    (ProtocolError, Code.OUT_OF_RANGE),
+    (InternalError, Code.INTERNAL),
+)
+
+# The inverse, completed by the codes that gRPC itself produces.
+_TYPE_OF: Final[dict[grpc.StatusCode, type[TupletreeError]]] = {
+    **{code: error_type for error_type, code in _CODE_OF},
+    Code.DEADLINE_EXCEEDED: UnavailableError,
+    Code.CANCELLED: UnavailableError,
+    Code.RESOURCE_EXHAUSTED: UnavailableError,
+    Code.PERMISSION_DENIED: AuthorityError,
+    Code.UNAUTHENTICATED: AuthorityError,
+    Code.UNIMPLEMENTED: ProtocolError,
+    Code.DATA_LOSS: ProtocolError,
+    Code.UNKNOWN: InternalError,
+}
+
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_PLAIN_DETAILS: Final = {
+    Code.DEADLINE_EXCEEDED: "did not answer in time",
+    Code.CANCELLED: "ended the call",
+    Code.UNIMPLEMENTED: "does not offer this call",
+}
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno in _DISK_FULL
+
+
+def to_status(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """The code and the sentence that a peer gets for ``error``.
+
+    A full disk is RESOURCE_EXHAUSTED, whether raised as it came or as the cause of an UnavailableError. Whatever is not
+    ours is INTERNAL with a sentence that reveals nothing; its traceback belongs in the log of the server.
+    """
+    if _is_disk_full(error):
+        assert isinstance(error, OSError)
+        place = f" at {error.filename}" if error.filename else ""
+        return Code.RESOURCE_EXHAUSTED, f"the disk is full{place}"
+    if isinstance(error, UnavailableError) and _is_disk_full(error.__cause__):
+        return Code.RESOURCE_EXHAUSTED, str(error)
+    for error_type, code in _CODE_OF:
+        if isinstance(error, error_type):
+            return code, str(error)
+    return Code.INTERNAL, "internal error"
+
+
+def from_rpc_error(error: grpc.RpcError, peer: str = "") -> TupletreeError:
+    """The error to raise for a failed call. ``peer`` ("nimbus at 10.0.0.1:6627") names the other end in sentences
+    that gRPC made up itself; a sentence that the other end wrote is passed on as it is.
+
+    Subclasses that the table does not name arrive as the type they derive from (a TopologyError as a UsageError).
+    """
+    code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else Code.UNKNOWN
+    details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or ""
+    who = peer or "the peer"
+    if code is Code.UNAVAILABLE and (reason := transport_failure(details)):
+        details = f"{who} cannot be reached: {reason}"
+    elif code in _PLAIN_DETAILS:
+        details = f"{who} {_PLAIN_DETAILS[code]}"
+    return _TYPE_OF.get(code, InternalError)(details or f"{who} failed with {code.name}")
+
+
+_BY_GRPC: Final = re.compile(
+    r"failed to connect|ipv[46]:|errors? resolving|resolution|socket closed|goaway|recvmsg|sendmsg|connection reset"
+    r"|keepalive|ping|stream removed|end of tcp",
+    re.IGNORECASE,
+)
+_TRANSPORT: Final = (
+    (re.compile(r"connection refused", re.I), "connection refused"),
+    (re.compile(r"resolv|resolution|domain name|dns", re.I), "the name does not resolve"),
+    (re.compile(r"no route|unreachable", re.I), "no route to the host"),
+    (re.compile(r"time ?out|timed out", re.I), "connecting timed out"),
+    (re.compile(r"failed to connect", re.I), "connecting failed"),
+)
+
+
+def transport_failure(details: str) -> str:
+    """What went wrong below the call, if ``details`` are gRPC's own words; "" if a server wrote them."""
+    if not _BY_GRPC.search(details):
+        return ""
+    return next((reason for pattern, reason in _TRANSPORT if pattern.search(details)), "the connection was lost")
