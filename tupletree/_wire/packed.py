@@ -1,0 +1,55 @@
+"""Packed arrays of ids: unsigned little-endian integers, 8 bytes each for roots and edges, 4 for task ids."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+
+from tupletree.errors import ProtocolError
+
+_SWAP = sys.byteorder != "little"
+
+
+def pack_u64(values: Iterable[int]) -> bytes:
+    """Roots, edges or xor values as bytes."""
+    return _pack(array("Q", values))
+
+
+def unpack_u64(data: bytes) -> Sequence[int]:
+    """Bytes as roots, edges or xor values.
+
+    Raises:
+        ProtocolError: the length is not a multiple of 8.
+    """
+    return _unpack("Q", data)
+
+
+def pack_u32(values: Iterable[int]) -> bytes:
+    """Task ids as bytes."""
+    return _pack(array("I", values))
+
+
+def unpack_u32(data: bytes) -> Sequence[int]:
+    """Bytes as task ids.
+
+    Raises:
+        ProtocolError: the length is not a multiple of 4.
+    """
+    return _unpack("I", data)
+
+
+def _pack(items: array[int]) -> bytes:
+    if _SWAP:
+        items.byteswap()
+    return items.tobytes()
+
+
+def _unpack(code: str, data: bytes) -> array[int]:
+    items = array(code)
+    if len(data) % items.itemsize:
+        raise ProtocolError(f"{len(data)} bytes are no packed array of {items.itemsize}-byte ids")
+    items.frombytes(data)
+    if _SWAP:
+        items.byteswap()
+    return items
