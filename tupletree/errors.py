@@ -74,7 +74,7 @@ class InternalError(TupletreeError):
     """An invariant does not hold."""
 
 
-class FailedException(Exception):  # noqa: N818 - the name is Storm's
+class FailedException(Exception):
     """Raised by a basic bolt to fail its input tuple: the tuple tree fails, the worker goes on."""
 
 

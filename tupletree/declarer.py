@@ -1,0 +1,215 @@
+"""What ``set_spout`` and ``set_bolt`` return: chainable settings and groupings of one component.
+
+Each call is checked as soon as everything it refers to is known: a grouping at once if its source is set already, else
+when the topology is created (a bolt may name a source that is set later, so that a topology may have cycles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self
+
+from tupletree.config import validate_component
+from tupletree.errors import ConfigError, TopologyError
+from tupletree.grouping import CustomGrouping, grouping_name
+from tupletree.outputs import DEFAULT_STREAM, Stream
+from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
+
+_WITH_FIELDS = (GroupingKind.GROUPING_KIND_FIELDS, GroupingKind.GROUPING_KIND_PARTIAL_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A bolt's subscription to one stream of a component."""
+
+    source: str
+    stream: str
+    grouping: GroupingKind
+    fields: tuple[str, ...] = ()
+    custom: Any = None
+
+
+@dataclass(slots=True)
+class Definition:
+    """One component as the builder knows it."""
+
+    id: str
+    kind: ComponentKind
+    component: Any
+    parallelism: int
+    outputs: Mapping[str, Stream]
+    inputs: list[Input] = field(default_factory=list)
+    conf: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """How an error calls it: ``bolt 'count'``."""
+        return f"{'spout' if self.kind == ComponentKind.COMPONENT_KIND_SPOUT else 'bolt'} '{self.id}'"
+
+    @property
+    def tasks(self) -> int:
+        return int(self.conf.get("topology.tasks") or self.parallelism)
+
+    def copy(self) -> Definition:
+        """A definition that the builder's later calls do not change. The component itself is shared."""
+        return replace(self, inputs=list(self.inputs), conf=dict(self.conf))
+
+
+Lookup = Callable[[str], Definition | None]
+
+
+class ComponentDeclarer:
+    """Settings that spouts and bolts share. Every method returns the declarer; every mistake is a TopologyError."""
+
+    def __init__(self, definition: Definition, lookup: Lookup) -> None:
+        self._definition = definition
+        self._lookup = lookup
+
+    def set_num_tasks(self, tasks: int) -> Self:
+        """How many tasks the component has, for its whole life. At least as many as executors."""
+        return self.add_configuration("topology.tasks", tasks)
+
+    def set_max_task_parallelism(self, tasks: int) -> Self:
+        """Cap tasks and executors of this component."""
+        return self.add_configuration("topology.max.task.parallelism", tasks)
+
+    def set_max_spout_pending(self, trees: int | None) -> Self:
+        """Pending tuple trees at which a task of this spout is not asked for more."""
+        return self.add_configuration("topology.max.spout.pending", trees)
+
+    def set_debug(self, on: bool = True) -> Self:
+        """Log every tuple this component emits."""
+        return self.add_configuration("topology.debug", on)
+
+    def set_blocking(self, on: bool = True) -> Self:
+        """Say that the component sleeps or waits: its executors get threads of their own."""
+        return self.add_configuration("topology.blocking", on)
+
+    def add_configuration(self, key: str, value: Any) -> Self:
+        """Set one key of the component's own configuration."""
+        return self.add_configurations({key: value})
+
+    def add_configurations(self, conf: Mapping[str, Any]) -> Self:
+        """Set several keys of the component's own configuration."""
+        definition = self._definition
+        for key, value in conf.items():
+            try:
+                validate_component({key: value})
+            except ConfigError as error:
+                raise TopologyError(f"{definition.title}: {error}", component=definition.id, field=str(key)) from None
+            if key == "topology.tasks" and value is not None and value < definition.parallelism:
+                raise TopologyError(
+                    f"{definition.title}: {value} tasks cannot occupy {definition.parallelism} executors; "
+                    "there must be at least as many tasks as executors",
+                    component=definition.id,
+                    field="topology.tasks",
+                )
+            definition.conf[key] = value
+        return self
+
+
+class SpoutDeclarer(ComponentDeclarer):
+    """Settings of a spout. A spout has no inputs."""
+
+
+class BoltDeclarer(ComponentDeclarer):
+    """Settings and inputs of a bolt. A bolt may subscribe to any number of streams, once to each."""
+
+    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Spread the stream's tuples evenly over this bolt's tasks."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_SHUFFLE))
+
+    def fields_grouping(self, source: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
+        """Send tuples with equal values in ``fields`` to the same task."""
+        return self._by_fields(GroupingKind.GROUPING_KIND_FIELDS, source, fields, stream)
+
+    def partial_key_grouping(self, source: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
+        """As ``fields_grouping`` with two tasks for each key, the less used one chosen: evens out frequent keys."""
+        return self._by_fields(GroupingKind.GROUPING_KIND_PARTIAL_KEY, source, fields, stream)
+
+    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Copy every tuple to every task."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_ALL))
+
+    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Send the whole stream to the task with the lowest id."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_GLOBAL))
+
+    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Any task will do."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_NONE))
+
+    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """The emitter names the receiving task. Only for streams declared direct, which take no other grouping."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_DIRECT))
+
+    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+        """Shuffle among the tasks in the emitter's worker, or among all where it has none."""
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_LOCAL_OR_SHUFFLE))
+
+    def custom_grouping(self, source: str, grouping: CustomGrouping, stream: str = DEFAULT_STREAM) -> Self:
+        """Let an object of yours choose the receiving tasks."""
+        if not isinstance(grouping, CustomGrouping):
+            hint = ", an object rather than the class" if isinstance(grouping, type) else ""
+            self._refuse(
+                f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "custom_grouping"
+            )
+        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_CUSTOM, custom=grouping))
+
+    def _by_fields(self, kind: GroupingKind, source: str, fields: Sequence[str], stream: str) -> Self:
+        name = f"{grouping_name(kind)} grouping on '{source}'"
+        if isinstance(fields, str) or not isinstance(fields, Sequence):
+            self._refuse(f"{name} takes a list of field names, not {fields!r}", "fields")
+        if not fields:
+            self._refuse(f"{name} names no field; for all tuples to one task use global_grouping", "fields")
+        if len(set(fields)) < len(fields):
+            self._refuse(f"{name} names a field twice in {list(fields)}", "fields")
+        return self._subscribe(Input(source, stream, kind, tuple(fields)))
+
+    def _subscribe(self, subscription: Input) -> Self:
+        source, stream = subscription.source, subscription.stream
+        if not isinstance(source, str) or not source:
+            self._refuse(f"a grouping's source is the id of a component, not {source!r}", "source")
+        if not isinstance(stream, str) or not stream:
+            self._refuse(f"a grouping's stream is the id of a stream, not {stream!r}", "stream")
+        if any(other.source == source and other.stream == stream for other in self._definition.inputs):
+            self._refuse(f"subscribes to stream '{stream}' of '{source}' twice", source)
+        emitter = self._lookup(source)
+        if emitter is not None:
+            check_input(self._definition, subscription, emitter)
+        self._definition.inputs.append(subscription)
+        return self
+
+    def _refuse(self, fault: str, field: str) -> NoReturn:
+        definition = self._definition
+        raise TopologyError(f"{definition.title}: {fault}", component=definition.id, field=field)
+
+
+def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> None:
+    """Hold a subscription against what its source declares. Raises TopologyError that names bolt and field."""
+    stream = emitter.outputs.get(subscription.stream)
+    grouping = grouping_name(subscription.grouping)
+    if stream is None:
+        declared = ", ".join(f"'{name}'" for name in emitter.outputs) or "none at all"
+        raise TopologyError(
+            f"{bolt.title}: {grouping} grouping on stream '{subscription.stream}' of '{emitter.id}', "
+            f"which is not one of its declared streams ({declared})",
+            component=bolt.id,
+            field=subscription.stream,
+        )
+    if stream.direct != (subscription.grouping == GroupingKind.GROUPING_KIND_DIRECT):
+        nature = "is direct and takes a direct grouping only" if stream.direct else "is not declared direct"
+        raise TopologyError(
+            f"{bolt.title}: {grouping} grouping on stream '{stream.id}' of '{emitter.id}', which {nature}",
+            component=bolt.id,
+            field=stream.id,
+        )
+    for name in subscription.fields:
+        if name not in stream.fields:
+            raise TopologyError(
+                f"{bolt.title}: {grouping} grouping on field '{name}', which stream '{stream.id}' of '{emitter.id}' "
+                f"does not have (its fields: {', '.join(stream.fields) or 'none'})",
+                component=bolt.id,
+                field=str(name),
+            )

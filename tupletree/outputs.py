@@ -1,0 +1,99 @@
+"""Output streams: how a component declares them.
+
+Three ways that mean the same::
+
+    outputs = ["word"]                                            # the fields of the default stream
+    outputs = {"default": ["word"], "commands": direct(["cmd"])}    # several streams, one of them direct
+    def declare_output_fields(self, declarer):                    # in code
+        declarer.declare(["word"])
+        declarer.declare_stream("commands", ["cmd"], direct=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tupletree.errors import TopologyError
+
+DEFAULT_STREAM = "default"
+RESERVED_PREFIXES = ("__", "$")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One output stream of a component: its fields in order, and whether the emitter names the receiving task."""
+
+    id: str
+    fields: tuple[str, ...]
+    direct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DirectFields:
+    """The fields of a direct stream, in an ``outputs`` dict. Made by ``direct``."""
+
+    fields: Sequence[str]
+
+
+def direct(fields: Sequence[str]) -> DirectFields:
+    """Mark a stream in an ``outputs`` dict as direct: its tuples are emitted by ``emit_direct`` only."""
+    return DirectFields(fields)
+
+
+class FieldsDeclarer:
+    """What ``declare_output_fields`` is handed. Collects streams; every mistake is a TopologyError at once."""
+
+    def __init__(self, component_id: str) -> None:
+        self.component_id = component_id
+        self.streams: dict[str, Stream] = {}
+
+    def declare(self, fields: Sequence[str], direct: bool = False) -> None:
+        """Declare the fields of the default stream."""
+        self.declare_stream(DEFAULT_STREAM, fields, direct=direct)
+
+    def declare_stream(self, stream: str, fields: Sequence[str], direct: bool = False) -> None:
+        """Declare a stream and its fields.
+
+        Raises:
+            TopologyError: the stream is declared already or its id is reserved, or a field is not a name or is
+                given twice.
+        """
+        if not isinstance(stream, str) or not stream:
+            self._refuse(f"a stream's id is a string, not {stream!r}", "outputs")
+        if stream.startswith(RESERVED_PREFIXES):
+            self._refuse(f"stream id '{stream}' is reserved; ids must not start with '__' or '$'", stream)
+        if stream in self.streams:
+            self._refuse(f"stream '{stream}' is declared twice", stream)
+        self.streams[stream] = Stream(stream, self._checked(stream, fields), bool(direct))
+
+    def declare_outputs(self, outputs: Sequence[str] | Mapping[str, Any]) -> None:
+        """Declare what an ``outputs`` attribute says: a list of fields, or a dict of streams. Empty: no stream."""
+        if isinstance(outputs, Mapping):
+            for stream, fields in outputs.items():
+                if isinstance(fields, DirectFields):
+                    self.declare_stream(stream, fields.fields, direct=True)
+                else:
+                    self.declare_stream(stream, fields)
+        elif isinstance(outputs, DirectFields):
+            self.declare(outputs.fields, direct=True)
+        elif isinstance(outputs, str) or not isinstance(outputs, Sequence):
+            self._refuse(f"outputs must be a list of field names or a dict of streams, not {outputs!r}", "outputs")
+        elif outputs:
+            self.declare(outputs)
+
+    def _checked(self, stream: str, fields: Sequence[str]) -> tuple[str, ...]:
+        if isinstance(fields, str) or not isinstance(fields, Sequence):
+            self._refuse(f"the fields of stream '{stream}' must be a list of names, not {fields!r}", stream)
+        seen: set[str] = set()
+        for field in fields:
+            if not isinstance(field, str) or not field:
+                self._refuse(f"a field of stream '{stream}' must be a name, not {field!r}", stream)
+            if field in seen:
+                self._refuse(f"stream '{stream}' declares field '{field}' twice", field)
+            seen.add(field)
+        return tuple(fields)
+
+    def _refuse(self, fault: str, field: str) -> NoReturn:
+        raise TopologyError(f"component '{self.component_id}': {fault}", component=self.component_id, field=field)

@@ -1,0 +1,308 @@
+"""Topologies: how they are built, checked, and written down for the cluster.
+
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines(), parallelism=2)
+    builder.set_bolt("split", Split(), parallelism=4).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), parallelism=4).fields_grouping("split", ["word"]).set_num_tasks(8)
+    topology = builder.create_topology()
+
+Every mistake that can be seen is a TopologyError, raised where it is made if possible and by ``create_topology`` at the
+latest. Cycles are allowed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from tupletree.component import BasicBolt, Bolt, Component, Spout
+from tupletree.config import encode_conf
+from tupletree.declarer import BoltDeclarer, Definition, Input, SpoutDeclarer, check_input
+from tupletree.errors import ConfigError, TopologyError, UsageError
+from tupletree.outputs import RESERVED_PREFIXES, DirectFields, FieldsDeclarer, Stream, direct
+from tupletree.parallelism import executor_counts, executors_of, task_counts, task_ranges, tasks_of
+from tupletree.v1 import topology_pb2
+from tupletree.v1.topology_pb2 import ComponentKind
+
+__all__ = [
+    "BoltDeclarer",
+    "Definition",
+    "DirectFields",
+    "FieldsDeclarer",
+    "Input",
+    "SpoutDeclarer",
+    "Stream",
+    "Topology",
+    "TopologyBuilder",
+    "check_topology_name",
+    "direct",
+    "executor_counts",
+    "executors_of",
+    "task_counts",
+    "task_ranges",
+    "tasks_of",
+]
+
+_ID = re.compile(r"[^/\x00-\x1f\x7f]{1,200}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+
+
+class Topology:
+    """A checked topology. Made by ``TopologyBuilder.create_topology``; its components are copied when submitted."""
+
+    def __init__(self, components: Mapping[str, Definition]) -> None:
+        self.components = dict(sorted(components.items()))
+
+    def spec(self) -> topology_pb2.TopologySpec:
+        """The topology as the cluster reads it, each component pickled as it is now.
+
+        Raises:
+            TopologyError: a component cannot be pickled.
+        """
+        return topology_pb2.TopologySpec(components=[_encode(component) for component in self.components.values()])
+
+    def outline(self) -> topology_pb2.TopologySpec:
+        """As ``spec``, without the pickled objects: everything that can be known without running user code."""
+        return topology_pb2.TopologySpec(
+            components=[_encode(component, objects=False) for component in self.components.values()]
+        )
+
+    def replacing(self, replacements: Mapping[str, Component]) -> Topology:
+        """The same topology with other objects in the place of some components, as tests want it.
+
+        Ids, parallelism, configuration, inputs and declared streams stay those of the components replaced.
+
+        Raises:
+            TopologyError: no component of that id, or a replacement of another kind.
+        """
+        components = dict(self.components)
+        for component_id, component in replacements.items():
+            old = components.get(component_id)
+            if old is None:
+                known = ", ".join(self.components)
+                raise TopologyError(
+                    f"there is no component '{component_id}' to replace; the topology has {known}",
+                    component=component_id,
+                )
+            _check_kind(component_id, component, old.kind)
+            components[component_id] = dataclasses.replace(old.copy(), component=component)
+        return Topology(components)
+
+
+class TopologyBuilder:
+    """Collects spouts and bolts and wires them up."""
+
+    def __init__(self) -> None:
+        self._components: dict[str, Definition] = {}
+
+    def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
+        """Add a spout that runs with ``parallelism`` executors.
+
+        Raises:
+            TopologyError: the id is in use or reserved, the object is not a Spout, its outputs are missing or
+                faulty, or the parallelism is not a positive whole number.
+        """
+        definition = self._add(component_id, spout, parallelism, ComponentKind.COMPONENT_KIND_SPOUT)
+        return SpoutDeclarer(definition, self._components.get)
+
+    def set_bolt(self, component_id: str, bolt: Bolt | BasicBolt, parallelism: int = 1) -> BoltDeclarer:
+        """Add a bolt that runs with ``parallelism`` executors; its inputs are declared on what is returned.
+
+        Raises:
+            TopologyError: as for ``set_spout``, except that a bolt need not have outputs.
+        """
+        definition = self._add(component_id, bolt, parallelism, ComponentKind.COMPONENT_KIND_BOLT)
+        return BoltDeclarer(definition, self._components.get)
+
+    def create_topology(self) -> Topology:
+        """Check what is left to check and return the topology.
+
+        Raises:
+            TopologyError: there is no spout; a bolt has neither inputs nor ticks; an input names an unknown component,
+                stream or field; a component cannot be pickled.
+        """
+        if not any(d.kind == ComponentKind.COMPONENT_KIND_SPOUT for d in self._components.values()):
+            raise TopologyError("the topology has no spout; add one with set_spout")
+        for definition in self._components.values():
+            self._check_inputs(definition)
+        for definition in self._components.values():
+            _check_pickles(definition)
+        return Topology({component_id: definition.copy() for component_id, definition in self._components.items()})
+
+    def _add(self, component_id: str, component: Any, parallelism: int, kind: ComponentKind) -> Definition:
+        _check_id(component_id)
+        if component_id in self._components:
+            _refuse(component_id, f"component id '{component_id}' is in use already", "id")
+        _check_kind(component_id, component, kind)
+        definition = Definition(component_id, kind, component, parallelism, _declared(component_id, component))
+        if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+            _refuse(
+                component_id,
+                f"{definition.title}: parallelism must be a whole number of at least 1, not {parallelism!r}",
+                "parallelism",
+            )
+        if kind == ComponentKind.COMPONENT_KIND_SPOUT and not definition.outputs:
+            _refuse(
+                component_id,
+                f"{definition.title} declares no output fields; set 'outputs' on {type(component).__name__}",
+                "outputs",
+            )
+        self._components[component_id] = definition
+        return definition
+
+    def _check_inputs(self, definition: Definition) -> None:
+        lives_on_ticks = definition.conf.get("topology.tick.tuple.freq.secs") is not None
+        if definition.kind == ComponentKind.COMPONENT_KIND_BOLT and not definition.inputs and not lives_on_ticks:
+            _refuse(definition.id, f"{definition.title} has no input; give it a grouping", "inputs")
+        for subscription in definition.inputs:
+            emitter = self._components.get(subscription.source)
+            if emitter is None:
+                known = ", ".join(sorted(self._components))
+                _refuse(
+                    definition.id,
+                    f"{definition.title}: unknown source '{subscription.source}'; the topology has {known}",
+                    subscription.source,
+                )
+            check_input(definition, subscription, emitter)
+
+
+def check_topology_name(name: object) -> str:
+    """Return the name if a topology may have it.
+
+    Raises:
+        UsageError: it is not made of letters, digits, '-' and '_', starting with none of '-', at most 100 of them.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"topology name {name!r} must consist of at most 100 letters, digits, '-' and '_', not starting with '-'"
+        )
+    return name
+
+
+def _check_id(component_id: object) -> None:
+    if not isinstance(component_id, str) or not _ID.fullmatch(component_id) or component_id in (".", ".."):
+        raise TopologyError(
+            f"a component id is a string of 1 to 200 printable characters without '/', not {component_id!r}",
+            component=str(component_id),
+            field="id",
+        )
+    if component_id.startswith(RESERVED_PREFIXES):
+        _refuse(component_id, f"component id '{component_id}' is reserved; ids must not start with '__' or '$'", "id")
+
+
+def _check_kind(component_id: str, component: object, kind: ComponentKind) -> None:
+    wanted: tuple[type, ...]
+    if kind == ComponentKind.COMPONENT_KIND_SPOUT:
+        wanted, title, expected = (Spout,), "spout", "a Spout"
+    else:
+        wanted, title, expected = (Bolt, BasicBolt), "bolt", "a Bolt or BasicBolt"
+    if isinstance(component, wanted):
+        return
+    if isinstance(component, type) and issubclass(component, wanted):
+        fault = f"takes an object, not the class {component.__name__}; write {component.__name__}(…)"
+    else:
+        fault = f"must be {expected}, not {type(component).__name__}"
+    _refuse(component_id, f"{title} '{component_id}' {fault}", "component")
+
+
+def _declared(component_id: str, component: Component) -> dict[str, Stream]:
+    declarer = FieldsDeclarer(component_id)
+    try:
+        component.declare_output_fields(declarer)
+    except TopologyError:
+        raise
+    except Exception as error:  # user code
+        fault = f"component '{component_id}': declare_output_fields raised {type(error).__name__}: {error}"
+        raise TopologyError(fault, component=component_id, field="outputs") from error
+    return declarer.streams
+
+
+def _encode(definition: Definition, objects: bool = True) -> topology_pb2.ComponentSpec:
+    try:
+        conf_json = encode_conf(definition.conf) if definition.conf else ""
+    except ConfigError as error:
+        raise TopologyError(f"{definition.title}: {error}", component=definition.id, field="configuration") from None
+    return topology_pb2.ComponentSpec(
+        id=definition.id,
+        kind=definition.kind,
+        object=_pickle(definition, definition.component) if objects else b"",
+        parallelism=definition.parallelism,
+        tasks=definition.tasks,
+        conf_json=conf_json,
+        outputs=[
+            topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
+            for stream in definition.outputs.values()
+        ],
+        inputs=[
+            topology_pb2.InputSpec(
+                source=subscription.source,
+                stream=subscription.stream,
+                grouping=subscription.grouping,
+                fields=subscription.fields,
+                custom=_pickle(definition, subscription.custom) if objects and subscription.custom is not None else b"",
+            )
+            for subscription in definition.inputs
+        ],
+    )
+
+
+def _pickle(definition: Definition, value: object) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:  # whatever user classes raise
+        _refuse_unpicklable(definition, value, error)
+
+
+class _Discard(io.RawIOBase):
+    """Where a trial pickle goes."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return memoryview(data).nbytes
+
+
+def _pickle_error(value: object) -> Exception | None:
+    try:
+        cloudpickle.dump(value, _Discard())
+    except Exception as error:  # whatever user classes raise
+        return error
+    return None
+
+
+def _check_pickles(definition: Definition) -> None:
+    if definition.conf:
+        _encode(definition, objects=False)
+    for value in [definition.component, *(subscription.custom for subscription in definition.inputs)]:
+        error = _pickle_error(value)
+        if error is not None:
+            _refuse_unpicklable(definition, value, error)
+
+
+def _refuse_unpicklable(definition: Definition, value: object, error: Exception) -> NoReturn:
+    """Say which attribute is at fault, if it is one; otherwise which class."""
+    owner = type(value).__name__
+    for attribute, held in getattr(value, "__dict__", {}).items():
+        cause = _pickle_error(held)
+        if cause is not None:
+            raise TopologyError(
+                f"{definition.title} cannot be copied to its tasks: {owner}.{attribute} "
+                f"({type(held).__name__}) cannot be pickled: {cause}; create it in open or prepare",
+                component=definition.id,
+                field=attribute,
+            ) from error
+    raise TopologyError(
+        f"{definition.title} cannot be copied to its tasks: {owner} cannot be pickled: {error}",
+        component=definition.id,
+        field="component",
+    ) from error
+
+
+def _refuse(component_id: str, fault: str, field: str) -> NoReturn:
+    raise TopologyError(fault, component=component_id, field=field)
