@@ -1,0 +1,266 @@
+"""Leader election, and writes that a deposed leader cannot make.
+
+Every nimbus puts an ephemeral sequential node under ``leader/candidates``; the one with the lowest sequence leads. It
+begins by raising the counter in ``leader/epoch`` with a compare-and-set, which leaves that node at a version that
+nobody else has. Each write of the leader is one ZooKeeper transaction::
+
+    check leader/epoch is still at my version    (else AuthorityError: another leadership has begun since)
+    + the writes, each with the version it was decided on    (else ConflictError: reload and decide again)
+
+So a leader that was suspended, stopped or cut off, and does not know yet that another has taken over, changes nothing.
+It need not be prompt in standing down; the epoch is what protects, the callbacks only inform.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+from kazoo.protocol.states import KazooState
+
+from tupletree._coord import paths
+from tupletree._coord.loop import WakeLoop
+from tupletree._coord.session import result, translated
+from tupletree._coord.store import Leadership
+from tupletree._coord.watch import TreeWatch
+from tupletree.errors import AuthorityError, ConflictError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create a node that must not exist."""
+
+    path: str
+    data: bytes = b""
+
+
+@dataclass(frozen=True)
+class Put:
+    """Replace the value of a node that must be at ``version``."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete a node that must be at ``version`` (-1: any) and have no children."""
+
+    path: str
+    version: int = -1
+
+
+Write = Create | Put | Delete
+
+
+@dataclass(frozen=True)
+class _Reign:
+    epoch: int
+    epoch_version: int  # of the node leader/epoch
+
+
+class LeaderElection:
+    """One nimbus's part in the election, from ``start`` to ``stop``.
+
+    ``on_elected(epoch)`` and ``on_deposed(epoch)`` alternate, in a thread of the election's own; they must not block.
+    """
+
+    def __init__(
+        self,
+        client: KazooClient,
+        root: str,
+        identity: str,
+        address: str,
+        *,
+        on_elected: Callable[[int], None],
+        on_deposed: Callable[[int], None],
+    ) -> None:
+        self._client = client
+        self._root = root.rstrip("/")
+        self._identity = identity
+        self._address = address
+        self._on_elected = on_elected
+        self._on_deposed = on_deposed
+        self._loop = WakeLoop(f"election-{identity}", self._step)
+        self._lock = threading.Lock()  # guards the four below; held for assignments only
+        self._prefix = ""  # of this enrolment's candidate node
+        self._node = ""  # the candidate node; empty: not enrolled
+        self._reign: _Reign | None = None
+        self._stands_again_at = 0.0  # monotonic seconds
+        self._watch: TreeWatch | None = None
+        self._stopping = False
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of this nimbus's leadership, None while it does not lead as far as it knows."""
+        reign = self._reign
+        return None if reign is None else reign.epoch
+
+    def start(self) -> None:
+        """Create what the cluster's tree needs, and stand. Raises UnavailableError while ZooKeeper is away."""
+        with translated("preparing the tree"):
+            for folder in paths.folders(self._root):
+                result(self._client.ensure_path_async(folder))
+            with suppress(NodeExistsError):
+                nobody = Leadership(0, "", "", "").encode()
+                result(self._client.create_async(paths.leader_epoch(self._root), nobody))
+        self._loop.start()
+        self._client.add_listener(self._on_state)
+        roots = [(paths.leader_epoch(self._root), 0), (paths.leader_candidates(self._root), 1)]
+        self._watch = TreeWatch(self._client, roots, self._loop.wake).start()
+
+    def stop(self) -> None:
+        """Stand down for good. ``on_deposed`` is called if this nimbus led."""
+        self._stopping = True
+        self._client.remove_listener(self._on_state)
+        if self._watch is not None:
+            self._watch.cancel()
+        self._loop.stop()
+        self._depose("stopping")
+        with suppress(Exception):
+            self._withdraw()
+
+    def resign(self, stand_again_after_s: float) -> None:
+        """Give leadership, or the place in the queue, up; stand again later, behind everybody else."""
+        with self._lock:
+            self._stands_again_at = time.monotonic() + stand_again_after_s
+        self._loop.wake()
+        timer = threading.Timer(stand_again_after_s + 0.01, self._loop.wake)
+        timer.daemon = True
+        timer.start()
+
+    def write(self, epoch: int, writes: Sequence[Write]) -> None:
+        """Apply all of ``writes``, or none.
+
+        Raises AuthorityError if leadership ``epoch`` is over, ConflictError if a node is not as ``writes`` expect, and
+        UnavailableError while ZooKeeper is away: then the writes may or may not have happened.
+        """
+        with self._lock:
+            reign = self._reign
+        if reign is None or reign.epoch != epoch:
+            raise AuthorityError(f"leadership {epoch} is over")
+        transaction = self._client.transaction()
+        transaction.check(paths.leader_epoch(self._root), reign.epoch_version)
+        for write in writes:
+            match write:
+                case Create(path, data):
+                    transaction.create(path, data)
+                case Put(path, data, version):
+                    transaction.set_data(path, data, version)
+                case Delete(path, version):
+                    transaction.delete(path, version)
+        with translated("writing as leader"):
+            outcomes = result(transaction.commit_async())
+        self._judge(epoch, writes, outcomes)
+
+    def _judge(self, epoch: int, writes: Sequence[Write], outcomes: Sequence[object]) -> None:
+        if isinstance(outcomes[0], BadVersionError):
+            self._loop.wake()
+            raise AuthorityError(f"leadership {epoch} is over: another has begun")
+        for write, outcome in zip(writes, outcomes[1:], strict=True):
+            if isinstance(outcome, Exception) and not isinstance(outcome, RolledBackError | RuntimeInconsistency):
+                raise ConflictError(f"{write.path} is not as expected ({type(outcome).__name__})")
+
+    # The election. All below runs in the loop's thread.
+
+    def _on_state(self, state: str) -> None:
+        if state == KazooState.LOST:
+            with self._lock:
+                self._node = ""  # it went with the session
+        self._loop.wake()
+
+    def _step(self) -> None:
+        if self._stopping:
+            return
+        if self._reign is not None and not self._node:
+            self._depose("session lost")
+        if time.monotonic() < self._stands_again_at:
+            self._depose("resigned")
+            self._withdraw()
+            return
+        with translated("taking part in the election"):
+            candidates = self._enrol()
+            if candidates[0] != self._node:
+                self._depose(f"{candidates[0]} is before this one")
+            elif self._reign is None:
+                self._begin()
+            else:
+                self._check_reign()
+
+    def _enrol(self) -> list[str]:
+        """The candidates in order, this one among them."""
+        folder = paths.leader_candidates(self._root)
+        while True:
+            candidates = sorted(result(self._client.get_children_async(folder)), key=_sequence)
+            mine = [name for name in candidates if self._prefix and name.startswith(self._prefix)]
+            if mine and (self._node == mine[0] or not self._node):
+                self._node = mine[0]  # when it was empty: the reply to its creation was lost
+                return candidates
+            if self._node:
+                self._node = ""
+                self._depose("its candidate node was removed")
+            # A new name for each enrolment, so that a lost reply can be told from an earlier session's node.
+            self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
+            created = result(self._client.create_async(f"{folder}/{self._prefix}", ephemeral=True, sequence=True))
+            self._node = created.rsplit("/", 1)[1]
+
+    def _begin(self) -> None:
+        path = paths.leader_epoch(self._root)
+        data, stat = result(self._client.get_async(path))
+        last = Leadership.decode(data)
+        if last.node == self._node:  # the reply to our own write was lost
+            reign = _Reign(last.epoch, stat.version)
+        else:
+            mine = Leadership(last.epoch + 1, self._identity, self._address, self._node)
+            try:
+                now = result(self._client.set_async(path, mine.encode(), version=stat.version))
+            except BadVersionError as error:
+                raise ConflictError("another leadership began at the same moment") from error
+            reign = _Reign(mine.epoch, now.version)
+        with self._lock:
+            self._reign = reign
+        logger.info("leader.elected id=%s epoch=%d", self._identity, reign.epoch)
+        self._on_elected(reign.epoch)
+
+    def _check_reign(self) -> None:
+        stat = result(self._client.exists_async(paths.leader_epoch(self._root)))
+        reign = self._reign
+        if reign is not None and (stat is None or stat.version != reign.epoch_version):
+            self._depose("another leadership has begun")
+            self._withdraw()
+
+    def _depose(self, cause: str) -> None:
+        with self._lock:
+            reign, self._reign = self._reign, None
+        if reign is not None:
+            logger.info("leader.deposed id=%s epoch=%d cause=%r", self._identity, reign.epoch, cause)
+            self._on_deposed(reign.epoch)
+
+    def _withdraw(self) -> None:
+        """Delete the candidate node; the next in the queue sees it at once."""
+        with self._lock:
+            node, self._node = self._node, ""
+            self._prefix = ""
+        if node:
+            with translated("leaving the election"), suppress(NoNodeError):
+                result(self._client.delete_async(paths.leader_candidate(self._root, node)))
+
+
+def _sequence(name: str) -> int:
+    return int(name[-10:])

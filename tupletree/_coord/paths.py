@@ -1,0 +1,121 @@
+"""Every ZooKeeper path that Tupletree uses, and nothing else.
+
+The tree, below ``zookeeper.root`` (default ``/tupletree``). Values are protobuf JSON, so ``zkCli`` can read them.
+Every write by the leader is a transaction that also checks the version of ``leader/epoch`` (see ``leader.py``).
+
+=========================================  ==========  ====================  =================  ====================
+node                                       writer      reader                lifetime           bound
+=========================================  ==========  ====================  =================  ====================
+leader/epoch                               the leader  all daemons           for ever           one, 300 bytes
+leader/candidates/<id>-<sequence>          nimbuses    nimbuses              ephemeral          one a nimbus, empty
+counter                                    the leader  the leader            for ever           one, 20 bytes
+topologies/<topology>                      the leader  nimbuses, workers     until removed      conf, a few KiB
+assignments/<topology>                     the leader  supervisors, workers  until removed      40 bytes an executor,
+                                                                                                80 bytes a shard
+supervisors/<supervisor>                   itself      nimbuses, clients     ephemeral          300 bytes
+ackers/<acker>                             itself      nimbuses, clients     ephemeral          300 bytes
+nimbuses/<nimbus>                          itself      nimbuses, supervisors ephemeral          300 bytes
+workers/<topology>                         the leader  -                     until removed      empty
+workers/<topology>/<supervisor>:<port>     supervisor  workers, nimbuses     until the process  300 bytes
+                                                                             is gone
+errors/<topology>                          the leader  -                     until removed      empty
+errors/<topology>/<component>              workers     nimbuses              until removed      empty
+errors/<topology>/<component>/e<sequence>  workers     nimbuses              newest 10 kept     20 KiB
+=========================================  ==========  ====================  =================  ====================
+
+``workers/<topology>`` and ``errors/<topology>`` come and go with the topology's record, in one transaction each; nobody
+else creates them, so that a late worker of a removed topology leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+from urllib.parse import quote
+
+PresenceKind = Literal["supervisor", "acker", "nimbus"]
+PRESENCE_KINDS: tuple[PresenceKind, ...] = get_args(PresenceKind)
+
+_PRESENCE_FOLDERS: dict[PresenceKind, str] = {"supervisor": "supervisors", "acker": "ackers", "nimbus": "nimbuses"}
+
+
+def segment(text: str) -> str:
+    """``text`` as one segment of a path: slashes, spaces and the names ``.`` and ``..`` are escaped."""
+    if text in {".", ".."}:
+        return text.replace(".", "%2E")
+    return quote(text, safe="@:+,=~$!'()")
+
+
+def leader_epoch(root: str) -> str:
+    return f"{root}/leader/epoch"
+
+
+def leader_candidates(root: str) -> str:
+    return f"{root}/leader/candidates"
+
+
+def leader_candidate(root: str, node: str) -> str:
+    return f"{root}/leader/candidates/{node}"
+
+
+def counter(root: str) -> str:
+    return f"{root}/counter"
+
+
+def topologies(root: str) -> str:
+    return f"{root}/topologies"
+
+
+def topology(root: str, topology_id: str) -> str:
+    return f"{root}/topologies/{segment(topology_id)}"
+
+
+def assignments(root: str) -> str:
+    return f"{root}/assignments"
+
+
+def assignment(root: str, topology_id: str) -> str:
+    return f"{root}/assignments/{segment(topology_id)}"
+
+
+def presences(root: str, kind: PresenceKind) -> str:
+    return f"{root}/{_PRESENCE_FOLDERS[kind]}"
+
+
+def presence(root: str, kind: PresenceKind, identity: str) -> str:
+    return f"{root}/{_PRESENCE_FOLDERS[kind]}/{segment(identity)}"
+
+
+def workers(root: str) -> str:
+    return f"{root}/workers"
+
+
+def workers_of(root: str, topology_id: str) -> str:
+    return f"{root}/workers/{segment(topology_id)}"
+
+
+def worker(root: str, topology_id: str, supervisor_id: str, port: int) -> str:
+    return f"{root}/workers/{segment(topology_id)}/{segment(supervisor_id)}:{port}"
+
+
+def errors(root: str) -> str:
+    return f"{root}/errors"
+
+
+def errors_of(root: str, topology_id: str) -> str:
+    return f"{root}/errors/{segment(topology_id)}"
+
+
+def errors_of_component(root: str, topology_id: str, component_id: str) -> str:
+    return f"{root}/errors/{segment(topology_id)}/{segment(component_id)}"
+
+
+def folders(root: str) -> tuple[str, ...]:
+    """The nodes that must exist before the first leader writes."""
+    return (
+        leader_candidates(root),
+        topologies(root),
+        assignments(root),
+        workers(root),
+        errors(root),
+        *(presences(root, kind) for kind in PRESENCE_KINDS),
+    )

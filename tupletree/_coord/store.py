@@ -1,0 +1,283 @@
+"""Typed access to what lies in ZooKeeper. Loads return snapshots; watches only wake.
+
+Every method may be called from any thread but kazoo's own, and blocks for a round trip or two; async daemons go through
+``asyncio.to_thread``. Every method raises UnavailableError while ZooKeeper is away.
+
+What the leader alone writes (records, assignments) is written in ``leader.py``, fenced by its epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from tupletree._coord import paths
+from tupletree._coord.paths import PresenceKind
+from tupletree._coord.session import result, translated
+from tupletree._coord.watch import TreeWatch, Wake
+from tupletree.errors import InternalError, NotFoundError
+from tupletree.v1 import topology_pb2 as pb
+
+ERRORS_KEPT = 10  # per component
+_MESSAGE_LIMIT = 1024
+_TRACEBACK_LIMIT = 16 * 1024
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Versioned(Generic[T]):
+    """A stored value and the version that a compare-and-set of it must name."""
+
+    value: T
+    version: int
+
+
+@dataclass(frozen=True)
+class Leadership:
+    """Who leads. ``node`` is its candidate node in the election."""
+
+    epoch: int
+    identity: str
+    address: str
+    node: str
+
+    def encode(self) -> bytes:
+        return json.dumps(self.__dict__).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Leadership:
+        facts = json.loads(data)
+        return cls(int(facts["epoch"]), facts["identity"], facts["address"], facts["node"])
+
+
+def encode(message: Message) -> bytes:
+    """A message as it is stored: protobuf JSON on one line."""
+    return json_format.MessageToJson(message, indent=None).encode()
+
+
+def decode(data: bytes, kind: type[M], path: str) -> M:
+    """The opposite of ``encode``. Fields of a newer version are ignored; anything else wrong is an InternalError."""
+    try:
+        return json_format.Parse(data, kind(), ignore_unknown_fields=True)
+    except json_format.ParseError as error:
+        raise InternalError(f"ZooKeeper's {path} does not hold a {kind.__name__}: {error}") from error
+
+
+class Store:
+    """Everything below one root. Holds no state but the client."""
+
+    def __init__(self, client: KazooClient, root: str) -> None:
+        self.client = client
+        self.root = root.rstrip("/")
+
+    # Topologies and assignments
+
+    def topologies(self) -> dict[str, Versioned[pb.TopologyRecord]]:
+        """Every record, by topology id."""
+        return self._load_all(paths.topologies(self.root), pb.TopologyRecord, lambda record: record.id)
+
+    def topology(self, topology_id: str) -> Versioned[pb.TopologyRecord] | None:
+        return self._load(paths.topology(self.root, topology_id), pb.TopologyRecord)
+
+    def assignments(self) -> dict[str, Versioned[pb.Assignment]]:
+        """Every assignment, by topology id."""
+        return self._load_all(paths.assignments(self.root), pb.Assignment, lambda one: one.topology_id)
+
+    def assignment(self, topology_id: str) -> Versioned[pb.Assignment] | None:
+        return self._load(paths.assignment(self.root, topology_id), pb.Assignment)
+
+    def counter(self) -> Versioned[int]:
+        """How many topologies were ever submitted here; version -1 if none."""
+        path = paths.counter(self.root)
+        with translated("reading the topology counter"):
+            try:
+                data, stat = result(self.client.get_async(path))
+            except NoNodeError:
+                return Versioned(0, -1)
+        return Versioned(int(data), stat.version)
+
+    # Presences
+
+    def supervisors(self) -> dict[str, pb.Presence]:
+        return self.presences("supervisor")
+
+    def ackers(self) -> dict[str, pb.Presence]:
+        return self.presences("acker")
+
+    def nimbuses(self) -> dict[str, pb.Presence]:
+        return self.presences("nimbus")
+
+    def presences(self, kind: PresenceKind) -> dict[str, pb.Presence]:
+        """Who is registered, by id. The node of a process that was killed lingers for the session timeout."""
+        found = self._load_all(paths.presences(self.root, kind), pb.Presence, lambda presence: presence.id)
+        return {identity: one.value for identity, one in found.items()}
+
+    def leadership(self) -> Leadership | None:
+        """Who leads, None while nobody does. A killed leader is still named until its session has ended."""
+        with translated("asking who leads"):
+            try:
+                data, _ = result(self.client.get_async(paths.leader_epoch(self.root)))
+            except NoNodeError:
+                return None
+            leadership = Leadership.decode(data)
+            alive = leadership.node and result(
+                self.client.exists_async(paths.leader_candidate(self.root, leadership.node))
+            )
+        return leadership if alive else None
+
+    # Workers
+
+    def worker_presences(self, topology_id: str) -> dict[tuple[str, int], pb.WorkerPresence]:
+        """The workers of a topology that their supervisors believe alive, by (supervisor id, port)."""
+        folder = paths.workers_of(self.root, topology_id)
+        found = self._load_all(folder, pb.WorkerPresence, lambda one: f"{one.supervisor_id}:{one.port}")
+        return {(one.value.supervisor_id, one.value.port): one.value for one in found.values()}
+
+    def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence) -> None:
+        """Say which incarnation of a worker runs in a slot; replaces an earlier one.
+
+        Raises NotFoundError if the topology is gone.
+        """
+        path = paths.worker(self.root, topology_id, presence.supervisor_id, presence.port)
+        data = encode(presence)
+        with translated(f"announcing worker {presence.worker_id}"):
+            while True:
+                with suppress(NoNodeError):
+                    result(self.client.set_async(path, data))
+                    return
+                try:
+                    result(self.client.create_async(path, data))
+                    return
+                except NodeExistsError:
+                    continue  # an earlier create whose reply was lost
+                except NoNodeError:
+                    break
+        raise NotFoundError(f"topology {topology_id} is gone")
+
+    def remove_worker_presence(self, topology_id: str, supervisor_id: str, port: int, worker_id: str) -> bool:
+        """Say that this incarnation is gone. Does nothing, and returns False, if the slot shows another or none."""
+        path = paths.worker(self.root, topology_id, supervisor_id, port)
+        with translated(f"removing worker {worker_id}"):
+            try:
+                data, stat = result(self.client.get_async(path))
+                if decode(data, pb.WorkerPresence, path).worker_id != worker_id:
+                    return False
+                result(self.client.delete_async(path, version=stat.version))
+            except NoNodeError:
+                return False
+        return True
+
+    # Errors
+
+    def errors(self, topology_id: str) -> list[pb.ComponentError]:
+        """The newest errors of every component of a topology, newest first."""
+        folder = paths.errors_of(self.root, topology_id)
+        with translated(f"reading the errors of {topology_id}"):
+            components = self._children(folder)
+            listings = [(c, self.client.get_children_async(f"{folder}/{c}")) for c in components]
+            nodes = [f"{folder}/{c}/{name}" for c, pending in listings for name in _or_none(pending) or ()]
+        found = [one.value for _, one in self._load_nodes(nodes, pb.ComponentError)]
+        return sorted(found, key=lambda error: -error.at_unix_s)
+
+    def report_error(self, topology_id: str, error: pb.ComponentError) -> None:
+        """Keep an error, and forget all but the newest 10 of its component. Does nothing for a removed topology.
+
+        Message and traceback are cut to 1 and 16 KiB, the traceback keeping its end.
+        """
+        bounded = pb.ComponentError()
+        bounded.CopyFrom(error)
+        bounded.message = error.message[:_MESSAGE_LIMIT]
+        bounded.traceback = error.traceback[-_TRACEBACK_LIMIT:]
+        folder = paths.errors_of_component(self.root, topology_id, error.component_id)
+        with translated(f"reporting an error of {error.component_id}"):
+            with suppress(NodeExistsError):
+                try:
+                    result(self.client.create_async(folder))
+                except NoNodeError:
+                    return
+            with suppress(NoNodeError):
+                result(self.client.create_async(f"{folder}/e", encode(bounded), sequence=True))
+            stale = sorted(self._children(folder), key=_sequence)[:-ERRORS_KEPT]
+            for pending in [self.client.delete_async(f"{folder}/{name}") for name in stale]:
+                with suppress(NoNodeError):
+                    result(pending)
+
+    # Watches: see watch.py for what a wake promises. Each returns a handle to cancel().
+
+    def watch_topologies(self, wake: Wake) -> TreeWatch:
+        """Every topology's record."""
+        return TreeWatch(self.client, [(paths.topologies(self.root), 1)], wake).start()
+
+    def watch_topology(self, topology_id: str, wake: Wake) -> TreeWatch:
+        """One topology's record, its assignment and its workers' presences."""
+        roots = [
+            (paths.topology(self.root, topology_id), 0),
+            (paths.assignment(self.root, topology_id), 0),
+            (paths.workers_of(self.root, topology_id), 1),
+        ]
+        return TreeWatch(self.client, roots, wake).start()
+
+    def watch_assignments(self, wake: Wake) -> TreeWatch:
+        """Every topology's assignment."""
+        return TreeWatch(self.client, [(paths.assignments(self.root), 1)], wake).start()
+
+    def watch_workers(self, wake: Wake) -> TreeWatch:
+        """Every worker's presence, in all topologies."""
+        return TreeWatch(self.client, [(paths.workers(self.root), 2)], wake).start()
+
+    def watch_presence(self, kind: PresenceKind, wake: Wake) -> TreeWatch:
+        """Every registered process of a kind."""
+        return TreeWatch(self.client, [(paths.presences(self.root, kind), 1)], wake).start()
+
+    def watch_leadership(self, wake: Wake) -> TreeWatch:
+        """Who leads, and who would."""
+        roots = [(paths.leader_epoch(self.root), 0), (paths.leader_candidates(self.root), 1)]
+        return TreeWatch(self.client, roots, wake).start()
+
+    # Loading
+
+    def _load(self, path: str, kind: type[M]) -> Versioned[M] | None:
+        found = self._load_nodes([path], kind)
+        return found[0][1] if found else None
+
+    def _load_all(self, folder: str, kind: type[M], key: Callable[[M], str]) -> dict[str, Versioned[M]]:
+        with translated(f"reading {folder}"):
+            names = self._children(folder)
+        found = self._load_nodes([f"{folder}/{name}" for name in sorted(names)], kind)
+        return {key(one.value): one for _, one in found}
+
+    def _load_nodes(self, nodes: Sequence[str], kind: type[M]) -> list[tuple[str, Versioned[M]]]:
+        """The nodes that exist, read in one go: all requests are sent before the first answer is awaited."""
+        pending = [(node, self.client.get_async(node)) for node in nodes]
+        found: list[tuple[str, Versioned[M]]] = []
+        for node, one in pending:
+            with translated(f"reading {node}"):
+                answer = _or_none(one)
+            if answer is not None:
+                data, stat = answer
+                found.append((node, Versioned(decode(data, kind, node), stat.version)))
+        return found
+
+    def _children(self, folder: str) -> list[str]:
+        return list(_or_none(self.client.get_children_async(folder)) or ())
+
+
+def _or_none(pending: Any) -> Any:
+    try:
+        return result(pending)
+    except NoNodeError:
+        return None
+
+
+def _sequence(name: str) -> int:
+    return int(name[-10:])
