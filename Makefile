@@ -1,0 +1,61 @@
+# Everything this project can do to itself. Each target sets up what it needs; `make` or `make help` lists them.
+SHELL := /bin/sh
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+SOURCES := tupletree nimbus supervisor worker acker examples bench
+PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
+PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)
+PROTOS := $(wildcard proto/tupletree/v1/*.proto)
+
+# Extra arguments, for example: make test PYTEST_ARGS="-k anchoring"   make demo DEMO_ARGS="--lines 500000"
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check format proto proto-check bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) java ## make .venv, install into it, and see that Java 17 or newer is there
+
+$(INSTALLED): pyproject.toml deploy/setup/python.sh
+	@sh deploy/setup/python.sh $(VENV)
+	@touch $@
+
+java:
+	@sh deploy/setup/java.sh
+
+demo: setup ## run word count on a whole cluster, kill a worker and an acker, compare with the truth
+	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
+
+test: setup ## run every test: unit, simulation, integration, chaos
+	@$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+
+check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy $(SOURCES)
+	@LINT_IMPORTS=$(abspath $(VENV)/bin/lint-imports) sh .ci/lint-imports
+
+format: $(INSTALLED) ## put the formatting right, and what else ruff can mend
+	@$(VENV)/bin/ruff check --fix-only --quiet .
+	@$(VENV)/bin/ruff format .
+
+proto: $(INSTALLED) ## generate tupletree/v1 from proto/ anew
+	@$(PROTOC) $(call PROTOC_OUT,.) $(PROTOS)
+
+proto-check: $(INSTALLED)
+	@rm -rf build/proto && mkdir -p build/proto
+	@$(PROTOC) $(call PROTOC_OUT,build/proto) $(PROTOS)
+	@diff -r -x __init__.py -x __pycache__ build/proto/tupletree/v1 tupletree/v1 \
+		|| { echo "tupletree/v1 is not what proto/ generates: run 'make proto' and commit the result"; exit 1; }
+
+bench: setup ## measure word count on this machine; the result also goes to bench/results/
+	@$(PYTHON) -m bench.word_count $(BENCH_ARGS)
+
+clean: ## remove what builds and checks leave behind (.venv stays)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
