@@ -1,0 +1,1 @@
+"""gRPC between daemons: servers, channels, ports, and the one table between errors and status codes."""

@@ -1,9 +1,18 @@
-"""Binding a port, with the one sentence for a port that cannot be had."""
+"""Binding a port, with the one sentence for a port that cannot be had; and reserving ports that survive a restart.
+
+A port that the kernel dealt out for ``bind(0)`` lies in the range from which it also takes the local ends of outgoing
+connections. While the daemon behind such a port is down, any process may get that port as its local end; a client that
+keeps reconnecting to it can even end up connected to itself. A daemon that is to come back on its port therefore needs
+one from outside that range.
+"""
 
 from __future__ import annotations
 
 import errno
+import random
 import socket
+import sys
+from typing import Final, Literal
 
 from tupletree.errors import UsageError
 
@@ -29,3 +38,74 @@ def bind(host: str, port: int) -> socket.socket:
             raise UsageError(f"cannot listen on {host}: it is not an address of this machine") from error
         raise UsageError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
     return listener
+
+
+_LOWEST: Final = 10_240
+_HIGHEST: Final = 65_535
+
+
+def _candidates() -> list[range]:
+    """The unprivileged ports from which the kernel takes no local ends."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+            low, high = map(int, file.read().split())
+    except (OSError, ValueError):
+        low, high = 32_768, 60_999
+    outside = [range(_LOWEST, low), range(high + 1, _HIGHEST + 1)]
+    return [part for part in outside if len(part) >= 1_000] or [range(_LOWEST, _HIGHEST + 1)]
+
+
+class ReservedPorts:
+    """Ports of the loopback interface that no other ReservedPorts on this machine deals out until ``release``.
+
+    On Linux the reservation is a socket in the abstract namespace: it costs no file and ends with the process.
+    Elsewhere it is only a free port at the time of asking. Programs that do not ask here can still take a port.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, socket.socket | None] = {}
+
+    def take(self, count: int, host: str = "127.0.0.1") -> list[int]:
+        """``count`` free ports, ascending."""
+        parts = _candidates()
+        taken: list[int] = []
+        while len(taken) < count:
+            port = random.choice(random.choices(parts, weights=[len(part) for part in parts])[0])
+            if self._reserve(port, host):
+                taken.append(port)
+        return sorted(taken)
+
+    def _reserve(self, port: int, host: str) -> bool:
+        if port in self._held:
+            return False
+        claim = _claim(port)
+        if claim is False:
+            return False
+        try:
+            bind(host, port).close()
+        except UsageError:
+            if claim is not None:
+                claim.close()
+            return False
+        self._held[port] = claim
+        return True
+
+    def release(self) -> None:
+        """Give all of them back. Idempotent."""
+        for claim in self._held.values():
+            if claim is not None:
+                claim.close()
+        self._held.clear()
+
+
+def _claim(port: int) -> socket.socket | Literal[False] | None:
+    """The claim on a port; False if another process holds it, None where claims do not exist."""
+    if sys.platform != "linux":
+        return None
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        claim.bind(f"\0tupletree-port-{port}")
+    except OSError as error:
+        claim.close()
+        return False if error.errno == errno.EADDRINUSE else None
+    return claim

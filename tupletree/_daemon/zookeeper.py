@@ -1,0 +1,195 @@
+"""The real ZooKeeper server as a child process, from PySpark's jars: for dev clusters, tests and small machines.
+
+Everything it keeps is in its data directory: ``zoo.cfg`` (written at each start), ``version-2/`` (ZooKeeper's own log
+and snapshots) and, without another log directory, ``zookeeper.log``. A server started on the same directory and port
+continues where an earlier one ended, however that one ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from typing import Final
+
+from tupletree._daemon.java import find_java, zookeeper_class_path
+from tupletree._rpc.ports import ReservedPorts, bind
+from tupletree.errors import UnavailableError, UsageError
+
+_START_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.02
+_TICK_MS: Final = 500  # session timeouts are checked once a tick; the shortest one possible is two ticks
+
+_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+
+_LOG4J: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c{1} %m%n
+# A probe that comes before the database is loaded is no event.
+logger.cnxn.name = org.apache.zookeeper.server.ServerCnxn
+logger.cnxn.level = off
+"""
+
+
+class EmbeddedZooKeeper:
+    """One standalone ZooKeeper server.
+
+    ``port`` 0 takes a free port, kept over restarts. ``durable`` False leaves out the disk flush of each write: what
+    was acknowledged survives a kill of the process but not a power cut. The server gets a process group of its own,
+    so that a Ctrl-C in the terminal reaches its owner first. The owner stops it; nothing here does at exit.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        port: int = 0,
+        log_dir: str | os.PathLike[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        durable: bool = True,
+    ) -> None:
+        self.data_dir = os.path.abspath(data_dir)
+        self.log_path = os.path.join(os.path.abspath(log_dir or data_dir), "zookeeper.log")
+        self.host = host
+        self.port = port
+        self.process: subprocess.Popen[bytes] | None = None
+        self._durable = durable
+        self._reserved = ReservedPorts()
+
+    @property
+    def connect_string(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; nothing if it runs.
+
+        Raises UsageError (no Java, no PySpark, port in use) or UnavailableError with the end of its log.
+        """
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """The first half of ``start``: the process, without waiting for it."""
+        if self.running:
+            return
+        java, class_path = find_java(), zookeeper_class_path()
+        if self.port == 0:
+            self.port = self._reserved.take(1, self.host)[0]
+        else:
+            bind(self.host, self.port).close()
+        config = self._write_config()
+        command = [java, *_JVM, f"-Dlog4j2.configurationFile={self.data_dir}/log4j2.properties", "-cp", class_path]
+        command += ["org.apache.zookeeper.server.ZooKeeperServerMain", config]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.data_dir,
+                start_new_session=True,
+            )
+
+    def wait_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """The second half of ``start``. Raises UnavailableError if the process ends or does not answer in time."""
+        deadline = time.monotonic() + timeout_s
+        while not self.answers():
+            if not self.running:
+                raise UnavailableError(f"ZooKeeper did not start; its log {self.log_path} ends: {self._log_tail()}")
+            if time.monotonic() > deadline:
+                self.stop()
+                raise UnavailableError(f"ZooKeeper did not answer on {self.connect_string} within {timeout_s:g} s")
+            time.sleep(_POLL_S)
+
+    def answers(self) -> bool:
+        """Whether the server serves clients now."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                reply = b""
+                while chunk := connection.recv(4096):
+                    reply += chunk
+        except OSError:
+            return False
+        return b"Mode:" in reply
+
+    def stop(self) -> None:
+        """End the process (SIGTERM, then SIGKILL) and wait for it; nothing if it does not run."""
+        process = self.process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send the process a signal; after SIGKILL, wait until it is gone."""
+        if self.process is None:
+            raise UsageError("this ZooKeeper does not run")
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+    def restart(self) -> None:
+        """Stop, then start on the same port and data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> EmbeddedZooKeeper:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._reserved.release()
+
+    def _write_config(self) -> str:
+        path = os.path.join(self.data_dir, "zoo.cfg")
+        settings = {
+            "dataDir": self.data_dir,
+            "clientPort": self.port,
+            "clientPortAddress": self.host,
+            "tickTime": _TICK_MS,
+            "minSessionTimeout": 2 * _TICK_MS,
+            "maxSessionTimeout": 120_000,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "ruok,srvr,mntr",
+            "preAllocSize": 1024,
+            "autopurge.snapRetainCount": 3,
+            "autopurge.purgeInterval": 1,
+            "forceSync": "yes" if self._durable else "no",
+        }
+        try:
+            os.makedirs(self.data_dir, exist_ok=True)
+            os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{key}={value}\n" for key, value in settings.items())
+            with open(os.path.join(self.data_dir, "log4j2.properties"), "w", encoding="utf-8") as file:
+                file.write(_LOG4J)
+        except OSError as error:
+            raise UsageError(f"cannot write ZooKeeper's data directory {self.data_dir}: {error.strerror}") from error
+        return path
+
+    def _log_tail(self) -> str:
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file if line.strip() and not line.startswith(("\t", "SLF4J"))]
+        except OSError:
+            return "(no log)"
+        return lines[-1][-400:] if lines else "(empty)"

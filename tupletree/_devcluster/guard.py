@@ -1,0 +1,114 @@
+"""Ends every process of a cluster directory when their owner is gone, however it went.
+
+The owner starts this file as a process of its own and holds the only writing end of its standard input:
+
+    owner                          guard                       cluster processes
+      | -- "armed" ----------------> | waits for the end of its input
+      | -- (closes, dies, is killed) |
+                                     | -- SIGKILL -----------------> | each whose command line names the directory
+                                     | removes the directory, if told to, and exits
+
+A process belongs to the directory if one of its arguments is a path under it and it is one of ours (``-m`` and a
+daemon, or ZooKeeper's main class). Workers are found this way too, though they survive the supervisor that started
+them. Process ids are not remembered, so none that was given to somebody else can be hit.
+
+This file imports nothing but the standard library and runs as a plain script, so that it is up in milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+_OURS = {f"tupletree.{role}" for role in ("nimbus", "supervisor", "acker", "worker")}
+_OURS.add("org.apache.zookeeper.server.ZooKeeperServerMain")
+_END_TIMEOUT_S = 10.0
+
+
+def processes_of(directory: str) -> list[int]:
+    """The ids of the processes that belong to ``directory``, ascending."""
+    root = os.path.realpath(directory)
+    return [pid for pid, arguments in _command_lines() if _belongs(arguments, root)]
+
+
+def _command_lines() -> Iterator[tuple[int, list[str]]]:
+    for name in sorted(os.listdir("/proc"), key=lambda text: (len(text), text)):
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+                yield int(name), file.read().decode("utf-8", "replace").split("\0")
+
+
+def _belongs(arguments: list[str], root: str) -> bool:
+    return not _OURS.isdisjoint(arguments) and any(argument.startswith(root + os.sep) for argument in arguments)
+
+
+def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
+    """Kill the processes of ``directory``, each with its process group if it leads one, until none is left.
+
+    Returns the ids of those killed. A supervisor may start one more worker before it dies itself, so this looks
+    again until it finds nobody. Children of the caller become zombies, which count as gone; their owner reaps them.
+    """
+    killed: list[int] = []
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        alive = [pid for pid in processes_of(directory) if not _is_zombie(pid)]
+        if not alive:
+            break
+        for pid in alive:
+            with contextlib.suppress(OSError):
+                if os.getpgid(pid) == pid:
+                    os.killpg(pid, signal.SIGKILL)
+                else:
+                    os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        time.sleep(0.02)
+    return sorted(set(killed))
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in ("Z", "X")
+    except OSError:
+        return True
+
+
+class Guard:
+    """The owner's handle on a guard process for ``directory``; ``remove`` says whether the directory goes too."""
+
+    def __init__(self, directory: str, *, remove: bool) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", os.path.abspath(__file__), os.path.realpath(directory), "01"[remove]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+
+    def close(self) -> None:
+        """Let the guard do its work now, and wait until it has. Idempotent."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def main() -> None:
+    directory, remove = sys.argv[1], sys.argv[2] == "1"
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while sys.stdin.buffer.read(4096):
+        pass
+    end_all(directory)
+    if remove:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
