@@ -1,0 +1,322 @@
+"""The client of a cluster: submit topologies and steer them.
+
+    with NimbusClient("cluster.example:6627") as client:
+        topology_id = client.submit("word-count", topology, {"topology.workers": 2})
+        client.describe("word-count")
+        client.kill("word-count", wait_secs=0)
+
+Every method asks the leading nimbus; which one that is, any of the seeds can tell. Errors are those of
+``tupletree.errors``. A client may be used from several threads.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import grpc
+
+from tupletree import bundle
+from tupletree._rpc.channels import channel
+from tupletree._rpc.status import from_rpc_error
+from tupletree.config import encode_conf, load, topology_part, validate
+from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
+from tupletree.topology import Topology, check_topology_name
+from tupletree.v1 import (
+    acker_pb2,
+    acker_pb2_grpc,
+    nimbus_pb2,
+    nimbus_pb2_grpc,
+    supervisor_pb2,
+    supervisor_pb2_grpc,
+    topology_pb2,
+)
+
+Progress = Callable[[int, int], None]
+"""Called with bytes sent and bytes in all."""
+
+_Path = str | os.PathLike[str]
+_Reply = TypeVar("_Reply")
+
+_CALL_S: Final = 10.0
+_GET_LEADER_S: Final = 2.0
+_CHUNK_BYTES: Final = 1024 * 1024
+_PAUSE_S: Final = 0.2
+
+
+class NimbusClient:
+    """A connection to the cluster's leader.
+
+    Args:
+        seeds: addresses of nimbuses (``host`` or ``host:port``; one, a list, or several with commas between);
+            None: ``nimbus.seeds`` of the configuration.
+        conf: the configuration; None: what ``tupletree.config.load()`` finds.
+        leader_timeout_s: how long a call waits while nimbuses answer but none leads, as after the loss of a leader.
+            A cluster of which no nimbus answers is an UnavailableError at once.
+    """
+
+    def __init__(
+        self,
+        seeds: str | Sequence[str] | None = None,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        leader_timeout_s: float = 30.0,
+    ) -> None:
+        if conf is None or "nimbus.seeds" not in conf:
+            conf = {**load(), **(conf or {})}
+        named = conf["nimbus.seeds"] if seeds is None else seeds
+        if isinstance(named, str):
+            named = [part.strip() for part in named.split(",") if part.strip()]
+        if not named:
+            raise ConfigError("no nimbus to ask: nimbus.seeds is empty")
+        port = int(conf.get("nimbus.port") or 6627)
+        self.seeds = [_with_port(seed, port) for seed in named]
+        self._leader_timeout_s = leader_timeout_s
+        self._leader: str | None = None
+        self._channels: dict[str, grpc.Channel] = {}
+        self._lock = threading.Lock()
+
+    def submit(
+        self,
+        name: str,
+        topology: Topology,
+        conf: Mapping[str, Any] | None = None,
+        code: Sequence[_Path] = (),
+        *,
+        requirements: _Path | None = None,
+        inactive: bool = False,
+        progress: Progress | None = None,
+    ) -> str:
+        """Upload a topology, start it, and return the id it got.
+
+        Returns once the leader has the bundle on disk and the topology recorded; workers start after that.
+
+        Args:
+            code: files and packages that the workers import. Classes of other local modules travel by value.
+            requirements: a requirements.txt; the workers then run in a virtual environment that has them.
+            inactive: do not call any ``next_tuple`` until ``activate``.
+
+        Raises:
+            NameInUseError: a topology of that name is alive.
+            ConfigError: an unknown or wrong key, or one that belongs to the cluster.
+            TopologyError: a component cannot be pickled.
+            UsageError: the name is not one, or a path does not exist.
+            UnavailableError: no leader, or it went away meanwhile. Then ``list`` shows whether it took the topology.
+        """
+        check_topology_name(name)
+        if not isinstance(topology, Topology):
+            raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
+        settings = _checked_conf(conf or {})
+        with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
+            packed = Path(directory, "bundle.tar.gz")
+            info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
+            header = nimbus_pb2.SubmitHeader(
+                name=name,
+                conf_json=encode_conf(settings),
+                sha256=info.sha256,
+                size=info.size,
+                inactive=inactive,
+                spec=topology.outline(),
+                owner=_owner(),
+            )
+            requests = _submit_requests(header, packed, progress)
+            timeout_s = 60.0 + info.size / 1024**2
+            reply = self._call(lambda stub: stub.Submit(requests, timeout=timeout_s), retry=False)
+        return reply.topology_id
+
+    def kill(self, name: str, wait_secs: float | None = None) -> topology_pb2.TopologyRecord:
+        """Stop the spouts at once and the topology after ``wait_secs`` (None: its message timeout)."""
+        request = nimbus_pb2.KillRequest(name=name, wait_s=_seconds(wait_secs))
+        return self._call(lambda stub: stub.Kill(request, timeout=_CALL_S)).record
+
+    def activate(self, name: str) -> topology_pb2.TopologyRecord:
+        """Let the spouts of a deactivated topology go on."""
+        request = nimbus_pb2.ActivateRequest(name=name)
+        return self._call(lambda stub: stub.Activate(request, timeout=_CALL_S)).record
+
+    def deactivate(self, name: str) -> topology_pb2.TopologyRecord:
+        """Stop calling ``next_tuple``; what is in flight is finished."""
+        request = nimbus_pb2.DeactivateRequest(name=name)
+        return self._call(lambda stub: stub.Deactivate(request, timeout=_CALL_S)).record
+
+    def rebalance(
+        self,
+        name: str,
+        wait_secs: float | None = None,
+        workers: int | None = None,
+        executors: Mapping[str, int] | None = None,
+    ) -> topology_pb2.TopologyRecord:
+        """Change the number of workers, or of executors of components, and spread them anew.
+
+        The number of tasks never changes. Spouts pause for ``wait_secs`` first (None: the message timeout).
+        """
+        for what, number in {"workers": workers, **(executors or {})}.items():
+            if number is not None and number < 1:
+                raise UsageError(f"rebalance: {what} must be at least 1, not {number}")
+        request = nimbus_pb2.RebalanceRequest(
+            name=name, wait_s=_seconds(wait_secs), workers=workers or 0, executors=executors or {}
+        )
+        return self._call(lambda stub: stub.Rebalance(request, timeout=_CALL_S)).record
+
+    def list(self) -> list[nimbus_pb2.TopologySummary]:
+        """All topologies that are not gone, by name."""
+        reply = self._call(
+            lambda stub: stub.ListTopologies(nimbus_pb2.ListTopologiesRequest(), timeout=_CALL_S),
+        )
+        return sorted(reply.topologies, key=lambda summary: summary.record.name)
+
+    def describe(self, name: str) -> nimbus_pb2.DescribeTopologyReply:
+        """Everything the leader knows of one topology. Raises NotFoundError."""
+        request = nimbus_pb2.DescribeTopologyRequest(name=name)
+        return self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S))
+
+    def cluster(self) -> nimbus_pb2.DescribeClusterReply:
+        """The daemons that are there, and how many slots are used."""
+        return self._call(lambda stub: stub.DescribeCluster(nimbus_pb2.DescribeClusterRequest(), timeout=_CALL_S))
+
+    def leader(self) -> str:
+        """The address of the leading nimbus. Raises UnavailableError."""
+        return self._find_leader(time.monotonic() + self._leader_timeout_s)
+
+    def ledger(self, address: str) -> acker_pb2.DescribeLedgerReply:
+        """What one acker service holds, shard by shard. Raises UnavailableError."""
+        stub = acker_pb2_grpc.AckerStub(self._channel(address))
+        try:
+            return stub.DescribeLedger(acker_pb2.DescribeLedgerRequest(), timeout=5.0)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, f"acker at {address}") from None
+
+    def tail_log(
+        self, supervisor: str, topology_id: str, port: int, last_bytes: int = 4096, follow: bool = False
+    ) -> Iterator[bytes]:
+        """The end of a worker's log, and with ``follow`` what is added to it. ``supervisor`` is its address."""
+        stub = supervisor_pb2_grpc.SupervisorStub(self._channel(supervisor))
+        request = supervisor_pb2.TailLogRequest(
+            topology_id=topology_id, port=port, last_bytes=last_bytes, follow=follow
+        )
+        replies = stub.TailLog(request, timeout=None if follow else 30.0)
+        try:
+            for reply in replies:
+                yield reply.data
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, f"supervisor at {supervisor}") from None
+        finally:
+            replies.cancel()
+
+    def close(self) -> None:
+        """Close all connections. The client opens new ones if it is used again."""
+        with self._lock:
+            channels, self._channels = self._channels, {}
+        for open_channel in channels.values():
+            open_channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _channel(self, address: str) -> grpc.Channel:
+        with self._lock:
+            if address not in self._channels:
+                self._channels[address] = channel(address)
+            return self._channels[address]
+
+    def _call(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], _Reply], retry: bool = True) -> _Reply:
+        """Call the leader; if it is gone or leads no longer, find the next and call that, until the leader timeout."""
+        deadline = time.monotonic() + self._leader_timeout_s
+        while True:
+            address = self._find_leader(deadline)
+            try:
+                return invoke(nimbus_pb2_grpc.NimbusStub(self._channel(address)))
+            except grpc.RpcError as rpc_error:
+                error = from_rpc_error(rpc_error, f"nimbus at {address}")
+            self._leader = None
+            passing = isinstance(error, UnavailableError | AuthorityError)
+            if not retry or not passing or time.monotonic() >= deadline:
+                raise error
+            time.sleep(_PAUSE_S)
+
+    def _find_leader(self, deadline: float) -> str:
+        if self._leader is not None:
+            return self._leader
+        while True:
+            reasons: list[str] = []
+            answered = False
+            for seed in self.seeds:
+                address = seed
+                try:
+                    leader = self._get_leader(seed)
+                    answered = True
+                    if leader.address and not leader.is_me:
+                        # The seed may name a leader that has just died; only its own word counts.
+                        address = leader.address
+                        leader = self._get_leader(address)
+                except grpc.RpcError as error:
+                    reasons.append(str(from_rpc_error(error, f"nimbus at {address}")))
+                    continue
+                if leader.is_me:
+                    self._leader = address
+                    return address
+            why = "; ".join(dict.fromkeys(reasons))
+            if not answered:
+                raise UnavailableError(f"no nimbus can be reached: {why}")
+            if time.monotonic() >= deadline:
+                raise UnavailableError(f"no nimbus leads at the moment: {why or 'asked ' + ', '.join(self.seeds)}")
+            time.sleep(_PAUSE_S)
+
+    def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:
+        stub = nimbus_pb2_grpc.NimbusStub(self._channel(address))
+        return stub.GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=_GET_LEADER_S)
+
+
+def _with_port(seed: str, port: int) -> str:
+    host, colon, digits = seed.rpartition(":")
+    has_port = bool(colon) and digits.isdecimal() and (host.endswith("]") or ":" not in host)
+    if has_port:
+        return seed
+    return f"[{seed}]:{port}" if ":" in seed and not seed.endswith("]") else f"{seed}:{port}"
+
+
+def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
+    validate(conf)
+    own = topology_part(conf)
+    for name in conf:
+        if name not in own:
+            raise ConfigError(f"configuration key '{name}' belongs to the cluster; a topology cannot set it")
+    return own
+
+
+def _seconds(wait_secs: float | None) -> float | None:
+    if wait_secs is not None and wait_secs < 0:
+        raise UsageError(f"the wait must not be negative, but is {wait_secs}")
+    return wait_secs
+
+
+def _owner() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        return str(os.getuid())
+
+
+def _submit_requests(
+    header: nimbus_pb2.SubmitHeader, packed: Path, progress: Progress | None
+) -> Iterator[nimbus_pb2.SubmitRequest]:
+    yield nimbus_pb2.SubmitRequest(header=header)
+    done = 0
+    with packed.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield nimbus_pb2.SubmitRequest(chunk=chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, header.size)
