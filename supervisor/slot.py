@@ -160,13 +160,7 @@ def state_name(slot: Slot) -> str:
 
 def live_worker(slot: Slot) -> Worker | None:
     """The worker whose process is alive, as far as we know."""
-    match slot.state:
-        case Starting(worker=worker) | Running(worker=worker) | Stopping(worker=worker):
-            return worker
-        case Empty() | Localizing() | Delayed() | Launching():
-            return None
-        case unreachable:
-            assert_never(unreachable)
+    return slot.state.worker if isinstance(slot.state, Starting | Running | Stopping) else None
 
 
 def knows(slot: Slot, worker_id: str) -> bool:

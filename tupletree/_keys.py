@@ -155,6 +155,18 @@ _SUPERVISOR: Final = (
     _secs("supervisor.worker.shutdown.sleep.secs", 3, "Time between asking a worker to end and killing it.", minimum=0),
     _secs("supervisor.heartbeat.frequency.secs", 5, "Pause between two checks of the supervisor's own presence."),
     _secs("supervisor.monitor.frequency.secs", 3, "Longest pause between two looks at the slots."),
+    _str("supervisor.worker.module", "tupletree.worker", "", "The Python module that is run as worker process."),
+    _bool(
+        "supervisor.stop.workers.on.shutdown",
+        False,
+        "Stop the workers too when the supervisor is stopped; otherwise they run on and the next one adopts them.",
+    ),
+    _secs(
+        "supervisor.bundle.deletion.delay.secs",
+        300,
+        "How long a bundle that no slot needs any more stays on this machine.",
+        minimum=0,
+    ),
 )
 
 _WORKER: Final = (
