@@ -36,6 +36,7 @@ from tupletree._coord.loop import WakeLoop
 from tupletree._coord.session import result, translated
 from tupletree._coord.store import Leadership
 from tupletree._coord.watch import TreeWatch
+from tupletree._daemon.logs import event
 from tupletree.errors import AuthorityError, ConflictError
 
 logger = logging.getLogger(__name__)
@@ -235,7 +236,7 @@ class LeaderElection:
             reign = _Reign(mine.epoch, now.version)
         with self._lock:
             self._reign = reign
-        logger.info("leader.elected id=%s epoch=%d", self._identity, reign.epoch)
+        event(logger, "leader.elected", id=self._identity, epoch=reign.epoch)
         self._on_elected(reign.epoch)
 
     def _check_reign(self) -> None:
@@ -249,7 +250,7 @@ class LeaderElection:
         with self._lock:
             reign, self._reign = self._reign, None
         if reign is not None:
-            logger.info("leader.deposed id=%s epoch=%d cause=%r", self._identity, reign.epoch, cause)
+            event(logger, "leader.deposed", id=self._identity, epoch=reign.epoch, cause=cause)
             self._on_deposed(reign.epoch)
 
     def _withdraw(self) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from tupletree._daemon.logs import event
 from tupletree.errors import TupletreeError
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class WakeLoop:
         except TupletreeError as error:
             trouble = str(error)
             if trouble != self._last_trouble:
-                logger.warning("loop.failed loop=%s cause=%r", self._thread.name, trouble)
+                event(logger, "loop.failed", level=logging.WARNING, loop=self._thread.name, cause=trouble)
             self._last_trouble = trouble
             return self._retry_s
         self._last_trouble = ""

@@ -22,6 +22,7 @@ from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
 from tupletree._coord.store import encode
 from tupletree._coord.watch import TreeWatch
+from tupletree._daemon.logs import event
 from tupletree.v1 import topology_pb2 as pb
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Registration:
         try:
             result(self._client.create_async(self._path, data, ephemeral=True, makepath=True))
             self._takes_over = False
-            logger.info("presence.registered kind=%s id=%s", self._kind, self._identity)
+            event(logger, "presence.registered", kind=self._kind, id=self._identity)
             return True
         except NodeExistsError:
             pass
@@ -92,7 +93,7 @@ class Registration:
                     result(self._client.set_async(self._path, data))
                 return data == self._data
             if not self._takes_over:
-                logger.warning("presence.taken kind=%s id=%s by another process", self._kind, self._identity)
+                event(logger, "presence.taken", level=logging.WARNING, kind=self._kind, id=self._identity)
                 return True
             result(self._client.delete_async(self._path))
         except NoNodeError:

@@ -20,6 +20,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import EventType, KazooState
 
+from tupletree._daemon.logs import event as log_event
+
 logger = logging.getLogger(__name__)
 
 Wake = Callable[[], None]
@@ -100,7 +102,7 @@ class TreeWatch:
             if not pending.successful():
                 self._armed.discard(key)
                 if not isinstance(pending.exception, NoNodeError):
-                    logger.debug("watch.unarmed path=%s cause=%r", key[1], pending.exception)
+                    log_event(logger, "watch.unarmed", level=logging.DEBUG, path=key[1], cause=pending.exception)
         if pending.successful() and key[0] == "children":
             below = [one for name in pending.value for one in _keys(f"{key[1]}/{name}", key[2] - 1)]
         self._arm_all(generation, below)
