@@ -1,0 +1,351 @@
+"""LocalCluster: topologies in this process, on threads, with no network and no ZooKeeper.
+
+It is the real engine of a worker and the real ledger of an acker, put together without what normally lies between.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tupletree import config
+from tupletree._feeder import FeederSpout
+from tupletree._wait import wait_until
+from tupletree.acker.ledger import Ledger
+from tupletree.errors import NameInUseError, NotFoundError, UsageError
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.topology import Topology, check_topology_name
+from tupletree.v1.topology_pb2 import ComponentKind
+from tupletree.worker.assembly import Observer, Plan
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.executor import Executor, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.tasks import Environment, TaskFailure
+from tupletree.worker.tracking import Updates, split
+
+T = TypeVar("T")
+
+HOUSEKEEPING_S = 0.05
+STEP_S = 1.0
+STOP_TIMEOUT_S = 5.0
+
+
+class SimulatedClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class LocalTopology:
+    """One topology in this process: an engine, and the ledgers of its shards."""
+
+    def __init__(
+        self, name: str, topology: Topology, conf: Mapping[str, Any], clock: Callable[[], float],
+        observer: Observer | None = None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.errors: list[tuple[str, BaseException]] = []
+        self.failure: TaskFailure | None = None
+        self._clock = clock
+        self._lock = threading.Lock()
+        shards = conf["topology.acker.executors"]
+        self._ledgers = [Ledger() for _ in range(conf["topology.workers"] if shards is None else shards)]
+        self._timeout_s = conf["topology.message.timeout.secs"]
+        self._next_rotation_s = clock() + self._timeout_s
+        self._trees_expire = conf["topology.enable.message.timeouts"]
+        spec = topology.spec()
+        tasks = tasks_of(spec, conf)
+        executors = executors_of(tasks, executor_counts(spec, conf))
+        environment = Environment(
+            clock=clock,
+            getrandbits=random.Random().getrandbits,
+            report_error=self._report_error,
+            is_tracked=bool(self._ledgers),
+        )
+        plan = Plan(
+            topology_id=name,
+            spec=spec,
+            conf=conf,
+            tasks=tasks,
+            local_tasks=local_tasks(executors),
+            environment=environment,
+            seed=random.getrandbits(64),
+            observer=observer,
+        )
+        self.engine = Engine(plan, executors, self, self._on_blocking)
+        self.shortest_tick_s = min(
+            (task.context.conf["topology.tick.tuple.freq.secs"] or STEP_S for executor in self.engine.executors
+             for task in executor.tasks), default=STEP_S,
+        )  # fmt: skip
+        self.engine.start()
+        self.engine.set_active(True)
+
+    def send(self, batch: object) -> None:
+        """Nothing is ever for another worker."""
+        raise AssertionError(f"a local topology has no other worker to send {batch} to")
+
+    def post(self, updates: Updates) -> None:
+        """Apply ledger updates and tell the spouts the verdicts. Run loop threads."""
+        with self._lock:
+            for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
+                self._tell(self._apply(self._ledgers[shard], part))
+
+    def _apply(self, ledger: Ledger, part: Updates) -> Any:
+        return ledger.apply(
+            array("Q", part.init_roots),
+            array("Q", part.init_values),
+            array("I", part.init_tasks),
+            array("Q", part.acks.keys()),
+            array("Q", part.acks.values()),
+            array("Q", part.fails),
+            array("Q", part.resets),
+            self._clock(),
+        )
+
+    def _tell(self, verdicts: Any) -> None:
+        for kind, by_task in (
+            (TreesAcked, verdicts.acked),
+            (TreesFailed, verdicts.failed),
+            (TreesExpired, verdicts.expired),
+            (TreesReset, verdicts.reset),
+        ):
+            for task, roots in by_task.items():
+                self.engine.tell(task, kind(task, roots))
+
+    def failed(self, failure: TaskFailure) -> None:
+        """A component raised."""
+        self.failure = self.failure or failure
+
+    def _report_error(self, component: str, task: int, error: BaseException) -> None:
+        self.errors.append((component, error))
+
+    def _on_blocking(self, executor: Executor) -> None:
+        """The executor has moved to a run loop of its own: nothing to say here."""
+
+    def keep_house(self) -> None:
+        """Rotate the ledgers if it is time, and free the neighbours of an executor that blocks."""
+        with self._lock:
+            while self._next_rotation_s <= self._clock():
+                self._next_rotation_s += self._timeout_s
+                for ledger in self._ledgers:
+                    self._tell(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
+        self.engine.look_after()
+
+    def raise_failure(self) -> None:
+        """Raise what a component raised, if any did."""
+        if self.failure is not None:
+            raise self.failure
+
+    def has_turned(self, turns: int, since: Mapping[Any, int]) -> bool:
+        """Whether every run loop has made so many rounds since a call of ``turns_now``."""
+        self.raise_failure()
+        self.engine.wake()
+        return all(loop.turns >= since.get(loop, 0) + turns or not loop.is_alive() for loop in self.engine.loops)
+
+    def turns_now(self) -> dict[Any, int]:
+        """How many rounds each run loop has made."""
+        return {loop: loop.turns for loop in self.engine.loops}
+
+    def is_quiet(self, timeout_s: float) -> bool:
+        """Whether two further rounds of every run loop find nothing to do."""
+        busy = sum(loop.busy_turns for loop in self.engine.loops)
+        turns = self.turns_now()
+        wait_until(lambda: self.has_turned(2, turns), timeout_s, what=f"topology {self.name!r} answers")
+        return (
+            busy == sum(loop.busy_turns for loop in self.engine.loops)
+            and not any(loop.updates for loop in self.engine.loops)
+            and not any(executor.inbox or executor.has_buffered for executor in self.engine.executors)
+        )
+
+    def stop(self) -> None:
+        """Close the components and end the threads."""
+        self.engine.stop(STOP_TIMEOUT_S)
+
+
+class LocalCluster:
+    """Runs topologies in this process: for development and for tests.
+
+    With ``simulated_time=True`` message timeouts and tick tuples follow a clock that only ``advance`` moves, so a
+    thirty-second timeout is tested in milliseconds. A context manager: leaving it kills what runs.
+
+    Not what a real cluster does: no worker can crash, so an exception of a component ends its topology and is raised by
+    the next ``wait_quiet`` or ``wait_until``; values are handed over by reference unless
+    ``topology.testing.always.try.serialize`` is set.
+    """
+
+    def __init__(self, simulated_time: bool = False) -> None:
+        self._simulated = SimulatedClock() if simulated_time else None
+        self._clock: Callable[[], float] = self._simulated or time.monotonic
+        self._topologies: dict[str, LocalTopology] = {}
+        self._is_closing = threading.Event()
+        self._housekeeper = threading.Thread(target=self._keep_house, name="local-cluster", daemon=True)
+        self._housekeeper.start()
+
+    def submit(
+        self, name: str, topology: Topology, conf: Mapping[str, Any] | None = None, *, observer: Observer | None = None
+    ) -> str:
+        """Start a topology and return its id, which here is its name.
+
+        ``observer``, called as (component, stream, values) on the emitting thread, sees every tuple that is emitted.
+
+        Raises:
+            NameInUseError: a topology of that name runs already.
+            ConfigError, TopologyError: the topology or its configuration is faulty.
+        """
+        check_topology_name(name)
+        if name in self._topologies:
+            raise NameInUseError(f"a topology named {name!r} is already running")
+        if not isinstance(topology, Topology):
+            raise UsageError(f"submit takes a Topology, not {type(topology).__name__}: call create_topology()")
+        own = dict(conf or {})
+        config.validate(own)
+        self._topologies[name] = LocalTopology(
+            name, topology, {**config.defaults(), **own}, self._clock, observer=observer
+        )
+        return name
+
+    def kill(self, name: str) -> None:
+        """Stop a topology at once.
+
+        Raises:
+            NotFoundError: no topology of that name runs.
+        """
+        self._find(name).stop()
+        del self._topologies[name]
+
+    def activate(self, name: str) -> None:
+        """Let the topology's spouts emit."""
+        self._find(name).engine.set_active(True)
+
+    def deactivate(self, name: str) -> None:
+        """Stop the topology's spouts from emitting; what is under way goes on."""
+        self._find(name).engine.set_active(False)
+
+    def errors(self, name: str) -> list[tuple[str, BaseException]]:
+        """What components of the topology reported, as (component id, exception), oldest first."""
+        return list(self._find(name).errors)
+
+    def advance(self, seconds: float) -> None:
+        """Move simulated time forward, in steps short enough for every timer to act in its turn.
+
+        Raises:
+            UsageError: the cluster does not run in simulated time.
+        """
+        if self._simulated is None:
+            raise UsageError("advance needs LocalCluster(simulated_time=True)")
+        end_s = self._simulated.now_s + seconds
+        step_s = min([STEP_S, *(topology.shortest_tick_s for topology in self._topologies.values())])
+        while self._simulated.now_s < end_s:
+            self._simulated.now_s = min(end_s, self._simulated.now_s + step_s)
+            for topology in self._topologies.values():
+                topology.keep_house()
+                turns = topology.turns_now()
+                wait_until(lambda t=topology, s=turns: t.has_turned(2, s))  # type: ignore[misc]
+
+    def wait_quiet(self, timeout: float = 10) -> None:
+        """Wait until no tuple is under way and no spout has anything to emit.
+
+        Raises:
+            TimeoutError: it is not quiet after ``timeout`` seconds (of real time).
+            TaskFailure: a component raised.
+        """
+        self.wait_until(lambda: all(topology.is_quiet(timeout) for topology in self._topologies.values()), timeout)
+
+    def wait_until(self, predicate: Callable[[], T], timeout: float = 10) -> T:
+        """Wait until ``predicate()`` is true, and return what it returned.
+
+        Raises:
+            TimeoutError: it is not after ``timeout`` seconds (of real time).
+            TaskFailure: a component raised.
+        """
+
+        def holds() -> T:
+            for topology in list(self._topologies.values()):
+                topology.raise_failure()
+            return predicate()
+
+        return wait_until(holds, timeout)
+
+    def close(self) -> None:
+        """Kill every topology."""
+        for name in list(self._topologies):
+            self.kill(name)
+        self._is_closing.set()
+        self._housekeeper.join()
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _find(self, name: str) -> LocalTopology:
+        if name not in self._topologies:
+            raise NotFoundError(f"no topology named {name!r} is running")
+        return self._topologies[name]
+
+    def _keep_house(self) -> None:
+        while not self._is_closing.wait(HOUSEKEEPING_S):
+            for topology in list(self._topologies.values()):
+                topology.keep_house()
+
+
+def complete_topology(
+    topology: Topology,
+    mock_sources: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+    conf: Mapping[str, Any] | None = None,
+    timeout: float = 30,
+) -> dict[str, list[list[Any]]]:
+    """Run a topology on fixed input until it is quiet and return what every component emitted.
+
+    ``mock_sources``: for each spout, by id, the rows it emits in its stead, each tracked. Bolts that live on ticks are
+    given one. Returns, for each component that has outputs, the values of every tuple it emitted, on all its streams;
+    with more than one task the order is not determined.
+
+    Raises:
+        UsageError: a spout has no mock source.
+        TaskFailure: a component raised.
+        TimeoutError: the topology is not quiet after ``timeout`` seconds.
+    """
+    sources = mock_sources or {}
+    feeders = {}
+    for component_id, definition in topology.components.items():
+        if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT:
+            if component_id not in sources:
+                raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
+            feeders[component_id] = FeederSpout(list(next(iter(definition.outputs.values())).fields))
+    for component_id, rows in sources.items():
+        if component_id not in feeders:
+            raise UsageError(f"mock_sources names {component_id!r}, which is not a spout of the topology")
+        for number, row in enumerate(rows):
+            feeders[component_id].feed(row, number)
+    emitted: dict[str, list[list[Any]]] = {
+        component_id: [] for component_id, definition in topology.components.items() if definition.outputs
+    }
+    with LocalCluster(simulated_time=True) as cluster:
+        cluster.submit(
+            "completed",
+            topology.replacing(feeders),
+            conf,
+            observer=lambda component, stream, values: emitted[component].append(list(values)),
+        )
+        cluster.wait_until(lambda: all(feeder.is_drained for feeder in feeders.values()), timeout)
+        cluster.wait_quiet(timeout)
+        ticks = [definition.conf.get("topology.tick.tuple.freq.secs") for definition in topology.components.values()]
+        longest_s = max(
+            (tick for tick in [*ticks, (conf or {}).get("topology.tick.tuple.freq.secs")] if tick), default=0
+        )
+        if longest_s:
+            cluster.advance(longest_s)
+            cluster.wait_quiet(timeout)
+    return emitted

@@ -1,0 +1,14 @@
+"""What a user tests topologies with.
+
+``complete_topology`` runs a topology on fixed input and returns what it emitted. ``LocalCluster`` runs topologies in
+this process, in real or simulated time; ``FeederSpout`` feeds them by hand. ``DevCluster`` starts a whole cluster of
+real processes on this machine and can kill any of them. ``wait_until`` waits for a condition with a deadline.
+"""
+
+from __future__ import annotations
+
+from tupletree._feeder import FeederSpout
+from tupletree._local import LocalCluster, complete_topology
+from tupletree._wait import wait_until
+
+__all__ = ["FeederSpout", "LocalCluster", "complete_topology", "wait_until"]

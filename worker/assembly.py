@@ -1,0 +1,230 @@
+"""From a topology's spec to the executors of one worker."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
+from tupletree.config import component_conf
+from tupletree.errors import TopologyError
+from tupletree.grouping import grouping_name
+from tupletree.parallelism import ExecutorTasks
+from tupletree.tuples import Origin
+from tupletree.v1 import topology_pb2
+
+from . import routing
+from .executor import BoltExecutor, Deliver, Executor, SpoutExecutor
+from .inbox import ACKERS, Gate, Inbox
+from .outbox import OutBuffer, OutStream
+from .tasks import AnyTask, BasicBoltTask, BoltTask, Environment, SpoutTask
+
+Kind = topology_pb2.GroupingKind
+Observer = Callable[[str, str, Sequence[Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What all tasks of a worker are built from.
+
+    ``tasks``: the task ids of each component. ``local_tasks``: those that this worker runs. ``observer``, for tests,
+    sees every emitted tuple as (component, stream, values).
+    """
+
+    topology_id: str
+    spec: topology_pb2.TopologySpec
+    conf: Mapping[str, Any]
+    tasks: Mapping[str, Sequence[int]]
+    local_tasks: frozenset[int]
+    environment: Environment
+    seed: int
+    observer: Observer | None = None
+
+    def component_of(self, task: int) -> topology_pb2.ComponentSpec:
+        """The component that a task belongs to."""
+        for component in self.spec.components:
+            if task in self.tasks[component.id]:
+                return component
+        raise TopologyError(f"topology {self.topology_id} has no task {task}")
+
+
+def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
+    """Where any batch of the topology can come from, by (source task, stream)."""
+    return {
+        (task, stream.id): Origin(component.id, task, stream.id, stream.fields)
+        for component in plan.spec.components
+        for task in plan.tasks[component.id]
+        for stream in component.outputs
+    }
+
+
+def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:
+    """An executor with its tasks, each with its own copy of the component.
+
+    Raises:
+        TopologyError: the component cannot be unpickled here.
+    """
+    first, last = executor
+    component = plan.component_of(first)
+    conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
+    ids = range(first, last + 1)
+    tasks = [_build_task(plan, component, conf, task) for task in ids]
+    inbox = Inbox(ids, conf["topology.executor.receive.buffer.size"] * len(ids), gate)
+    batch_size = conf["topology.transfer.batch.size"]
+    clock = plan.environment.clock
+    spouts = [task for task in tasks if isinstance(task, SpoutTask)]
+    bolts = [task for task in tasks if not isinstance(task, SpoutTask)]
+    built: Executor
+    if spouts:
+        timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
+        built = SpoutExecutor(
+            spouts,
+            inbox,
+            gate,
+            deliver,
+            clock,
+            batch_size,
+            timeout_s if plan.environment.is_tracked else None,
+            conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000,
+            frozenset([ACKERS]) if plan.environment.is_tracked else frozenset(),
+        )
+    else:
+        tick_s = conf["topology.tick.tuple.freq.secs"]
+        built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
+    built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
+    return built
+
+
+def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> AnyTask:
+    try:
+        user_object = cloudpickle.loads(component.object)
+    except Exception as error:
+        raise TopologyError(
+            f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
+            component=component.id,
+        ) from error
+    context = TopologyContext(
+        topology_id=plan.topology_id,
+        component_id=component.id,
+        task_id=task_id,
+        tasks=plan.tasks,
+        sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
+        targets={stream.id: _subscribers(plan.spec, component.id, stream.id) for stream in component.outputs},
+        conf=conf,
+    )
+    streams = _build_streams(plan, component, context)
+    env = plan.environment
+    if isinstance(user_object, Spout):
+        return SpoutTask(user_object, context, streams, env, conf["topology.max.spout.pending"])
+    if isinstance(user_object, BasicBolt):
+        return BasicBoltTask(user_object, context, streams, env)
+    if isinstance(user_object, Bolt):
+        return BoltTask(user_object, context, streams, env)
+    raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
+
+
+def _subscribers(spec: topology_pb2.TopologySpec, source: str, stream: str) -> dict[str, str]:
+    return {
+        component.id: grouping_name(item.grouping)
+        for component in spec.components
+        for item in component.inputs
+        if item.source == source and item.stream == stream
+    }
+
+
+def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: TopologyContext) -> dict[str, OutStream]:
+    streams = {}
+    upstream = _upstream_of(plan.spec, component.id)
+    rng = random.Random(f"{plan.seed}/{context.task_id}")
+    for declared in component.outputs:
+        stream = OutStream(
+            Origin(component.id, context.task_id, declared.id, declared.fields), is_direct=declared.direct
+        )
+        ones: list[routing.One[OutBuffer]] = []
+        manies: list[routing.Many[OutBuffer]] = []
+        for subscriber in plan.spec.components:
+            for item in subscriber.inputs:
+                if item.source != component.id or item.stream != declared.id:
+                    continue
+                in_cycle = subscriber.id in upstream
+                targets = [stream.buffer_for(task, in_cycle) for task in sorted(plan.tasks[subscriber.id])]
+                _compile(plan, context, stream, item, targets, rng, ones, manies)
+        if len(ones) == 1 and not manies:
+            stream.choose_one = ones[0]
+        if ones or manies:
+            stream.choose_many = routing.one_of_many([*map(routing.as_many, ones), *manies])
+        if plan.observer is not None:
+            _observe(stream, plan.observer)
+        streams[declared.id] = stream
+    return streams
+
+
+def _compile(
+    plan: Plan,
+    context: TopologyContext,
+    stream: OutStream,
+    item: topology_pb2.InputSpec,
+    targets: list[OutBuffer],
+    rng: random.Random,
+    ones: list[routing.One[OutBuffer]],
+    manies: list[routing.Many[OutBuffer]],
+) -> None:
+    """Add the chooser of one subscription to those of its stream."""
+    positions = [stream.origin.index[name] for name in item.fields]
+    component = stream.origin.component
+    match item.grouping:
+        case Kind.GROUPING_KIND_SHUFFLE | Kind.GROUPING_KIND_NONE:
+            ones.append(routing.shuffle(targets, rng))
+        case Kind.GROUPING_KIND_LOCAL_OR_SHUFFLE:
+            local = [target for target in targets if target.task in plan.local_tasks]
+            ones.append(routing.shuffle(local or targets, rng))
+        case Kind.GROUPING_KIND_FIELDS:
+            ones.append(routing.fields(targets, positions, component, item.fields))
+        case Kind.GROUPING_KIND_PARTIAL_KEY:
+            ones.append(routing.partial_key(targets, positions, component, item.fields))
+        case Kind.GROUPING_KIND_GLOBAL:
+            ones.append(routing.global_(targets))
+        case Kind.GROUPING_KIND_ALL:
+            manies.append(routing.all_(targets))
+        case Kind.GROUPING_KIND_DIRECT:
+            stream.direct_tasks |= {target.task for target in targets}
+        case Kind.GROUPING_KIND_CUSTOM:
+            grouping = cloudpickle.loads(item.custom)
+            by_task = {target.task: target for target in targets}
+            grouping.prepare(context, stream.origin.stream, sorted(by_task))
+            manies.append(
+                routing.custom(grouping.choose_tasks, context.task_id, by_task, component, stream.origin.stream)
+            )
+        case _:
+            raise TopologyError(f"component {component!r}: unknown grouping {item.grouping}", component=component)
+
+
+def _upstream_of(spec: topology_pb2.TopologySpec, component: str) -> set[str]:
+    """Every component whose tuples can reach ``component``; itself only if it is on a cycle."""
+    sources = {item.id: {source.source for source in item.inputs} for item in spec.components}
+    found: set[str] = set()
+    open_ends = list(sources.get(component, ()))
+    while open_ends:
+        source = open_ends.pop()
+        if source not in found:
+            found.add(source)
+            open_ends.extend(sources.get(source, ()))
+    return found
+
+
+def _observe(stream: OutStream, observer: Observer) -> None:
+    """Show every tuple of a stream to an observer before it is routed."""
+    choose = stream.choose_many
+    component, name = stream.origin.component, stream.origin.stream
+
+    def choose_observed(values: Sequence[Any]) -> Sequence[OutBuffer]:
+        observer(component, name, values)
+        return choose(values)
+
+    stream.choose_one = None
+    stream.choose_many = choose_observed

@@ -1,0 +1,190 @@
+"""The engine of a worker: its executors, their run loops, and the gate between them and the outside.
+
+The engine knows no network and no ZooKeeper. Around it stands either a worker process (daemon.py) or a LocalCluster
+(tupletree.testing); both hand it tuples and verdicts and take from it what is for others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from tupletree.errors import ProtocolError
+from tupletree.parallelism import ExecutorTasks
+from tupletree.tuples import Origin
+from tupletree.v1 import nimbus_pb2, worker_pb2
+
+from .assembly import Plan, build_executor, origins
+from .batches import Batch, Row, check, decode, encode
+from .executor import Control, Executor, RemoteBatch, SpoutExecutor
+from .inbox import ACKERS, Gate, Inbox
+from .runloop import LoopSettings, RunLoop
+from .stats import task_stats
+from .tasks import TaskFailure
+from .tracking import Updates
+
+
+class Outside(Protocol):
+    """What an engine hands over. All three are called from run loop threads and must not block."""
+
+    def send(self, batch: worker_pb2.Batch) -> None:
+        """Tuples for a task of another worker."""
+
+    def post(self, updates: Updates) -> None:
+        """News for the ackers."""
+
+    def failed(self, failure: TaskFailure) -> None:
+        """A component raised; the run loop has ended."""
+
+
+class Engine:
+    """The executors of one worker, from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        executors: Iterable[ExecutorTasks],
+        outside: Outside,
+        on_blocking: Callable[[Executor], None],
+    ) -> None:
+        conf = plan.conf
+        self.gate = Gate(self.wake)
+        self.origins = origins(plan)
+        self.loops: list[RunLoop] = []
+        self._outside = outside
+        self._on_blocking = on_blocking
+        self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
+        self._loops_lock = threading.Lock()
+        self._settings = LoopSettings(
+            clock=plan.environment.clock,
+            batch_size=conf["topology.transfer.batch.size"],
+            flush_interval_s=conf["topology.flush.interval.ms"] / 1000,
+            post=outside.post,
+            on_failure=outside.failed,
+            on_split=self._split,
+        )
+        self._inboxes: dict[int, Inbox] = {}
+        self.executors = [build_executor(plan, executor, self.gate, self._deliver) for executor in executors]
+        self._inboxes |= {task.task_id: executor.inbox for executor in self.executors for task in executor.tasks}
+        self.spout_tasks = sorted(
+            task.task_id
+            for executor in self.executors
+            if isinstance(executor, SpoutExecutor)
+            for task in executor.tasks
+        )
+
+    def start(self) -> None:
+        """Start the run loops. Spouts stay quiet until ``set_active``."""
+        shared = [executor for executor in self.executors if not executor.is_blocking]
+        alone = [[executor] for executor in self.executors if executor.is_blocking]
+        for executors in [shared, *alone] if shared else alone:
+            self._start_loop(executors)
+
+    def stop(self, timeout_s: float) -> None:
+        """Close the components and end the run loops; give up on those that do not end in time."""
+        deadline_s = time.monotonic() + timeout_s
+        for loop in self.loops:
+            loop.stop()
+        for loop in self.loops:
+            loop.join(max(0.0, deadline_s - time.monotonic()))
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether the bolts of every run loop are prepared."""
+        return all(loop.has_opened.is_set() for loop in self.loops)
+
+    def wake(self) -> None:
+        """Let every run loop look again."""
+        for loop in self.loops:
+            loop.wake()
+
+    def set_active(self, is_active: bool) -> None:
+        """Let the spouts emit, or stop them."""
+        for executor in self.executors:
+            if isinstance(executor, SpoutExecutor):
+                executor.wants_active = is_active
+        self.wake()
+
+    def tell(self, task: int, control: Control) -> None:
+        """Tell a spout task how trees of it ended. A task that is not here is not told."""
+        if task in self._inboxes:
+            self._inboxes[task].put(control, 0)
+
+    def tell_spouts(self, control: Control) -> None:
+        """Tell every spout executor something that concerns all its tasks."""
+        for executor in self.executors:
+            if isinstance(executor, SpoutExecutor):
+                executor.inbox.put(control, 0)
+
+    def receive(self, message: worker_pb2.Batch) -> None:
+        """Take a batch from another worker.
+
+        Raises:
+            ProtocolError: it is malformed or is for nobody here; nothing of it was taken.
+        """
+        origin = self.origins.get((message.source_task, message.stream))
+        inbox = self._inboxes.get(message.target_task)
+        if origin is None or inbox is None or message.target_task in self.spout_tasks:
+            raise ProtocolError(
+                f"a batch from task {message.source_task} on stream {message.stream!r} to task {message.target_task}, "
+                f"which this worker does not expect"
+            )
+        check(message)
+        inbox.put(RemoteBatch(message, origin), message.rows)
+
+    @property
+    def congested_tasks(self) -> list[int]:
+        """The tasks of this worker that senders should hold tuples for, ascending."""
+        return sorted(task for task, inbox in self._inboxes.items() if inbox.is_congested)
+
+    def set_ackers_ready(self, is_ready: bool) -> None:
+        """Let tracking spouts emit only while every shard has its acker."""
+        self.gate.set("ackers", () if is_ready else [ACKERS])
+
+    def look_after(self) -> None:
+        """Run the watchdog once."""
+        now_s = time.perf_counter()
+        for loop in list(self.loops):
+            loop.look_after(now_s)
+
+    def statistics(self) -> list[nimbus_pb2.TaskStats]:
+        """What each task has done so far. Any thread; figures of one task may be of slightly different moments."""
+        return [
+            task_stats(task, executor.inbox, len(executor.tasks))
+            for executor in self.executors
+            for task in executor.tasks
+        ]
+
+    def _start_loop(self, executors: Sequence[Executor]) -> None:
+        name = f"run-loop-{executors[0].component_id}" if len(executors) == 1 else "run-loop"
+        loop = RunLoop(name, executors, self._settings)
+        with self._loops_lock:
+            self.loops = [*self.loops, loop]
+        loop.start()
+
+    def _split(self, blocking: Executor, moved: Sequence[Executor]) -> None:
+        self._start_loop(moved)
+        self._on_blocking(blocking)
+
+    def _deliver(self, origin: Origin, target_task: int, rows: Sequence[Row]) -> None:
+        inbox = self._inboxes.get(target_task)
+        if inbox is None:
+            self._outside.send(encode(origin, target_task, rows))
+            return
+        if self._always_serialize:
+            rows = decode(encode(origin, target_task, rows), origin)
+        inbox.put(Batch(origin, target_task, rows), len(rows))
+
+
+def local_tasks(executors: Iterable[ExecutorTasks]) -> frozenset[int]:
+    """Every task of the given executors."""
+    return frozenset(task for first, last in executors for task in range(first, last + 1))
+
+
+def task_placement(
+    workers: Mapping[str, Iterable[ExecutorTasks]],
+) -> dict[int, str]:
+    """The worker that runs each task."""
+    return {task: worker for worker, executors in workers.items() for task in local_tasks(executors)}

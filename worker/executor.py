@@ -1,0 +1,379 @@
+"""Executors: tasks of one component that are driven together, one step at a time.
+
+An executor does no waiting and no I/O of its own. A run loop calls ``step`` until it returns False (nothing to do now),
+``flush`` to hand over what was emitted, and asks ``due_s`` when to come back at the latest. Time comes from the
+environment's clock, so that the same code runs in simulated time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tupletree.errors import ProtocolError, UnregisteredTypeError
+from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
+from tupletree.v1 import worker_pb2
+
+from .batches import Batch, Row, decode, roots_of
+from .inbox import Gate, Inbox
+from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
+
+Deliver = Callable[[Origin, int, Sequence[Row]], None]
+
+SHORT_STEP_S, LONG_STEP_S = 0.002, 0.005
+"""A step should take about this long: long enough to be cheap, short enough for the neighbours."""
+
+TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
+    """A checked but not yet decoded batch from another worker."""
+
+    message: worker_pb2.Batch
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class TreesAcked:
+    """Trees of a spout task are complete."""
+
+    task: int
+    roots: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TreesFailed:
+    """Trees of a spout task failed."""
+
+    task: int
+    roots: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TreesExpired:
+    """Trees of a spout task were left alone for too long."""
+
+    task: int
+    roots: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TreesReset:
+    """Trees of a spout task start their timeout again."""
+
+    task: int
+    roots: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker of the topology is gone: trees pending now may have been lost with it.
+
+    They get ``grace_s`` to prove that they were not; then what is still pending of them fails.
+    """
+
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsLost:
+    """The ledgers of these shards (root mod ``count``) are gone: what is pending there can only fail."""
+
+    shards: frozenset[int]
+    count: int
+
+
+Control = TreesAcked | TreesFailed | TreesExpired | TreesReset | WorkerLost | ShardsLost
+
+
+class Executor:
+    """What spout and bolt executors share."""
+
+    def __init__(
+        self, tasks: Sequence[Task], inbox: Inbox, gate: Gate, deliver: Deliver, clock: Clock, batch_size: int
+    ) -> None:
+        self.component_id = tasks[0].component_id
+        self.inbox = inbox
+        self.is_blocking = False  # declared or found out: gets a run loop of its own
+        self.tasks: Sequence[Task] = tasks
+        self._clock = clock
+        self._gate = gate
+        self._deliver = deliver
+        self._batch_size = batch_size
+        self._quantum = batch_size
+        self._buffers = [buffer for task in tasks for buffer in task.buffers()]
+        self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
+
+    def open(self) -> None:
+        """Open the tasks that are not open yet. Raises TaskFailure if a component does."""
+        for task in self.tasks:
+            if not task.is_open:
+                try:
+                    task.open()
+                except Exception as error:
+                    raise task.failure(error) from error
+
+    def close(self) -> None:
+        """Close the tasks; what a component raises here is reported, and the others are closed."""
+        for task in self.tasks:
+            try:
+                task.close()
+            except Exception as error:
+                task.report_error(error)
+
+    def step(self) -> bool:
+        """Do a few milliseconds of work; return whether there was any.
+
+        Raises:
+            TaskFailure: a component raised.
+        """
+        raise NotImplementedError
+
+    def due_s(self) -> float:
+        """When a step is due at the latest though nothing arrives; infinity for never."""
+        raise NotImplementedError
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a task that this executor feeds is closed."""
+        closed = self._gate.closed
+        return bool(closed) and not closed.isdisjoint(self._feeds)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would find something in the inbox that it may handle now."""
+        return bool(self.inbox) and not self.is_held
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether emitted rows wait to be handed over."""
+        return any(self._buffers)
+
+    def flush(self, least: int) -> None:
+        """Hand over every buffer that holds at least so many rows and whose task is open."""
+        closed = self._gate.closed
+        for buffer in self._buffers:
+            if len(buffer) >= least and (buffer.ignores_gate or buffer.task not in closed):
+                rows = buffer[:]
+                buffer.clear()
+                buffer.stream.transferred += len(rows)
+                try:
+                    for start in range(0, len(rows), self._batch_size):
+                        self._deliver(buffer.origin, buffer.task, rows[start : start + self._batch_size])
+                except UnregisteredTypeError as error:
+                    raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+
+    def _adapt(self, elapsed_s: float) -> None:
+        """Fit the size of a step to the time that the last one took."""
+        if elapsed_s > LONG_STEP_S:
+            self._quantum = max(1, self._quantum // 2)
+        elif elapsed_s < SHORT_STEP_S and self._quantum < self._batch_size:
+            self._quantum = min(self._batch_size, self._quantum * 2)
+
+
+class BoltExecutor(Executor):
+    """Drives bolt tasks through the batches of their inbox."""
+
+    def __init__(
+        self,
+        tasks: Sequence[BasicBoltTask | BoltTask],
+        inbox: Inbox,
+        gate: Gate,
+        deliver: Deliver,
+        clock: Clock,
+        batch_size: int,
+        tick_interval_s: float | None,
+    ) -> None:
+        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._bolts = {task.task_id: task for task in tasks}
+        self._rows: Sequence[Row] = ()
+        self._at = 0
+        self._origin = TICK_ORIGIN
+        self._task = tasks[0]
+        self._tick_interval_s = tick_interval_s
+        self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
+        self._ticks_waiting = 0
+
+    def step(self) -> bool:
+        if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
+            self._tick()
+        if self.is_held:
+            return False
+        if self._at >= len(self._rows) and not self._take():
+            return False
+        rows = self._rows[self._at : self._at + self._quantum] if len(self._rows) > self._quantum else self._rows
+        started_s = self._clock()
+        self._task.run(rows, self._origin)
+        self._adapt(self._clock() - started_s)
+        self._at += len(rows)
+        if self._origin is TICK_ORIGIN:
+            self._ticks_waiting -= len(rows)
+        else:
+            self.inbox.done(len(rows))
+        return True
+
+    def due_s(self) -> float:
+        return self._next_tick_s
+
+    def _take(self) -> bool:
+        """Make the next batch of the inbox the present one."""
+        item = self.inbox.take()
+        if item is None:
+            return False
+        self._at = 0
+        if type(item) is Batch:
+            self._rows, self._origin, target = item.rows, item.origin, item.target_task
+        else:
+            self._origin, target = item.origin, item.message.target_task
+            self._rows = self._decoded(item, self._bolts[target])
+        self._task = self._bolts[target]
+        return True
+
+    def _decoded(self, item: RemoteBatch, task: Task) -> Sequence[Row]:
+        """The rows of a remote batch; of one that makes no sense none, and its trees are failed."""
+        try:
+            return decode(item.message, item.origin)
+        except ProtocolError as error:
+            task.report_error(error)
+            task.updates.fails.update(roots_of(item.message))
+            self.inbox.done(item.message.rows)
+            return ()
+
+    def _tick(self) -> None:
+        """Queue a tick for each task behind what waits there. At most one tick a task waits at a time."""
+        assert self._tick_interval_s is not None
+        now_s = self._clock()
+        while self._next_tick_s <= now_s:
+            self._next_tick_s += self._tick_interval_s
+        if self._ticks_waiting == 0:
+            for task in self._bolts:
+                self._ticks_waiting += 1
+                self.inbox.put(Batch(TICK_ORIGIN, task, [([self._tick_interval_s], 0, 0)]), 0)
+
+
+class SpoutExecutor(Executor):
+    """Polls spout tasks while the topology is active, and tells them how their trees ended."""
+
+    def __init__(
+        self,
+        tasks: Sequence[SpoutTask],
+        inbox: Inbox,
+        gate: Gate,
+        deliver: Deliver,
+        clock: Clock,
+        batch_size: int,
+        timeout_s: float | None,
+        idle_wait_s: float,
+        feeds_ackers: frozenset[int],
+    ) -> None:
+        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._feeds |= feeds_ackers
+        self._spouts = list(tasks)
+        self._by_task = {task.task_id: task for task in tasks}
+        self._is_active = False
+        self.wants_active = False  # set by any thread
+        self._timeout_s = timeout_s
+        self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
+        self._idle_wait_s = idle_wait_s
+        self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
+
+    def open(self) -> None:
+        """Spouts open when their topology is first active; see ``step``."""
+
+    @property
+    def has_work(self) -> bool:
+        # Verdicts are handled whoever is congested.
+        return bool(self.inbox) or self.wants_active != self._is_active
+
+    def step(self) -> bool:
+        worked = self._handle_control()
+        if self._next_rotation_s != math.inf or self._suspects:
+            worked |= self._expire(self._clock())
+        if self.wants_active != self._is_active:
+            self._switch()
+        if not self._is_active or self.is_held:
+            return worked
+        return self._poll() or worked
+
+    def due_s(self) -> float:
+        due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
+        if self._is_active and not self.is_held and any(spout.may_emit for spout in self._spouts):
+            due_s = min(due_s, self._clock() + self._idle_wait_s)
+        return due_s
+
+    def _handle_control(self) -> bool:
+        worked = False
+        while (item := self.inbox.take()) is not None:
+            self._guarded(self._handle, item)
+            worked = True
+        return worked
+
+    def _guarded(self, call: Callable[..., None], *arguments: object) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:
+            raise self._spouts[0].failure(error) from error
+
+    def _handle(self, item: Control) -> None:
+        match item:
+            case TreesAcked():
+                self._by_task[item.task].on_acked(item.roots)
+            case TreesFailed():
+                self._by_task[item.task].on_failed(item.roots)
+            case TreesExpired():
+                self._by_task[item.task].on_expired(item.roots)
+            case TreesReset():
+                self._by_task[item.task].on_reset(item.roots)
+            case WorkerLost():
+                due_s = self._clock() + item.grace_s
+                self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]
+            case ShardsLost():
+                for spout in self._spouts:
+                    spout.on_failed([root for root in spout.pending if root % item.count in item.shards])
+
+    def _expire(self, now_s: float) -> bool:
+        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
+        worked = False
+        while self._next_rotation_s <= now_s and self._timeout_s:
+            self._next_rotation_s += self._timeout_s
+            for spout in self._spouts:
+                self._guarded(spout.rotate)
+        due = [entry for entry in self._suspects if entry[0] <= now_s]
+        for entry in due:
+            self._suspects.remove(entry)
+            self._guarded(entry[1].on_failed, entry[2])
+            worked = True
+        return worked
+
+    def _switch(self) -> None:
+        """Follow the topology's status."""
+        self._is_active = self.wants_active
+        for spout in self._spouts:
+            if not spout.is_open:
+                if self._is_active:
+                    self._guarded(spout.open)
+            else:
+                self._guarded(spout.spout.activate if self._is_active else spout.spout.deactivate)
+
+    def _poll(self) -> bool:
+        """Ask for tuples until a batch is full, the time is up, or there are none."""
+        started_s = self._clock()
+        worked = False
+        for _ in range(self._quantum):
+            emitted = False
+            for spout in self._spouts:
+                if spout.may_emit:
+                    before = spout.collector.emits
+                    try:
+                        spout.spout.next_tuple()
+                    except Exception as error:
+                        raise spout.failure(error) from error
+                    emitted |= spout.collector.emits != before
+            if not emitted:
+                break
+            worked = True
+        if worked:
+            self._adapt(self._clock() - started_s)
+        return worked

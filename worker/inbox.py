@@ -1,0 +1,99 @@
+"""Where the threads of a worker meet: the queue of one executor, and the gate that says which tasks may be fed.
+
+Everything else in a worker is touched by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+ACKERS = -1
+"""Stands for the ackers in the gate, as if they were a task that every tracking spout feeds."""
+
+
+class Gate:
+    """The tasks that must not be fed now: congested, or not reachable.
+
+    ``closed`` is replaced as a whole, so that a reader needs no lock. Several sources (an inbox, a peer worker) close
+    tasks independently of each other; a task is open when none of them closes it.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.closed: frozenset[int] = frozenset()
+        self._by_source: dict[Hashable, frozenset[int]] = {}
+        self._lock = threading.Lock()
+        self._on_change = on_change
+
+    def set(self, source: Hashable, tasks: Iterable[int]) -> None:
+        """Let ``source`` close exactly these tasks."""
+        wanted = frozenset(tasks)
+        with self._lock:
+            if self._by_source.get(source, frozenset()) == wanted:
+                return
+            if wanted:
+                self._by_source[source] = wanted
+            else:
+                self._by_source.pop(source, None)
+            self.closed = frozenset().union(*self._by_source.values())
+        self._on_change()
+
+    def closed_by(self, source: Hashable) -> frozenset[int]:
+        """What ``source`` closes now."""
+        return self._by_source.get(source, frozenset())
+
+
+class Inbox:
+    """The items that wait for one executor, in order of arrival for each sender.
+
+    Above ``limit`` rows its tasks are closed at the gate, at half of it they open again. Nothing is ever refused or
+    dropped: senders hold what they have when they see the gate. So an inbox holds at most ``limit`` rows and what was
+    under way when it was closed.
+    """
+
+    def __init__(self, tasks: Iterable[int], limit: int, gate: Gate) -> None:
+        self.rows = 0
+        self.wake: Callable[[], None] = lambda: None
+        self._tasks = frozenset(tasks)
+        self._limit = limit
+        self._gate = gate
+        self._is_closed = False
+        self._items: deque[tuple[Any, int]] = deque()
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether senders are asked to hold."""
+        return self._is_closed
+
+    def put(self, item: Any, rows: int) -> None:
+        """Append an item that counts for so many rows. Any thread."""
+        with self._lock:
+            self._items.append((item, rows))
+            self.rows += rows
+            closes = not self._is_closed and self.rows > self._limit
+            if closes:
+                self._is_closed = True
+                self._gate.set(self, self._tasks)
+        self.wake()
+
+    def take(self) -> Any | None:
+        """The oldest item, or None. The owning thread only; ``done`` says when its rows are processed."""
+        try:
+            return self._items.popleft()[0]
+        except IndexError:
+            return None
+
+    def done(self, rows: int) -> None:
+        """Rows of a taken item have been processed and no longer count."""
+        with self._lock:
+            self.rows -= rows
+            opens = self._is_closed and self.rows <= self._limit // 2
+            if opens:
+                self._is_closed = False
+                self._gate.set(self, ())

@@ -1,0 +1,110 @@
+"""What one task has emitted and not yet handed over: a buffer for each (stream, receiving task)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tupletree.errors import EmitError
+from tupletree.tuples import Origin
+
+from .routing import Many, One
+
+
+class OutBuffer(list[Any]):
+    """Rows for one receiving task. A list, because appending is all that the hot path does with it.
+
+    ``ignores_gate``: the receiver feeds the emitter in turn. Were such a buffer held while its receiver is congested,
+    each could wait for the other for ever.
+    """
+
+    __slots__ = ("ignores_gate", "origin", "stream", "task")
+
+    def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
+        super().__init__()
+        self.stream = stream
+        self.origin = stream.origin
+        self.task = task
+        self.ignores_gate = ignores_gate
+
+
+class OutStream:
+    """One output stream of one task.
+
+    ``choose_one`` is set where every tuple goes to exactly one task, which is the fast path. ``emitted`` counts tuples
+    on streams without it; with it, each transferred row is one emitted tuple.
+    """
+
+    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "origin",
+                 "transferred")  # fmt: skip
+
+    def __init__(self, origin: Origin, is_direct: bool) -> None:
+        self.origin = origin
+        self.arity = len(origin.fields)
+        self.is_direct = is_direct
+        self.buffers: dict[int, OutBuffer] = {}
+        self.direct_tasks: frozenset[int] = frozenset()
+        self.choose_one: One[OutBuffer] | None = None
+        self.choose_many: Many[OutBuffer] = _nobody
+        self.emitted = 0
+        self.transferred = 0
+
+    def buffer_for(self, task: int, ignores_gate: bool) -> OutBuffer:
+        """The buffer of a receiving task, made when it is first asked for."""
+        if task not in self.buffers:
+            self.buffers[task] = OutBuffer(self, task, ignores_gate)
+        return self.buffers[task]
+
+    def checked(self, values: Sequence[Any]) -> list[Any]:
+        """The values as a list of the declared length.
+
+        Raises:
+            EmitError: their number is not that of the stream's fields, or the stream is direct.
+        """
+        row = values if type(values) is list else list(values)
+        if len(row) != self.arity:
+            raise self.wrong_arity(row)
+        if self.is_direct:
+            raise EmitError(
+                f"component {self.origin.component!r} emitted on the direct stream {self.origin.stream!r}: use "
+                f"emit_direct and name the receiving task"
+            )
+        return row
+
+    def wrong_arity(self, row: Sequence[Any]) -> EmitError:
+        """The error for a row of the wrong length."""
+        names = ", ".join(self.origin.fields)
+        return EmitError(
+            f"component {self.origin.component!r} emitted {len(row)} values on stream {self.origin.stream!r}, which "
+            f"declares {self.arity}: {names}"
+        )
+
+    def direct_buffer(self, task: int, values: Sequence[Any]) -> OutBuffer:
+        """The buffer of the task that a direct emit names.
+
+        Raises:
+            EmitError: the stream is not direct, the task does not subscribe to it, or the number of values is wrong.
+        """
+        component, stream = self.origin.component, self.origin.stream
+        if not self.is_direct:
+            raise EmitError(f"component {component!r} used emit_direct on stream {stream!r}, which is not direct")
+        if len(values) != self.arity:
+            raise self.wrong_arity(values)
+        if task not in self.direct_tasks:
+            raise EmitError(
+                f"component {component!r} emitted on stream {stream!r} to task {task}, which does not subscribe to it "
+                f"by a direct grouping (subscribed: {sorted(self.direct_tasks)})"
+            )
+        return self.buffers[task]
+
+
+def _nobody(values: Sequence[Any]) -> Sequence[OutBuffer]:
+    return ()
+
+
+def unknown_stream(component: str, stream: str, known: Sequence[str]) -> EmitError:
+    """The error for an emit on a stream that was not declared."""
+    return EmitError(
+        f"component {component!r} emitted on stream {stream!r}, which it does not declare "
+        f"(declared: {', '.join(sorted(known)) or 'none'})"
+    )

@@ -1,0 +1,330 @@
+"""The tasks of a worker: a user's component with its collector, its streams and its counters.
+
+A task is driven by its executor on one thread. ``run`` is the hot path of the whole system: a loop over the rows of a
+batch with nothing in it that could be done once for each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tupletree.component import BasicBolt, Bolt, Component, Spout, TopologyContext
+from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
+from tupletree.rotating import RotatingMap
+from tupletree.tuples import Origin, Tuple
+
+from .batches import Row
+from .collectors import SAMPLE_EVERY, RandomBits, TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
+from .outbox import OutBuffer, OutStream
+from .tracking import Updates
+
+ReportError = Callable[[str, int, BaseException], None]
+Clock = Callable[[], float]
+
+
+class TaskFailure(TupletreeError):
+    """A component raised: its worker must end. ``__cause__`` is the component's own exception."""
+
+    def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {type(cause).__name__}: {cause}")
+        self.component_id = component_id
+        self.task_id = task_id
+        self.__cause__ = cause
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
+
+    executed: int = 0
+    acked: int = 0
+    failed: int = 0
+    timeouts: int = 0
+    execute_s: float = 0.0
+    process_s_sum: float = 0.0
+    process_samples: int = 0
+    complete_s_sum: float = 0.0
+    complete_samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a task gets from the worker around it."""
+
+    clock: Clock
+    getrandbits: RandomBits
+    report_error: ReportError
+    is_tracked: bool
+
+
+class Task:
+    """What spout and bolt tasks share."""
+
+    def __init__(
+        self, component: Component, context: TopologyContext, streams: dict[str, OutStream], env: Environment
+    ) -> None:
+        self.component_id = context.component_id
+        self.task_id = context.task_id
+        self.context = context
+        self.streams = streams
+        self.counters = Counters()
+        self.updates = Updates()  # replaced by that of the run loop that drives this task
+        self.is_open = False
+        self.is_declared_blocking = component.blocking
+        self._env = env
+        component.context = context
+
+    def buffers(self) -> Iterable[OutBuffer]:
+        """The buffer of every receiving task of every stream."""
+        return (buffer for stream in self.streams.values() for buffer in stream.buffers.values())
+
+    def open(self) -> None:
+        """Call the component's ``open`` or ``prepare``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Call the component's ``close`` or ``cleanup``, if it was opened."""
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error of this task to the user."""
+        self._env.report_error(self.component_id, self.task_id, error)
+
+    def failure(self, error: BaseException) -> TaskFailure:
+        """An exception of this task's component as the failure of its worker."""
+        return TaskFailure(self.component_id, self.task_id, error)
+
+
+class BasicBoltTask(Task):
+    """A task of a basic bolt."""
+
+    def __init__(
+        self, bolt: BasicBolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment
+    ) -> None:
+        super().__init__(bolt, context, streams, env)
+        self.bolt = bolt
+        self.collector = TaskBasicCollector(self, streams, env.getrandbits)
+        bolt.collector = self.collector
+
+    def open(self) -> None:
+        self.is_open = True
+        self.bolt.prepare(self.context.conf, self.context)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.bolt.cleanup()
+
+    def run(self, rows: Sequence[Row], origin: Origin) -> None:
+        """Execute rows, and ack or fail each.
+
+        Raises:
+            TaskFailure: ``execute`` raised anything but FailedException.
+        """
+        counters = self.counters
+        collector = self.collector
+        execute = self.bolt.execute
+        acks = self.updates.acks
+        known = acks.get
+        started_s = self._env.clock()
+        failed = 0
+        for values, root, edge in rows:
+            collector.root = root
+            collector.children = 0
+            if root < 0:
+                collector.anchors = edge
+            try:
+                execute(Tuple(values, root, edge, origin), collector)
+            except FailedException as error:
+                self._fail(root, edge, error)
+                failed += 1
+                continue
+            except Exception as error:
+                raise self.failure(error) from error
+            if root > 0:
+                acks[root] = known(root, 0) ^ edge ^ collector.children
+            elif root < 0:
+                for tree, own in edge:
+                    self.updates.add_ack(tree, own ^ collector.children)
+        collector.root = 0
+        elapsed_s = self._env.clock() - started_s
+        counters.executed += len(rows)
+        counters.failed += failed
+        counters.acked += len(rows) - failed
+        counters.execute_s += elapsed_s
+        counters.process_s_sum += elapsed_s
+        counters.process_samples += len(rows)
+
+    def _fail(self, root: int, edge: Any, error: FailedException) -> None:
+        if root > 0:
+            self.updates.fails.add(root)
+        elif root < 0:
+            self.updates.fails.update(tree for tree, _ in edge)
+        if isinstance(error, ReportedFailedException):
+            self.report_error(error)
+
+
+class BoltTask(Task):
+    """A task of a bolt that anchors and acks by hand."""
+
+    def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
+        super().__init__(bolt, context, streams, env)
+        self.bolt = bolt
+        self.collector = TaskBoltCollector(self, streams, env.getrandbits)
+        bolt.collector = self.collector
+        self._sampled: Tuple | None = None
+        self._sampled_s = 0.0
+
+    def open(self) -> None:
+        self.is_open = True
+        self.bolt.prepare(self.context.conf, self.context, self.collector)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.bolt.cleanup()
+
+    def run(self, rows: Sequence[Row], origin: Origin) -> None:
+        """Execute rows.
+
+        Raises:
+            TaskFailure: ``execute`` raised.
+        """
+        execute = self.bolt.execute
+        started_s = self._env.clock()
+        count = self.counters.executed
+        for values, root, edge in rows:
+            tup = Tuple(values, root, edge, origin)
+            if count % SAMPLE_EVERY == 0 and self._sampled is None:
+                self._sampled = tup
+                self._sampled_s = self._env.clock()
+            count += 1
+            try:
+                execute(tup)
+            except Exception as error:
+                raise self.failure(error) from error
+        self.counters.executed = count
+        self.counters.execute_s += self._env.clock() - started_s
+
+    def acked(self, tup: Tuple) -> None:
+        """The collector acked a tuple."""
+        self.counters.acked += 1
+        if tup is self._sampled:
+            self._sampled = None
+            self.counters.process_s_sum += self._env.clock() - self._sampled_s
+            self.counters.process_samples += 1
+
+    def failed(self, tup: Tuple) -> None:
+        """The collector failed a tuple."""
+        self.counters.failed += 1
+        if tup is self._sampled:
+            self._sampled = None
+
+
+class SpoutTask(Task):
+    """A task of a spout, with the trees it waits for.
+
+    A pending tree ends by a verdict of its acker or by its own timeout here, whichever comes first; the other is then
+    ignored. So a lost verdict is never a lost message.
+    """
+
+    def __init__(
+        self,
+        spout: Spout,
+        context: TopologyContext,
+        streams: dict[str, OutStream],
+        env: Environment,
+        max_pending: int | None,
+    ) -> None:
+        super().__init__(spout, context, streams, env)
+        self.spout = spout
+        self.collector = TaskSpoutCollector(self, streams, env.getrandbits)
+        spout.collector = self.collector
+        self.is_tracked = env.is_tracked
+        self.max_pending = max_pending or None
+        self.pending: RotatingMap[int, tuple[Any, float]] = RotatingMap(2)
+
+    def open(self) -> None:
+        self.is_open = True
+        self.spout.open(self.context.conf, self.context, self.collector)
+
+    def close(self) -> None:
+        if self.is_open:
+            self.spout.close()
+
+    @property
+    def may_emit(self) -> bool:
+        """Whether ``topology.max.spout.pending`` allows another tuple."""
+        return self.max_pending is None or not self.is_tracked or len(self.pending) < self.max_pending
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        """A tree was begun by an emit."""
+        self.pending.put(root, (msg_id, self._env.clock()))
+        self.updates.add_init(root, value, self.task_id)
+
+    def acked_untracked(self, msg_id: Any) -> None:
+        """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
+        self.counters.acked += 1
+        self.spout.ack(msg_id)
+
+    def on_acked(self, roots: Iterable[int]) -> None:
+        """Ackers found these trees complete."""
+        counters = self.counters
+        now_s = self._env.clock()
+        pop = self.pending.pop
+        ack = self.spout.ack
+        for root in roots:
+            entry = pop(root)
+            if entry is not None:
+                counters.acked += 1
+                counters.complete_s_sum += now_s - entry[1]
+                counters.complete_samples += 1
+                ack(entry[0])
+
+    def on_failed(self, roots: Iterable[int]) -> None:
+        """These trees failed, or are taken for lost."""
+        for root in roots:
+            entry = self.pending.pop(root)
+            if entry is not None:
+                self._fail(entry[0])
+
+    def on_expired(self, roots: Iterable[int]) -> None:
+        """Ackers saw nothing of these trees for too long."""
+        for root in roots:
+            entry = self.pending.pop(root)
+            if entry is not None:
+                self.counters.timeouts += 1
+                self._fail(entry[0])
+
+    def on_reset(self, roots: Iterable[int]) -> None:
+        """A bolt asked for the timeout of these trees to begin again."""
+        for root in roots:
+            entry = self.pending.get(root)
+            if entry is not None:
+                self.pending.put(root, entry)
+
+    def rotate(self) -> None:
+        """One message timeout has passed: fail what was pending all the time since the one before."""
+        for msg_id, _ in self.pending.rotate().values():
+            self.counters.timeouts += 1
+            self._fail(msg_id)
+
+    def _fail(self, msg_id: Any) -> None:
+        self.counters.failed += 1
+        self.spout.fail(msg_id)
+
+
+AnyTask = BasicBoltTask | BoltTask | SpoutTask
+
+
+def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
+    """Emitted and transferred tuples of each stream.
+
+    Where each tuple goes to one task, what still lies in a buffer is emitted but not yet transferred.
+    """
+    counts = {}
+    for name, stream in streams.items():
+        waiting = sum(map(len, stream.buffers.values()))
+        emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
+        counts[name] = (emitted, stream.transferred)
+    return counts
