@@ -71,6 +71,11 @@ class EmbeddedZooKeeper:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The process id; 0 before the first start."""
+        return self.process.pid if self.process is not None else 0
+
     def start(self) -> None:
         """Start the server and wait until it answers; nothing if it runs.
 
@@ -106,7 +111,7 @@ class EmbeddedZooKeeper:
         deadline = time.monotonic() + timeout_s
         while not self.answers():
             if not self.running:
-                raise UnavailableError(f"ZooKeeper did not start; its log {self.log_path} ends: {self._log_tail()}")
+                raise UnavailableError(f"ZooKeeper {self.ending()}")
             if time.monotonic() > deadline:
                 self.stop()
                 raise UnavailableError(f"ZooKeeper did not answer on {self.connect_string} within {timeout_s:g} s")
@@ -157,6 +162,13 @@ class EmbeddedZooKeeper:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._reserved.release()
+
+    def ending(self) -> str:
+        """How the process ended, with the last line of its log."""
+        status = self.process.poll() if self.process is not None else None
+        if status is not None and status < 0:
+            return f"was ended by {signal.Signals(-status).name}"
+        return f"ended with status {status}: {self._log_tail()} (see {self.log_path})"
 
     def _write_config(self) -> str:
         path = os.path.join(self.data_dir, "zoo.cfg")

@@ -32,9 +32,15 @@ _END_TIMEOUT_S = 10.0
 
 
 def processes_of(directory: str) -> list[int]:
-    """The ids of the processes that belong to ``directory``, ascending."""
+    """The ids of the living processes that belong to ``directory``, ascending."""
+    return list(command_lines_of(directory))
+
+
+def command_lines_of(directory: str) -> dict[int, list[str]]:
+    """The living processes that belong to ``directory`` with their arguments, by ascending id."""
     root = os.path.realpath(directory)
-    return [pid for pid, arguments in _command_lines() if _belongs(arguments, root)]
+    # The command line of a zombie is empty, so it belongs to nobody.
+    return {pid: arguments for pid, arguments in _command_lines() if _belongs(arguments, root)}
 
 
 def _command_lines() -> Iterator[tuple[int, list[str]]]:
@@ -52,12 +58,12 @@ def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
     """Kill the processes of ``directory``, each with its process group if it leads one, until none is left.
 
     Returns the ids of those killed. A supervisor may start one more worker before it dies itself, so this looks
-    again until it finds nobody. Children of the caller become zombies, which count as gone; their owner reaps them.
+    again until it finds nobody. Children of the caller are left for it to reap.
     """
     killed: list[int] = []
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        alive = [pid for pid in processes_of(directory) if not _is_zombie(pid)]
+        alive = processes_of(directory)
         if not alive:
             break
         for pid in alive:
@@ -69,14 +75,6 @@ def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
                 killed.append(pid)
         time.sleep(0.02)
     return sorted(set(killed))
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in ("Z", "X")
-    except OSError:
-        return True
 
 
 class Guard:

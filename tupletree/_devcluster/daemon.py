@@ -1,0 +1,140 @@
+"""One daemon process of a cluster on this machine: start it, see that it serves, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import Any, Final
+
+import yaml
+
+from tupletree._devcluster.plan import DaemonPlan
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
+
+_EXIT_USAGE: Final = 2
+_TAIL_BYTES: Final = 4096
+
+
+class DaemonProcess:
+    """The process of one plan. It may be started again after it ended, on the same ports and data."""
+
+    def __init__(self, plan: DaemonPlan, host: str) -> None:
+        self.plan = plan
+        self.process: subprocess.Popen[bytes] | None = None
+        self._host = host
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else 0
+
+    def launch(self) -> None:
+        """Start the process without waiting for it; nothing if it runs."""
+        if self.running:
+            return
+        plan = self.plan
+        os.makedirs(plan.directory, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(plan.announce_path)
+        with open(plan.conf_path, "w", encoding="utf-8") as file:
+            yaml.safe_dump(dict(plan.conf), file)
+        command = [sys.executable, "-m", f"tupletree.{plan.role}"]
+        command += ["--conf", plan.conf_path, "--announce", plan.announce_path]
+        with open(plan.output_path, "ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=plan.directory,
+                env=_environment(),
+                start_new_session=True,
+            )
+
+    def announced(self) -> dict[str, Any] | None:
+        """What the running process announced; None while it has not. Raises as ``failure`` if it ended."""
+        try:
+            with open(self.plan.announce_path, encoding="utf-8") as file:
+                facts: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            facts = {}
+        if facts.get("pid") == self.pid:
+            return facts
+        if not self.running:
+            raise self.failure()
+        return None
+
+    def ready(self) -> bool:
+        """Whether the process serves and calls itself ready. Raises as ``failure`` if it ended."""
+        return self.announced() is not None and self.not_ready() == []
+
+    def not_ready(self) -> list[str]:
+        """Why the process is not ready, in its own words; empty if it is."""
+        url = f"http://{self._host}:{self.plan.http_port}/readyz"
+        try:
+            with urllib.request.urlopen(url, timeout=2) as reply:
+                reply.read()
+        except urllib.error.HTTPError as error:
+            with error, contextlib.suppress(ValueError):
+                return list(json.load(error)["reasons"])
+            return ["not ready"]
+        except OSError:
+            return ["it does not answer"]
+        return []
+
+    def failure(self) -> TupletreeError:
+        """Why it does not run, in one sentence with the end of what it printed."""
+        kind = UsageError if self.process is not None and self.process.poll() == _EXIT_USAGE else UnavailableError
+        return kind(f"{self.plan.name} {self.ending()}")
+
+    def ending(self) -> str:
+        """How the process ended, with the last thing it said and where there is more."""
+        status = self.process.poll() if self.process is not None else None
+        if status is not None and status < 0:
+            return f"was ended by {signal.Signals(-status).name}"
+        log = self.plan.log_path if os.path.exists(self.plan.log_path) else self.plan.output_path
+        said = last_line(self.plan.output_path) or last_line(log) or "it printed nothing"
+        return f"ended with status {status}: {said} (see {log})"
+
+    def signal(self, number: int) -> None:
+        """Send a signal; after SIGKILL, wait until the process is gone. Nothing if it does not run."""
+        if self.process is None or not self.running:
+            return
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+    def stop(self, timeout_s: float) -> None:
+        """SIGTERM, and SIGKILL after ``timeout_s`` seconds; waits until it is gone. Nothing if it does not run."""
+        if self.process is None:
+            return
+        self.signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without the variables that would override what the plan says."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TUPLETREE_")}
+
+
+def last_line(path: str) -> str:
+    """The last line of a file that says something; "" if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

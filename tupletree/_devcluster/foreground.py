@@ -1,0 +1,176 @@
+"""A cluster in the foreground of a terminal: started, watched, daemons that die started again, ended by a signal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Final
+
+from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.daemon import DaemonProcess
+from tupletree._devcluster.guard import end_all
+from tupletree._devcluster.plan import ClusterPlan
+from tupletree._devcluster.restarts import RestartSchedule
+from tupletree._devcluster.running import RunningCluster
+from tupletree._rpc.ports import bind
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
+
+_LOOK_EVERY_S: Final = 0.25
+_WORKERS_STOP_S: Final = 5.0
+_DAEMONS_STOP_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonDied:
+    """A daemon was found dead and will be started again after ``restart_in_s``."""
+
+    name: str
+    reason: str
+    restart_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonRestarted:
+    name: str
+    pid: int
+
+
+Event = DaemonDied | DaemonRestarted
+
+
+def check_ports(plan: ClusterPlan) -> None:
+    """Raises UnavailableError, naming who needs it, for the first port of the plan that is in use."""
+    for port, who, key in plan.listeners():
+        try:
+            bind(str(plan.conf.get("bind.host", plan.host)), port).close()
+        except UsageError as error:
+            raise UnavailableError(f"{error}, and {who} needs it; the key {key} moves it elsewhere") from error
+
+
+@contextmanager
+def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first SIGINT, SIGTERM or SIGHUP calls ``stop``, and a further one raises KeyboardInterrupt."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def first(number: int, frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, interrupt)
+        stop()
+
+    before = {number: signal.signal(number, first) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def lock_directory(directory: str) -> Iterator[None]:
+    """Hold ``directory`` for one cluster, creating it. Raises UsageError if another process holds it."""
+    path = os.path.join(directory, "lock")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        lock = open(path, "a+", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise UsageError(f"cannot write the cluster's directory {directory}: {error.strerror}") from error
+    with lock:
+        _take(lock, directory)
+        yield
+
+
+def _take(lock: IO[str], directory: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        raise UsageError(f"another cluster (process {owner}) runs in {directory}") from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+
+
+class Foreground:
+    """Runs a plan until ``stop`` is called or a signal arrives. ``report`` hears of every death and restart."""
+
+    def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool, report: Callable[[Event], None]) -> None:
+        self._cluster = RunningCluster(plan, remove=remove, durable=durable)
+        self._report = report
+        self._stop = threading.Event()
+        self._schedules = {daemon.plan.name: RestartSchedule() for daemon in self._cluster.daemons}
+        self._schedules["zookeeper"] = RestartSchedule()
+
+    @property
+    def cluster(self) -> RunningCluster:
+        return self._cluster
+
+    def start(self, timeout_s: float) -> None:
+        """Start everything. Raises UsageError or UnavailableError (also for a port in use) after ending
+        what had started."""
+        end_all(self._cluster.plan.directory)  # what an earlier cluster in this directory may have left
+        check_ports(self._cluster.plan)
+        self._cluster.start(timeout_s)
+        for schedule in self._schedules.values():
+            schedule.started(time.monotonic())
+
+    def watch(self) -> None:
+        """Restart what dies until ``stop``."""
+        while not self._stop.wait(_LOOK_EVERY_S):
+            self._look("zookeeper", self._cluster.zookeeper)
+            for daemon in self._cluster.daemons:
+                self._look(daemon.plan.name, daemon)
+
+    def stop(self) -> None:
+        """End ``watch`` soon. May be called from a signal handler."""
+        self._stop.set()
+
+    def _look(self, name: str, process: DaemonProcess | EmbeddedZooKeeper) -> None:
+        schedule, now_s = self._schedules[name], time.monotonic()
+        if process.running:
+            return
+        if schedule.due(now_s):
+            try:
+                process.launch()
+            except TupletreeError as error:  # its port was taken meanwhile
+                schedule.started(now_s)
+                self._report(DaemonDied(name, str(error), schedule.died(now_s)))
+                return
+            schedule.started(now_s)
+            self._report(DaemonRestarted(name, process.pid))
+        elif not schedule.waiting:
+            self._report(DaemonDied(name, process.ending(), schedule.died(now_s)))
+
+    def close(self) -> None:
+        """End the cluster in order: workers get to close their components, then the daemons, then ZooKeeper."""
+        supervisors = self._cluster.daemons_of("supervisor")
+        for daemon in supervisors:  # first, so that no worker is started again
+            daemon.stop(_DAEMONS_STOP_S)
+        self._end_workers()
+        rest = [daemon for daemon in self._cluster.daemons if daemon not in supervisors]
+        for daemon in rest:
+            daemon.signal(signal.SIGTERM)
+        deadline = time.monotonic() + _DAEMONS_STOP_S
+        for daemon in rest:
+            # An acker would still wait for trees whose workers are gone.
+            daemon.stop(max(0.0, deadline - time.monotonic()))
+        self._cluster.close()
+
+    def _end_workers(self) -> None:
+        for worker in self._cluster.workers():
+            try:
+                os.kill(worker.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+        deadline = time.monotonic() + _WORKERS_STOP_S
+        while self._cluster.workers() and time.monotonic() < deadline:
+            time.sleep(0.05)

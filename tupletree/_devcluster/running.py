@@ -1,0 +1,134 @@
+"""The processes of a planned cluster, started together and ended together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.daemon import DaemonProcess
+from tupletree._devcluster.guard import Guard, end_all
+from tupletree._devcluster.plan import ClusterPlan
+from tupletree._devcluster.workers import LiveWorker, http_ports, live_workers
+from tupletree.errors import UnavailableError
+
+_POLL_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One living process of a cluster. Ports are 0 where it has none, or where nobody knows it yet."""
+
+    role: str
+    name: str
+    pid: int
+    http_port: int
+    grpc_port: int
+    log_path: str
+    topology_id: str = ""
+    worker_id: str = ""
+
+
+class RunningCluster:
+    """Starts what a plan says. ``remove`` says whether the directory goes when the cluster ends.
+
+    Whatever happens to this process, the guard ends all the others, workers included.
+    """
+
+    def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool) -> None:
+        self.plan = plan
+        self.zookeeper = EmbeddedZooKeeper(
+            plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
+        )
+        self.daemons = [DaemonProcess(daemon, plan.host) for daemon in plan.daemons]
+        self._guard: Guard | None = None
+        self._remove = remove
+
+    def start(self, timeout_s: float) -> None:
+        """Start all at once and wait until each says that it is ready.
+
+        Raises UsageError or UnavailableError, in one sentence that names the process at fault, after ending the rest.
+        """
+        self._guard = Guard(self.plan.directory, remove=self._remove)
+        try:
+            deadline = time.monotonic() + timeout_s
+            self.zookeeper.launch()
+            for daemon in self.daemons:
+                daemon.launch()
+            self.zookeeper.wait_ready(timeout_s)
+            for daemon in self.daemons:
+                wait_for(daemon.ready, deadline, lambda daemon=daemon: _late(daemon, timeout_s))  # type: ignore[misc]
+        except BaseException:
+            self.close()
+            raise
+
+    def daemons_of(self, role: str) -> list[DaemonProcess]:
+        return [daemon for daemon in self.daemons if daemon.plan.role == role]
+
+    def address(self, daemon: DaemonProcess) -> str:
+        return f"{self.plan.host}:{daemon.plan.grpc_port}"
+
+    def workers(self) -> list[LiveWorker]:
+        """The living workers, by supervisor and port."""
+        return [worker for daemon in self.daemons_of("supervisor") for worker in live_workers(daemon.plan.directory)]
+
+    def processes(self) -> list[ProcessInfo]:
+        """Every living process: ZooKeeper, nimbuses, supervisors, ackers, workers."""
+        found = []
+        if self.zookeeper.running and self.zookeeper.process is not None:
+            pid, port = self.zookeeper.process.pid, self.zookeeper.port
+            found.append(ProcessInfo("zookeeper", "zookeeper", pid, 0, port, self.zookeeper.log_path))
+        for daemon in self.daemons:
+            plan = daemon.plan
+            if daemon.running:
+                found.append(
+                    ProcessInfo(plan.role, plan.name, daemon.pid, plan.http_port, plan.grpc_port, plan.log_path)
+                )
+        return found + self._worker_infos()
+
+    def _worker_infos(self) -> list[ProcessInfo]:
+        workers = self.workers()
+        if not workers:
+            return []
+        known = http_ports(self.address(daemon) for daemon in self.daemons_of("supervisor") if daemon.running)
+        return [
+            ProcessInfo(
+                "worker",
+                f"worker-{worker.port}",
+                worker.pid,
+                known.get(worker.pid, 0),
+                worker.port,
+                worker.log_path,
+                worker.topology_id,
+                worker.worker_id,
+            )
+            for worker in workers
+        ]
+
+    def close(self) -> None:
+        """Kill whatever still runs, and take the directory away if it shall go. Idempotent."""
+        end_all(self.plan.directory)
+        self.zookeeper.stop()
+        for daemon in self.daemons:
+            if daemon.process is not None:
+                daemon.process.wait()
+        if self._guard is not None:
+            self._guard.close()
+
+
+def _late(daemon: DaemonProcess, timeout_s: float) -> UnavailableError:
+    reasons = "; ".join(daemon.not_ready()) or "it just became ready"
+    log = daemon.plan.log_path
+    where = log if os.path.exists(log) else daemon.plan.output_path
+    return UnavailableError(f"{daemon.plan.name} is not ready after {timeout_s:g} s: {reasons} (see {where})")
+
+
+def wait_for(condition: Callable[[], bool], deadline: float, late: Callable[[], Exception]) -> None:
+    """Wait until ``condition()``; after ``deadline`` on the monotonic clock raises what ``late()`` returns."""
+    while not condition():
+        if time.monotonic() > deadline:
+            raise late()
+        time.sleep(_POLL_S)

@@ -1,0 +1,70 @@
+"""Finding the worker processes of a cluster on this machine.
+
+The process table says which ones live, and each one's launch file who it is; this also holds while their supervisor is
+down. Their HTTP ports are known to the supervisors alone, which are asked with ListSlots.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from tupletree._devcluster.guard import command_lines_of
+from tupletree._rpc.channels import channel
+from tupletree.v1 import supervisor_pb2, supervisor_pb2_grpc
+
+_ASK_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWorker:
+    """One worker process."""
+
+    pid: int
+    port: int
+    topology_id: str
+    worker_id: str
+    log_path: str
+
+
+def live_workers(directory: str) -> list[LiveWorker]:
+    """The workers that run below a supervisor's (or a whole cluster's) directory, by path and port."""
+    found = []
+    for pid, arguments in command_lines_of(directory).items():
+        if "tupletree.worker" not in arguments or "--launch" not in arguments[:-1]:
+            continue
+        path = arguments[arguments.index("--launch") + 1]
+        try:
+            with open(path, encoding="utf-8") as file:
+                launch: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            continue  # it is being cleaned away
+        log_path = os.path.join(launch["log_dir"], "worker.log")
+        found.append(LiveWorker(pid, int(launch["port"]), launch["topology_id"], launch["worker_id"], log_path))
+    return sorted(found, key=lambda worker: (worker.port, worker.pid))
+
+
+def http_ports(supervisor_addresses: Iterable[str]) -> dict[int, int]:
+    """The HTTP port of each worker by process id, as far as the supervisors answer and know it."""
+    ports: dict[int, int] = {}
+    for address in supervisor_addresses:
+        with channel(address) as peer:
+            stub = supervisor_pb2_grpc.SupervisorStub(peer)
+            try:
+                reply = stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_ASK_TIMEOUT_S)
+            except grpc.RpcError:
+                continue
+            ports.update({slot.pid: slot.http_port for slot in reply.slots if slot.pid})
+    return ports
+
+
+def restart_worker(supervisor_address: str, port: int) -> None:
+    """Ask a supervisor to kill the worker on ``port`` and start it again. Raises grpc.RpcError."""
+    with channel(supervisor_address) as peer:
+        stub = supervisor_pb2_grpc.SupervisorStub(peer)
+        stub.RestartWorker(supervisor_pb2.RestartWorkerRequest(epoch=0, port=port), timeout=10)

@@ -1,0 +1,142 @@
+"""``tupletree dev``: a whole cluster on this machine, in the foreground."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tupletree.cli.options import conf_options, json_option
+from tupletree.cli.output import print_json
+
+if TYPE_CHECKING:
+    from tupletree._devcluster.foreground import Event, Foreground
+    from tupletree._devcluster.plan import ClusterPlan
+
+_START_TIMEOUT_S: Final = 60.0
+_DEFAULT_SEED: Final = "127.0.0.1:6627"
+
+
+@click.command("dev")
+@click.option("--supervisors", default=1, show_default=True, type=click.IntRange(0), help="Supervisors.")
+@click.option("--slots", default=4, show_default=True, type=click.IntRange(1), help="Slots of each supervisor.")
+@click.option("--ackers", default=1, show_default=True, type=click.IntRange(0), help="Acker services.")
+@click.option("--nimbuses", default=1, show_default=True, type=click.IntRange(1), help="Nimbuses; one of them leads.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    help="Keep everything here, and go on with it at the next start. Default: a temporary directory.",
+)
+@conf_options
+@json_option
+def command(
+    supervisors: int,
+    slots: int,
+    ackers: int,
+    nimbuses: int,
+    directory: str | None,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run a whole cluster on this machine: ZooKeeper, nimbus, supervisor, acker, each a process of its own.
+
+    It listens on the default ports, so that every other command finds it. A daemon that dies is started again.
+    Ctrl-C ends everything.
+
+    \b
+    Examples:
+      tupletree dev
+      tupletree dev --supervisors 2 --ackers 2 --nimbuses 2 --dir ./cluster
+      tupletree dev -c nimbus.port=7627 -c zookeeper.port=3181
+    """
+    from tupletree._devcluster.foreground import lock_directory
+    from tupletree._devcluster.plan import Size, plan_with_fixed_ports
+    from tupletree.config import load, load_explicit
+
+    explicit, complete = load_explicit(conf_path, overrides), load(conf_path, overrides)
+    with contextlib.ExitStack() as stack:
+        home = os.path.abspath(directory or stack.enter_context(_temporary()))
+        stack.enter_context(lock_directory(home))
+        home = os.path.realpath(home)
+        plan = plan_with_fixed_ports(home, Size(supervisors, slots, ackers, nimbuses), complete, explicit)
+        _run(plan, keep=directory is not None, as_json=as_json)
+
+
+def _temporary() -> Any:
+    return tempfile.TemporaryDirectory(prefix="tupletree-dev-", ignore_cleanup_errors=True)
+
+
+def _run(plan: ClusterPlan, *, keep: bool, as_json: bool) -> None:
+    from tupletree._devcluster.foreground import Foreground, stopping_on_signals
+
+    foreground = Foreground(plan, remove=not keep, durable=keep, report=lambda event: _report(event, as_json))
+    began = time.monotonic()
+    with stopping_on_signals(foreground.stop):
+        if not as_json:
+            click.echo(f"Starting a cluster in {plan.directory} …")
+        foreground.start(_START_TIMEOUT_S)
+        try:
+            _show(foreground, time.monotonic() - began, keep, as_json)
+            foreground.watch()
+            if not as_json:
+                click.echo("\nStopping …")
+        finally:
+            foreground.close()
+    if as_json:
+        print_json({"event": "stopped"})
+
+
+def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> None:
+    plan = foreground.cluster.plan
+    if as_json:
+        processes = [asdict(process) for process in foreground.cluster.processes()]
+        ready = {
+            "event": "ready",
+            "took_s": round(took_s, 2),
+            "directory": plan.directory,
+            "nimbus_seeds": plan.conf["nimbus.seeds"],
+            "zookeeper": f"{plan.host}:{plan.zookeeper_port}",
+            "processes": processes,
+        }
+        print_json(ready)
+        return
+    click.echo(f"Tupletree {version('tupletree')} is ready after {took_s:.1f} s.\n")
+    click.echo(_row("ZooKeeper", f"{plan.host}:{plan.zookeeper_port}", ""))
+    for daemon in plan.daemons:
+        http = f"http://{plan.host}:{daemon.http_port}"
+        also = {"nimbus": http, "acker": f"{http}/ledger", "supervisor": f"{len(daemon.slots)} slots"}[daemon.role]
+        if daemon.slots:
+            also += f" from port {daemon.slots[0]}"
+        click.echo(_row(daemon.name, f"{plan.host}:{daemon.grpc_port}", also))
+    click.echo(_row("files", plan.directory, "" if keep else "(removed at the end)"))
+    seeds = ",".join(plan.conf["nimbus.seeds"])
+    nimbus = "" if seeds == _DEFAULT_SEED else f" --nimbus {seeds}"
+    click.echo("\nNow, in another terminal:")
+    click.echo(f"  tupletree submit{nimbus} examples/word_count.py")
+    click.echo(f"  tupletree list{nimbus}")
+    click.echo("\nCtrl-C ends everything.")
+
+
+def _row(name: str, address: str, also: str) -> str:
+    return f"  {name:<14}{address:<18}{also}".rstrip()
+
+
+def _report(event: Event, as_json: bool) -> None:
+    from tupletree._devcluster.foreground import DaemonDied
+
+    died = isinstance(event, DaemonDied)
+    if as_json:
+        print_json({"event": "died" if died else "restarted", **asdict(event)})
+    elif isinstance(event, DaemonDied):
+        when = f"in {event.restart_in_s:.1f} s" if event.restart_in_s else "now"
+        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} {event.reason}; starting it again {when}")
+    else:
+        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} was started again as process {event.pid}")
