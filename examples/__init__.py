@@ -1,0 +1,1 @@
+"""Runnable topologies, each under a page."""

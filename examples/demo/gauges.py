@@ -1,0 +1,40 @@
+"""The figures of a running word count, from the places an operator would ask: nimbus and each acker's /ledger."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterable
+
+from examples.demo.screen import Frame
+from tupletree import NimbusClient
+from tupletree.errors import TupletreeError
+from tupletree.testing import ProcessInfo
+from tupletree.v1 import nimbus_pb2
+
+
+def read_frame(name: str, lines: int, acked: int, client: NimbusClient, ackers: Iterable[ProcessInfo]) -> Frame:
+    """What there is to show now. A figure that cannot be had at this moment is 0, a pending count None."""
+    try:
+        components = {stats.component_id: stats for stats in client.describe(name).components}
+    except TupletreeError:
+        components = {}
+    spout = components.get("lines", nimbus_pb2.ComponentStats())
+    count = components.get("count", nimbus_pb2.ComponentStats())
+    return Frame(
+        lines=lines,
+        acked=acked,
+        emitted=sum(stream.emitted for stream in spout.total.streams),
+        failed=spout.total.failed,
+        words_per_s=count.executed_per_s,
+        pending={acker.name: _pending(acker.http_port) for acker in ackers},
+    )
+
+
+def _pending(http_port: int) -> int | None:
+    """How many trees an acker holds; None if it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ledger", timeout=1) as reply:
+            return sum(int(shard["pending"]) for shard in json.load(reply)["shards"])
+    except OSError:
+        return None

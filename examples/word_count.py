@@ -1,0 +1,139 @@
+"""Word count that survives kill -9: every line is counted at least once, whatever dies on the way.
+
+    tupletree submit examples/word_count.py --name words -c topology.workers=2
+
+Two rules make it hold. The spout writes down which lines are acked and emits the others again. The counting bolt acks a
+word only after its increment is on disk: a crash between the two repeats a word, but cannot lose one.
+"""
+
+import re
+import sqlite3
+import tempfile
+from collections import Counter, deque
+from pathlib import Path
+from pydoc_data.topics import topics
+
+from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
+
+BLOCK = 1_000  # lines written down as "may be emitted" at a time
+BATCH = 5_000  # words committed at a time
+
+
+def text() -> list[str]:
+    """Real English that every Python carries with it: the help on its own language."""
+    return [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
+
+
+def words(line: str) -> list[str]:
+    return re.findall(r"[a-z]+", line.lower())
+
+
+def database(path: Path, schema: str) -> sqlite3.Connection:
+    # An executor may be given a thread of its own later on; it is still only one thread at a time.
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(schema)
+    return connection
+
+
+class Lines(Spout):
+    """Emits lines 0, 1, 2, … of the text, repeated as often as it takes, shared out over the spout's tasks."""
+
+    outputs = ["line"]
+
+    def __init__(self, lines, directory):
+        self.lines = lines
+        self.directory = directory
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.text = text()
+        self.mine = range(context.task_index, self.lines, len(context.component_tasks(context.component_id)))
+        self.journal = database(
+            self.directory / f"lines-{context.task_index}.db",
+            """CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, replayed INTEGER);
+               CREATE TABLE IF NOT EXISTS reached (lines INTEGER);""",
+        )
+        acked = {line for (line,) in self.journal.execute("SELECT line FROM acked")}
+        (self.reached,) = self.journal.execute("SELECT coalesce(max(lines), 0) FROM reached").fetchone()
+        self.todo = deque(line for line in self.mine[: self.reached] if line not in acked)
+        self.replayed = set(self.todo)  # a crash came before their ack: they may have been counted already
+        self.acked = []
+
+    def next_tuple(self):
+        if not self.todo:
+            self.write_down()
+        if self.todo:
+            line = self.todo.popleft()
+            self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
+
+    def ack(self, line):
+        self.acked.append(line)
+
+    def fail(self, line):
+        self.replayed.add(line)
+        self.todo.appendleft(line)
+
+    def write_down(self):
+        """Remember which lines are acked, and which are emitted next, before they are."""
+        coming = self.mine[self.reached : self.reached + BLOCK]
+        if self.acked or coming:
+            with self.journal:
+                rows = [(line, line in self.replayed) for line in self.acked]
+                self.journal.executemany("INSERT OR REPLACE INTO acked VALUES (?, ?)", rows)
+                self.journal.execute("INSERT INTO reached VALUES (?)", [self.reached + len(coming)])
+            self.acked.clear()
+            self.reached += len(coming)
+            self.todo.extend(coming)
+
+
+class Split(BasicBolt):
+    """Splits lines into words: each is anchored to its line, which is acked when all are emitted."""
+
+    outputs = ["word"]
+
+    def execute(self, tup, collector):
+        for word in words(tup["line"]):
+            collector.emit([word])
+
+
+class Count(Bolt):
+    """Adds words up in a SQLite file for each task; acks them once that is committed."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+        self.held = []
+        self.counts = database(
+            self.directory / f"counts-{context.task_index}.db",
+            "CREATE TABLE IF NOT EXISTS counts (word TEXT PRIMARY KEY, count INTEGER)",
+        )
+
+    def execute(self, tup):
+        if not tup.is_tick:
+            self.held.append(tup)
+        if tup.is_tick or len(self.held) >= BATCH:
+            self.commit()
+
+    def commit(self):
+        with self.counts:
+            self.counts.executemany(
+                "INSERT INTO counts VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET count = count + excluded.count",
+                Counter(tup["word"] for tup in self.held).items(),
+            )
+        for tup in self.held:
+            self.collector.ack(tup)
+        self.held = []
+
+
+def topology(lines: int = 200_000, directory: str | None = None) -> Topology:
+    """``lines`` of text, counted into SQLite files in ``directory`` (by default a new one in the system's own)."""
+    place = Path(directory or tempfile.mkdtemp(prefix="word-count-")).absolute()
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines(lines, place), parallelism=2)
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("lines")
+    count = builder.set_bolt("count", Count(place), parallelism=2).fields_grouping("split", ["word"])
+    count.add_configuration("topology.tick.tuple.freq.secs", 1)
+    return builder.create_topology()
