@@ -194,17 +194,26 @@ class NimbusClient:
             raise from_rpc_error(error, f"acker at {address}") from None
 
     def tail_log(
-        self, supervisor: str, topology_id: str, port: int, last_bytes: int = 4096, follow: bool = False
-    ) -> Iterator[bytes]:
-        """The end of a worker's log, and with ``follow`` what is added to it. ``supervisor`` is its address."""
+        self,
+        supervisor: str,
+        topology_id: str,
+        port: int,
+        *,
+        last_bytes: int = 0,
+        offset: int = 0,
+        follow: bool = False,
+    ) -> Iterator[supervisor_pb2.TailLogReply]:
+        """A worker's log from ``last_bytes`` before its end, or from ``offset`` if that is 0.
+
+        With ``follow`` also what is added to it, until the iterator is closed. ``supervisor`` is an address.
+        """
         stub = supervisor_pb2_grpc.SupervisorStub(self._channel(supervisor))
         request = supervisor_pb2.TailLogRequest(
-            topology_id=topology_id, port=port, last_bytes=last_bytes, follow=follow
+            topology_id=topology_id, port=port, last_bytes=last_bytes, offset=offset, follow=follow
         )
         replies = stub.TailLog(request, timeout=None if follow else 30.0)
         try:
-            for reply in replies:
-                yield reply.data
+            yield from replies
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"supervisor at {supervisor}") from None
         finally:
@@ -269,7 +278,7 @@ class NimbusClient:
                     return address
             why = "; ".join(dict.fromkeys(reasons))
             if not answered:
-                raise UnavailableError(f"no nimbus can be reached: {why}")
+                raise UnavailableError(why)
             if time.monotonic() >= deadline:
                 raise UnavailableError(f"no nimbus leads at the moment: {why or 'asked ' + ', '.join(self.seeds)}")
             time.sleep(_PAUSE_S)

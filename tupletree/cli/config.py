@@ -1,0 +1,85 @@
+"""``tupletree config``: the keys, what they mean, and what they are set to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tupletree.cli.options import conf_options, json_option
+from tupletree.cli.output import print_json, print_table
+from tupletree.config import KEYS, Key, defaults, load, load_explicit, render_yaml, validate
+
+
+@click.group("config")
+def command() -> None:
+    """Explain configuration keys and show their values.
+
+    Values come from, later ones winning: the defaults, tupletree.yaml (the one given by --conf, by $TUPLETREE_CONF, in
+    this directory, or in ~/.tupletree), environment variables such as TUPLETREE_NIMBUS_SEEDS, and -c KEY=VALUE. A
+    topology's own configuration and a component's own come on top of these.
+    """
+
+
+@command.command("list")
+@click.argument("prefix", default="")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print every key's default as a commented tupletree.yaml.")
+@json_option
+@conf_options
+def list_keys(prefix: str, as_yaml: bool, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]) -> None:
+    """Show all keys, or those that start with PREFIX, with their values and meaning.
+
+    \b
+    Examples:
+      tupletree config list nimbus.
+      tupletree config list --yaml > tupletree.yaml
+    """
+    if as_yaml:
+        click.echo(render_yaml(), nl=False)
+        return
+    conf = load(conf_path, overrides)
+    keys = [key for name, key in KEYS.items() if name.startswith(prefix)]
+    own = {name: conf[name] for name in conf if name not in KEYS and name.startswith(prefix)}
+    if not keys and not own:
+        raise click.UsageError(f"no configuration key starts with '{prefix}'.")
+    if as_json:
+        print_json([_as_dict(key, conf) for key in keys] + [{"key": name, "value": own[name]} for name in own])
+        return
+    rows = [(key.name, json.dumps(conf[key.name]), key.unit, key.doc) for key in keys]
+    print_table(["key", "value", "unit", "meaning"], rows + [(name, json.dumps(own[name]), "", "") for name in own])
+
+
+@command.command("get")
+@click.argument("key")
+@json_option
+@conf_options
+def get_key(key: str, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]) -> None:
+    """Print the value of KEY as JSON; with --json, all there is to know about it.
+
+    \b
+    Example:
+      tupletree config get topology.message.timeout.secs
+    """
+    known = KEYS.get(key)
+    conf = load(conf_path, overrides)
+    if known is None and key not in conf:
+        validate({key: None})
+        raise click.UsageError(f"there is no configuration key '{key}', and nobody has set one of that name.")
+    if not as_json:
+        click.echo(json.dumps(conf[key]))
+        return
+    value = {"key": key, "value": conf[key]} if known is None else _as_dict(known, conf)
+    print_json({**value, "set": key in load_explicit(conf_path, overrides)})
+
+
+def _as_dict(key: Key, conf: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": key.name,
+        "value": conf[key.name],
+        "default": defaults()[key.name],
+        "unit": key.unit,
+        "meaning": key.doc,
+        "variable": key.variable,
+        "component_level": key.component_level,
+    }

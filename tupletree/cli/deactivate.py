@@ -1,0 +1,22 @@
+"""``tupletree deactivate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tupletree.cli.options import client_options, json_option
+from tupletree.cli.record import print_records
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
+
+@click.command("deactivate")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@json_option
+@client_options
+def command(client: NimbusClient, names: tuple[str, ...], as_json: bool) -> None:
+    """Stop the spouts of topologies. Tuples in flight are finished and bolts keep running until 'activate'."""
+    print_records([client.deactivate(name) for name in names], as_json)

@@ -1,0 +1,129 @@
+"""``tupletree describe``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tupletree.cli.figures import component_figures
+from tupletree.cli.list import summary_dict
+from tupletree.cli.options import client_options, json_option
+from tupletree.cli.output import clock, count, duration, message_dict, millis, print_json, print_table
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+    from tupletree.v1 import nimbus_pb2
+
+
+@click.command("describe")
+@click.argument("name")
+@json_option
+@client_options
+def command(client: NimbusClient, name: str, as_json: bool) -> None:
+    """Show one topology: its components with their figures, its workers, ledger shards and newest errors.
+
+    Counters are totals since the workers started. EXECUTE is the time inside a bolt's execute, PROCESS from execute to
+    ack, COMPLETE from a spout's emit to its ack, each the mean in milliseconds. CAPACITY is the share of the last ten
+    minutes that the busiest executor spent executing; at 1.0 it needs more executors.
+    """
+    reply = client.describe(name)
+    described = describe_dict(reply)
+    if as_json:
+        print_json(described)
+    else:
+        _print(described)
+
+
+def describe_dict(reply: nimbus_pb2.DescribeTopologyReply) -> dict[str, Any]:
+    """What ``describe --json`` prints."""
+    return {
+        **summary_dict(reply.summary),
+        "unscheduled": reply.unscheduled,
+        "conf": json.loads(reply.summary.record.conf_json or "{}"),
+        "components": [component_figures(component) for component in reply.components],
+        "inputs": [
+            {"component": component.id, **message_dict(subscription)}
+            for component in reply.spec.components
+            for subscription in component.inputs
+        ],
+        "worker_processes": [message_dict(worker) for worker in reply.workers],
+        "shards": [message_dict(shard) for shard in reply.assignment.shards],
+        "assignment_version": reply.assignment.version,
+        "errors": [message_dict(error) for error in reply.errors],
+    }
+
+
+def _print(topology: dict[str, Any]) -> None:
+    click.echo(
+        f"{topology['name']} ({topology['id']}) is {topology['status']}, up {duration(topology['uptime_s'])}, "
+        f"submitted by {topology['owner'] or 'nobody in particular'}"
+    )
+    click.echo(
+        f"workers {topology['workers_ready']} ready of {topology['workers_used']} running and "
+        f"{topology['workers']} wanted, {topology['executors']} executors, {topology['tasks']} tasks, "
+        f"{topology['acker_shards']} ledger shards"
+    )
+    if topology["unscheduled"]:
+        click.echo(f"not running: {topology['unscheduled']}")
+    print_components(topology["components"])
+    workers = [
+        (
+            f"{w['host']}:{w['port']}",
+            w["pid"],
+            "yes" if w["ready"] else "no",
+            duration(w["uptime_s"]),
+            len(w["tasks"]),
+            w["http_port"],
+            w["worker_id"],
+        )
+        for w in topology["worker_processes"]
+    ]
+    print_table(["worker", "pid>", "ready", "uptime>", "tasks>", "http>", "id"], workers)
+    shards = [
+        (s["shard"], s["acker_id"] or "none yet", s["address"], s["draining_address"]) for s in topology["shards"]
+    ]
+    if shards:
+        print_table(["shard>", "acker", "address", "draining"], shards)
+    errors = [(clock(e["at_unix_s"]), e["component_id"], e["task_id"], e["message"]) for e in topology["errors"][:5]]
+    if errors:
+        print_table(["error at", "component", "task>", "message"], errors)
+
+
+def print_components(components: list[dict[str, Any]]) -> None:
+    """The components' totals as a table."""
+    rows = [
+        (
+            f["component"],
+            f["kind"],
+            f"{f['executors']}/{f['tasks']}",
+            count(f["emitted"]),
+            count(f["executed"]),
+            count(f["acked"]),
+            count(f["failed"]),
+            count(f["pending"] if f["kind"] == "spout" else f["queued"]),
+            millis(f["execute_ms"]),
+            millis(f["process_ms"]),
+            millis(f["complete_ms"]),
+            f"{f['capacity']:.2f}",
+        )
+        for f in components
+    ]
+    print_table(
+        [
+            "component",
+            "kind",
+            "executors/tasks>",
+            "emitted>",
+            "executed>",
+            "acked>",
+            "failed>",
+            "pending>",
+            "execute>",
+            "process>",
+            "complete>",
+            "capacity>",
+        ],
+        rows,
+    )

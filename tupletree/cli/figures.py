@@ -1,0 +1,90 @@
+"""Figures of a topology's components, from what nimbus reports. Pure arithmetic.
+
+Workers report counters and sums since they started. The figures between two reports are differences, and those begin
+again where a worker was restarted (a counter that fell).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tupletree.v1 import nimbus_pb2
+from tupletree.v1.topology_pb2 import ComponentKind
+
+COUNTERS = ("emitted", "transferred", "executed", "acked", "failed", "timeouts")
+
+
+def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
+    """Totals and mean latencies of one component."""
+    total = stats.total
+    executed = max(total.executed, 1)
+    is_spout = stats.kind == ComponentKind.COMPONENT_KIND_SPOUT
+    return {
+        "component": stats.component_id,
+        "kind": "spout" if is_spout else "bolt",
+        "executors": stats.executors,
+        "tasks": stats.tasks,
+        **counters(total),
+        "queued": total.queued,
+        "pending": total.pending,
+        "congested": total.congested,
+        "capacity": round(stats.capacity, 4),
+        "execute_ms": None if is_spout else _mean_ms(total.execute_s, executed if total.executed else 0),
+        "process_ms": _mean_ms(total.process_s_sum, total.process_samples),
+        "complete_ms": _mean_ms(total.complete_s_sum, total.complete_samples),
+        "emitted_per_s": round(stats.emitted_per_s, 1),
+        "executed_per_s": round(stats.executed_per_s, 1),
+        "acked_per_s": round(stats.acked_per_s, 1),
+        "streams": [{"stream": s.stream, "emitted": s.emitted, "transferred": s.transferred} for s in total.streams],
+    }
+
+
+def counters(total: nimbus_pb2.TaskStats) -> dict[str, int]:
+    """The counters of a task or component."""
+    return {
+        "emitted": sum(stream.emitted for stream in total.streams),
+        "transferred": sum(stream.transferred for stream in total.streams),
+        "executed": total.executed,
+        "acked": total.acked,
+        "failed": total.failed,
+        "timeouts": total.timeouts,
+    }
+
+
+def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentStats, elapsed_s: float) -> dict[str, Any]:
+    """What one component did between two reports: rates a second, and latencies of that time alone."""
+    figures = component_figures(now)
+    if before is None or elapsed_s <= 0:
+        return figures
+    old, new = counters(before.total), counters(now.total)
+    if any(new[name] < old[name] for name in COUNTERS):
+        return figures
+    per_s = {f"{name}_per_s": round((new[name] - old[name]) / elapsed_s, 1) for name in COUNTERS}
+    a, b = before.total, now.total
+    latencies = {
+        "execute_ms": _mean_ms(b.execute_s - a.execute_s, b.executed - a.executed),
+        "process_ms": _mean_ms(b.process_s_sum - a.process_s_sum, b.process_samples - a.process_samples),
+        "complete_ms": _mean_ms(b.complete_s_sum - a.complete_s_sum, b.complete_samples - a.complete_samples),
+    }
+    if figures["kind"] == "spout":
+        latencies["execute_ms"] = None
+    return {**figures, **per_s, **latencies}
+
+
+def totals(figures: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The topology's own figures: what its spouts got acked and failed, and all that was emitted."""
+    all_of = list(figures)
+    spouts = [f for f in all_of if f["kind"] == "spout"]
+    return {
+        "emitted_per_s": round(sum(f["emitted_per_s"] for f in all_of), 1),
+        "acked_per_s": round(sum(f["acked_per_s"] for f in spouts), 1),
+        "acked": sum(f["acked"] for f in spouts),
+        "failed": sum(f["failed"] for f in spouts),
+        "timeouts": sum(f["timeouts"] for f in spouts),
+        "pending": sum(f["pending"] for f in spouts),
+    }
+
+
+def _mean_ms(sum_s: float, samples: int) -> float | None:
+    return round(sum_s / samples * 1000, 4) if samples > 0 else None

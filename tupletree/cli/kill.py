@@ -1,0 +1,37 @@
+"""``tupletree kill``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tupletree.cli.options import client_options, json_option
+from tupletree.cli.record import print_records
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
+
+@click.command("kill")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option(
+    "-w",
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Time for tuples in flight to finish; default: the topology's message timeout.",
+)
+@json_option
+@client_options
+def command(client: NimbusClient, names: tuple[str, ...], wait_s: float | None, as_json: bool) -> None:
+    """Stop topologies for good.
+
+    Their spouts stop at once; after the wait the workers end and the topology is gone. Killing again sets a new wait.
+
+    \b
+    Example:
+      tupletree kill word_count --wait 5
+    """
+    print_records([client.kill(name, wait_s) for name in names], as_json)

@@ -1,0 +1,168 @@
+"""The ``tupletree`` command: which subcommands there are, and how any of them ends.
+
+A subcommand's module is imported when it runs, so that ``tupletree --help`` is quick.
+
+Exit status: 0 done; 1 the cluster could not do it (or, for ``health``, is not well); 2 the request was wrong;
+130 interrupted. A failure is one sentence on standard error. ``TUPLETREE_TRACEBACK=1`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+from tupletree.errors import TupletreeError, UsageError
+
+
+class _Entry(NamedTuple):
+    module: str
+    summary: str
+
+
+_SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
+    "Topologies": {
+        "submit": _Entry("tupletree.cli.submit", "Upload a topology to the cluster and start it."),
+        "list": _Entry("tupletree.cli.list", "Show the topologies of the cluster."),
+        "describe": _Entry("tupletree.cli.describe", "Show one topology: components, workers, errors."),
+        "monitor": _Entry("tupletree.cli.monitor", "Watch rates, latencies and pending tuples live."),
+        "errors": _Entry("tupletree.cli.errors", "Show the newest errors of a topology's components."),
+        "logs": _Entry("tupletree.cli.logs", "Show or follow the logs of a topology's workers."),
+        "activate": _Entry("tupletree.cli.activate", "Let a deactivated topology's spouts go on."),
+        "deactivate": _Entry("tupletree.cli.deactivate", "Stop a topology's spouts; the rest goes on."),
+        "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and spread them anew."),
+        "kill": _Entry("tupletree.cli.kill", "Stop topologies for good."),
+        "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
+    },
+    "Cluster": {
+        "health": _Entry("tupletree.cli.health", "Say whether the cluster is well, and if not, why."),
+        "ackers": _Entry("tupletree.cli.ackers", "Show every acker service and the ledgers it serves."),
+        "config": _Entry("tupletree.cli.config", "Explain configuration keys and show their values."),
+        "version": _Entry("tupletree.cli.version", "Print the version."),
+    },
+    "Daemons (each runs in the foreground until it gets SIGTERM)": {
+        "dev": _Entry("tupletree.cli.dev", "A whole cluster on this machine, for development."),
+        "zookeeper": _Entry("tupletree.cli.zookeeper", "A ZooKeeper server for development."),
+        "nimbus": _Entry("tupletree.cli.daemons", "The coordinator."),
+        "supervisor": _Entry("tupletree.cli.daemons", "In charge of this machine's workers."),
+        "acker": _Entry("tupletree.cli.daemons", "The service that tracks tuple trees."),
+    },
+}
+_ENTRIES: Final = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a subcommand's module only when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_ENTRIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _ENTRIES.get(cmd_name)
+        return _find_command(cmd_name, entry.module) if entry else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, entries in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.summary) for name, entry in entries.items()])
+
+
+def _find_command(name: str, module_name: str) -> click.Command:
+    """A module's ``command``, its click command of that name, or else its ``main(argv) -> int``."""
+    module = import_module(module_name)
+    for attribute in (name, "command"):
+        found = getattr(module, attribute, None)
+        if isinstance(found, click.Command):
+            return found
+    return pass_through(name, module_name)
+
+
+def pass_through(name: str, module_name: str) -> click.Command:
+    """A command that hands all its arguments to ``main(argv) -> int`` of a module."""
+
+    def run(argv: tuple[str, ...]) -> int:
+        status: int | None = import_module(module_name).main(list(argv))
+        return status or 0
+
+    return click.Command(
+        name,
+        callback=run,
+        params=[click.Argument(["argv"], nargs=-1, type=click.UNPROCESSED)],
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+
+
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="'tupletree COMMAND --help' explains a command and shows examples.",
+)
+@click.version_option(package_name="tupletree", prog_name="tupletree")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Tupletree: stream processing with every tuple tree tracked.
+
+    \b
+    Try it on this machine:
+      tupletree dev                                   a whole cluster; leave it running
+      tupletree submit examples/word_count.py         in another terminal
+      tupletree monitor word_count
+      tupletree kill word_count --wait 0
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status. Never raises and never prints a traceback unless asked to."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        status = cli.main(args=None if argv is None else list(argv), prog_name="tupletree", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has enough of it. Nothing may be written any more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except Exception as error:
+        if os.environ.get("TUPLETREE_TRACEBACK"):
+            traceback.print_exc()
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong in one sentence and return the exit status."""
+    status = 1
+    match error:
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "tupletree"
+            sentence, status = f"{_one_line(error.format_message())} Try '{where} --help'.", 2
+        case click.ClickException():
+            sentence, status = _one_line(error.format_message()), error.exit_code
+        case UsageError():
+            sentence, status = _one_line(str(error)), 2
+        case TupletreeError():
+            sentence = _one_line(str(error))
+        case _:
+            sentence = _one_line(f"internal error: {type(error).__name__}: {error}")
+    click.echo(f"tupletree: {sentence}", err=True)
+    return status
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Options that several subcommands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
+Command = Callable[..., Any]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+nimbus_option = click.option(
+    "--nimbus",
+    "seeds",
+    metavar="HOST[:PORT]",
+    help="Where to ask for the leading nimbus; several with commas. Default: the key nimbus.seeds.",
+)
+
+
+def conf_options(command: Command) -> Command:
+    """``--conf`` and ``-c``; the command gets ``conf_path`` and ``overrides``."""
+    command = click.option(
+        "-c",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a configuration key; may be repeated. See 'tupletree config list'.",
+    )(command)
+    return click.option(
+        "--conf",
+        "conf_path",
+        metavar="FILE",
+        help="Read this tupletree.yaml instead of the one found by default.",
+    )(command)
+
+
+def client_options(command: Command) -> Command:
+    """Everything needed to reach the cluster; the command gets a ``client``, closed when it returns."""
+
+    @nimbus_option
+    @conf_options
+    @functools.wraps(command)
+    def connected(
+        *args: Any, seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], **kwargs: Any
+    ) -> Any:
+        with connect(seeds, conf_path, overrides) as client:
+            return command(*args, client=client, **kwargs)
+
+    return connected
+
+
+def connect(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]) -> NimbusClient:
+    """A client for the options' cluster."""
+    from tupletree.client import NimbusClient
+    from tupletree.config import load
+
+    return NimbusClient(seeds, load(conf_path, overrides))

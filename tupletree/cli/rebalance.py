@@ -1,0 +1,56 @@
+"""``tupletree rebalance``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tupletree.cli.options import client_options, json_option
+from tupletree.cli.record import print_records
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
+
+@click.command("rebalance")
+@click.argument("name")
+@click.option("-n", "--workers", type=click.IntRange(min=1), help="Worker processes wanted; default: unchanged.")
+@click.option(
+    "-e", "--executors", multiple=True, metavar="COMPONENT=N", help="Executors of a component; may be repeated."
+)
+@click.option(
+    "-w",
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Time for tuples in flight to finish first; default: the topology's message timeout.",
+)
+@json_option
+@client_options
+def command(
+    client: NimbusClient,
+    name: str,
+    workers: int | None,
+    executors: tuple[str, ...],
+    wait_s: float | None,
+    as_json: bool,
+) -> None:
+    """Change workers and executors of a running topology, and spread them anew over the slots.
+
+    The number of tasks is fixed when a topology is submitted; a component cannot have more executors than tasks.
+
+    \b
+    Example:
+      tupletree rebalance word_count --workers 4 --executors count=8 --wait 5
+    """
+    counts = dict(_parse(option) for option in executors)
+    print_records([client.rebalance(name, wait_s, workers, counts)], as_json)
+
+
+def _parse(option: str) -> tuple[str, int]:
+    component, _, number = option.rpartition("=")
+    if not component or not number.isdecimal() or int(number) < 1:
+        raise click.UsageError(f"--executors takes COMPONENT=N with N of at least 1, not '{option}'.")
+    return component, int(number)

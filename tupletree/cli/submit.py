@@ -1,0 +1,113 @@
+"""``tupletree submit``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
+from tupletree.cli.output import print_json
+
+if TYPE_CHECKING:
+    from tupletree.client import Progress
+
+
+@click.command("submit")
+@click.argument("file", metavar="FILE[:CALLABLE]")
+@click.option("--name", help="Name of the topology; default: the file's name without .py.")
+@click.option(
+    "--include",
+    "code",
+    multiple=True,
+    metavar="PATH",
+    help="A module file or package directory that workers import; may be repeated.",
+)
+@click.option("--requirements", metavar="FILE", help="A requirements.txt; workers run in an environment that has them.")
+@click.option("--inactive", is_flag=True, help="Start with the spouts deactivated.")
+@nimbus_option
+@json_option
+@conf_options
+def command(
+    file: str,
+    name: str | None,
+    code: tuple[str, ...],
+    requirements: str | None,
+    inactive: bool,
+    seeds: str | None,
+    as_json: bool,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Upload a topology to the cluster and start it.
+
+    FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
+    dict of configuration keys, which -c overrides.
+
+    Classes in FILE and in modules beside it travel with the components. A module that is imported only while a
+    component runs, and data files, must be named with --include.
+
+    \b
+    Examples:
+      tupletree submit word_count.py
+      tupletree submit word_count.py:make --name wc -c topology.workers=2 -c topology.max.spout.pending=1000
+      tupletree submit app.py --include mypackage/ --requirements requirements.txt --inactive
+    """
+    from tupletree.cli.topology_file import load_topology
+
+    explicit = topology_settings(conf_path, overrides)
+    topology, brought, stem = load_topology(file)
+    with connect(seeds, conf_path, client_overrides(overrides)) as client, _progress() as progress:
+        topology_id = client.submit(
+            name or stem,
+            topology,
+            {**brought, **explicit},
+            code,
+            requirements=requirements,
+            inactive=inactive,
+            progress=progress,
+        )
+    if as_json:
+        print_json({"name": name or stem, "id": topology_id})
+    else:
+        click.echo(f"submitted {name or stem} as {topology_id}")
+
+
+def topology_settings(conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """What file, environment and ``-c`` say about the topology itself.
+
+    Raises:
+        ConfigError: a ``-c`` sets a key that belongs to the cluster and is of no use to its client either.
+    """
+    from tupletree.config import load_explicit, topology_part
+    from tupletree.errors import ConfigError
+
+    given = load_explicit(None, overrides, {"HOME": ""})
+    for key in given.keys() - topology_part(given).keys():
+        if not key.startswith("nimbus."):
+            raise ConfigError(f"configuration key '{key}' belongs to the cluster; a topology cannot set it")
+    return topology_part(load_explicit(conf_path, overrides))
+
+
+def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """The ``-c`` options that the client itself understands."""
+    return tuple(override for override in overrides if override.startswith("nimbus."))
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A progress bar on standard error, if somebody is looking."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("uploading"), BarColumn(), DownloadColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task("upload", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

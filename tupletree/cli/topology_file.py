@@ -1,0 +1,96 @@
+"""Topology files: ordinary modules with a callable that returns a Topology."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from tupletree.errors import TupletreeError, UsageError
+from tupletree.topology import Topology, TopologyBuilder
+
+DEFAULT_CALLABLE: Final = "topology"
+
+FILE_HELP = """FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a
+Topology and a dict of configuration keys, which -c overrides."""
+
+
+def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
+    """The topology of ``FILE[:CALLABLE]``, the configuration it brings, and its default name.
+
+    Raises:
+        UsageError: the file is missing, does not import, or its callable is missing, fails, or returns something else.
+    """
+    path, name = _split(argument)
+    if not path.is_file():
+        raise UsageError(f"there is no topology file {path}")
+    made = _call(_callable(_import(path), name, path), name, path)
+    conf: Any = {}
+    if isinstance(made, tuple) and len(made) == 2:
+        made, conf = made
+    if isinstance(made, TopologyBuilder):
+        raise UsageError(f"{name}() in {path} returned the builder; return builder.create_topology()")
+    if not isinstance(made, Topology) or not isinstance(conf, dict):
+        raise UsageError(f"{name}() in {path} must return a Topology, not {type(made).__name__}")
+    return made, dict(conf), path.stem
+
+
+def _split(argument: str) -> tuple[Path, str]:
+    file, colon, name = argument.rpartition(":")
+    if colon and name.isidentifier() and not Path(argument).exists():
+        return Path(file), name
+    return Path(argument.removesuffix(":")), DEFAULT_CALLABLE
+
+
+def _import(path: Path) -> ModuleType:
+    """Import the file as ``python FILE`` would: its directory first on the path, its name its stem."""
+    path = path.resolve()
+    name = path.stem
+    if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
+        name = "_topology_" + "".join(c if c.isalnum() else "_" for c in path.stem)
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name, None)
+        raise UsageError(f"{path} does not import: {_explain(error, path)}") from error
+    return module
+
+
+def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
+    found = getattr(module, name, None)
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    functions = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
+    others = [n for n in functions if not n.startswith("_") and not isinstance(getattr(module, n), type)]
+    hint = f"; it defines {', '.join(sorted(others))}" if others else ""
+    raise UsageError(f"{path} has no callable '{name}' that returns a topology{hint}")
+
+
+def _call(make: Callable[[], Any], name: str, path: Path) -> Any:
+    try:
+        return make()
+    except TupletreeError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{name}() in {path} raised {_explain(error, path.resolve())}") from error
+
+
+def _explain(error: BaseException, path: Path) -> str:
+    """``ImportError: no module x (line 3)``: the last line of the user's file that was running."""
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(path):
+            line = frame.lineno
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}" + (f" (line {line})" if line else "")
