@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tupletree.errors import UsageError
@@ -132,18 +132,18 @@ class Ledger:
 
     def apply(
         self,
-        init_roots: array[int],
-        init_values: array[int],
-        init_tasks: array[int],
-        ack_roots: array[int],
-        ack_values: array[int],
-        fail_roots: array[int],
-        reset_roots: array[int],
+        init_roots: Sequence[int],
+        init_values: Sequence[int],
+        init_tasks: Sequence[int],
+        ack_roots: Sequence[int],
+        ack_values: Sequence[int],
+        fail_roots: Sequence[int],
+        reset_roots: Sequence[int],
         now_s: float,
     ) -> Verdicts:
         """Apply a batch of updates and say what ended by them.
 
-        The arrays are sequences of unsigned 64-bit integers (tasks: 32 bits), best ``array('Q')``; those of one kind
+        The sequences hold unsigned 64-bit integers (tasks: 32 bits) and are best ``array('Q')``; those of one kind
         have the same length, which the caller has checked. A root may be in any of them and more than once. The cost
         is one pass; 10,000 updates take a few milliseconds.
         """
@@ -198,9 +198,9 @@ class Ledger:
 
     def _init(
         self,
-        roots: array[int],
-        values: array[int],
-        tasks: array[int],
+        roots: Sequence[int],
+        values: Sequence[int],
+        tasks: Sequence[int],
         born: int,
         done: _Groups,
         failed: _Groups,
@@ -236,7 +236,7 @@ class Ledger:
         if fresh:
             self._births[born] = self._births.get(born, 0) + fresh
 
-    def _ack(self, roots: array[int], values: array[int], born: int, done: _Groups) -> None:
+    def _ack(self, roots: Sequence[int], values: Sequence[int], born: int, done: _Groups) -> None:
         self.totals.acks += len(roots)
         young, older = self._young, any(self._older)
         blank = born << _BORN_SHIFT | _OPEN
@@ -257,7 +257,7 @@ class Ledger:
                 del young[root]
                 done[entry].append(root)
 
-    def _fail(self, roots: array[int], born: int, failed: _Groups) -> None:
+    def _fail(self, roots: Sequence[int], born: int, failed: _Groups) -> None:
         self.totals.fails += len(roots)
         blank = born << _BORN_SHIFT | _OPEN
         for root in roots:
@@ -267,7 +267,7 @@ class Ledger:
             else:
                 failed[entry >> _TASK_SHIFT << _TASK_SHIFT].append(root)
 
-    def _reset(self, roots: array[int], born: int, verdicts: Verdicts) -> None:
+    def _reset(self, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
         self.totals.resets += len(roots)
         blank = born << _BORN_SHIFT | _OPEN
         for root in roots:

@@ -1,0 +1,36 @@
+"""``python -m tupletree.acker [--conf FILE] [-c key=value] [--announce FILE]``: the acker service in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tupletree._daemon.logs import setup_logging
+from tupletree._daemon.run import run_daemon
+from tupletree.config import load
+from tupletree.errors import TupletreeError
+
+from .config import AckerConfig
+from .daemon import AckerDaemon
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM and the drain that follows. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="tupletree acker", description="Track tuple trees: the XOR ledger service.")
+    parser.add_argument("--conf", metavar="FILE", help="a tupletree.yaml; default: the usual places")
+    parser.add_argument("-c", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="set one key")
+    parser.add_argument("--announce", metavar="FILE", help="write ports and id there as JSON once serving")
+    arguments = parser.parse_args(argv)
+    try:
+        conf = load(arguments.conf, arguments.overrides)
+        config = AckerConfig.from_conf(conf)
+        setup_logging("acker", config.log_dir, config.log_level)
+    except TupletreeError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return run_daemon(lambda stop: AckerDaemon(config, conf, arguments.announce).run(stop))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Every ledger of this acker: which topologies it serves, to whom verdicts go, and what becomes due when.
+
+A topology comes into being with the first hello that names it and has one ledger for each shard that updates came for.
+A verdict goes to the stream whose hello named its spout task, the newest one if several did; without one it is dropped,
+because the worker that waited for it is gone and its spout's own pending map went with it.
+
+Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry dies 2T to 3T after its
+last update; the spout gives up after T to 2T, so the acker never forgets a tree that a spout still waits for). A
+rotation may come late, never early. Without message timeouts trees stay for ever, and only entries without a spout are
+cleared away. A topology whose last stream closed more than 2T ago is forgotten.
+
+Draining. A stream is *moved* once it has reported a shard version newer than any seen when the drain began: the worker
+behind it then starts no more trees here. When all are moved and no tree is pending, nothing is lost by leaving.
+
+Pure: ``now_s`` is any clock that does not go back; streams are numbers dealt out by ``open``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tupletree.errors import AuthorityError
+
+from .ledger import Ledger, Verdicts
+from .updates import Batch, Hello
+
+UNTIMED_ROTATION_S = 600.0
+"""How often entries without a spout age in a topology that has no message timeouts."""
+
+Stream = int
+
+
+@dataclass(slots=True)
+class Topology:
+    """One topology's ledgers and streams."""
+
+    id: str
+    timeout_s: float
+    next_rotation_s: float
+    ledgers: dict[int, Ledger] = field(default_factory=dict)
+    spouts: dict[int, Stream] = field(default_factory=dict)  # spout task -> where its verdicts go
+    streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
+    unattended_since_s: float | None = None
+    drain_from_version: int = 0
+
+    @property
+    def rotation_s(self) -> float:
+        return self.timeout_s or UNTIMED_ROTATION_S
+
+    @property
+    def trees(self) -> int:
+        return sum(ledger.trees for ledger in self.ledgers.values())
+
+    @property
+    def entries(self) -> int:
+        return sum(map(len, self.ledgers.values()))
+
+
+class Books:
+    """All topologies of one acker. Not thread-safe: one owner."""
+
+    def __init__(self) -> None:
+        self.topologies: dict[str, Topology] = {}
+        self._owners: dict[Stream, Topology] = {}
+        self._last_stream = 0
+        self._epoch = 0
+        self._draining = False
+
+    @property
+    def entries(self) -> int:
+        """Entries in all ledgers, also those whose init has not come: what the memory limit counts."""
+        return sum(topology.entries for topology in self.topologies.values())
+
+    # Streams
+
+    def open(self, hello: Hello, now_s: float) -> Stream:
+        """A worker said hello. Returns the number of its stream."""
+        topology = self.topologies.get(hello.topology_id)
+        if topology is None:
+            topology = Topology(hello.topology_id, hello.timeout_s, 0.0)
+            topology.next_rotation_s = now_s + topology.rotation_s
+            self.topologies[topology.id] = topology
+        elif topology.timeout_s != hello.timeout_s:
+            topology.timeout_s = hello.timeout_s
+            topology.next_rotation_s = now_s + topology.rotation_s
+        self._last_stream += 1
+        stream = self._last_stream
+        topology.streams[stream] = 0
+        topology.unattended_since_s = None
+        topology.spouts |= dict.fromkeys(hello.spout_tasks, stream)
+        self._owners[stream] = topology
+        return stream
+
+    def close(self, stream: Stream, now_s: float) -> None:
+        """A stream ended. Its trees stay: acks may still come, and the worker may be back."""
+        topology = self._owners.pop(stream, None)
+        if topology is None:
+            return
+        del topology.streams[stream]
+        topology.spouts = {task: owner for task, owner in topology.spouts.items() if owner != stream}
+        if not topology.streams:
+            topology.unattended_since_s = now_s
+
+    def report_version(self, stream: Stream, shard_version: int) -> None:
+        """A worker named the newest shard map it follows."""
+        topology = self._owners.get(stream)
+        if topology is None or shard_version <= topology.streams[stream]:
+            return
+        topology.streams[stream] = shard_version
+        if self._draining and not topology.drain_from_version:
+            topology.drain_from_version = shard_version
+
+    # Updates and verdicts
+
+    def apply(self, stream: Stream, batch: Batch, now_s: float) -> list[tuple[Stream, Verdicts]]:
+        """Apply updates from a stream and say which stream gets which verdicts. No-op if it was dropped."""
+        topology = self._owners.get(stream)
+        if topology is None:
+            return []
+        ledger = topology.ledgers.get(batch.shard)
+        if ledger is None:
+            ledger = topology.ledgers[batch.shard] = Ledger()
+        verdicts = ledger.apply(
+            batch.init_roots,
+            batch.init_values,
+            batch.init_tasks,
+            batch.ack_roots,
+            batch.ack_values,
+            batch.fail_roots,
+            batch.reset_roots,
+            now_s,
+        )
+        return self._addressed(topology, verdicts)
+
+    def _addressed(self, topology: Topology, verdicts: Verdicts) -> list[tuple[Stream, Verdicts]]:
+        """The verdicts by the stream they go to."""
+        if not verdicts:
+            return []
+        found: dict[Stream, Verdicts] = {}
+        for kind in Verdicts.__slots__:
+            for task, roots in getattr(verdicts, kind).items():
+                stream = topology.spouts.get(task)
+                if stream is not None:
+                    getattr(found.setdefault(stream, Verdicts()), kind)[task] = roots
+        return list(found.items())
+
+    # Time
+
+    def next_rotation_s(self) -> float | None:
+        """When the next topology is due; None if there is none."""
+        return min((topology.next_rotation_s for topology in self.topologies.values()), default=None)
+
+    def rotate(self, now_s: float) -> Iterator[list[tuple[Stream, Verdicts]]]:
+        """Rotate what is due, step by step; the caller may do other things, updates included, between the steps."""
+        for topology in list(self.topologies.values()):
+            if topology.next_rotation_s > now_s:
+                continue
+            # From now, not from when it was due: a late rotation must not shorten the next cohort's life.
+            topology.next_rotation_s = now_s + topology.rotation_s
+            for ledger in list(topology.ledgers.values()):
+                for verdicts in ledger.rotation(now_s, trees_expire=topology.timeout_s > 0):
+                    yield self._addressed(topology, verdicts)
+
+    def forget_unattended(self, now_s: float) -> list[str]:
+        """Drop every topology whose last stream closed more than two timeouts ago. Returns their ids."""
+        gone = [
+            topology.id
+            for topology in self.topologies.values()
+            if topology.unattended_since_s is not None and now_s - topology.unattended_since_s > 2 * topology.rotation_s
+        ]
+        for topology_id in gone:
+            self._drop(topology_id)
+        return gone
+
+    # Commands
+
+    def drop(self, epoch: int, topology_id: str) -> list[Stream]:
+        """Forget a topology, at the leader's order. Returns its streams, which are to be ended.
+
+        Raises AuthorityError if the epoch is older than one already seen.
+        """
+        if epoch < self._epoch:
+            raise AuthorityError(f"epoch {epoch} is over: epoch {self._epoch} was seen")
+        self._epoch = epoch
+        return self._drop(topology_id)
+
+    def _drop(self, topology_id: str) -> list[Stream]:
+        topology = self.topologies.pop(topology_id, None)
+        if topology is None:
+            return []
+        topology.spouts.clear()  # a rotation may be under way: its verdicts reach nobody
+        for stream in topology.streams:
+            del self._owners[stream]
+        return list(topology.streams)
+
+    # Draining
+
+    def begin_drain(self) -> None:
+        """Remember the shard versions: only newer ones mean that nimbus moved the shards away from here.
+
+        Where none is known yet, the first one reported counts as old.
+        """
+        self._draining = True
+        for topology in self.topologies.values():
+            topology.drain_from_version = max(topology.streams.values(), default=0)
+
+    def drain_waits_for(self) -> str | None:
+        """Why the drain is not finished, in a few words; None once it is."""
+        staying = [
+            stream
+            for topology in self.topologies.values()
+            for stream, version in topology.streams.items()
+            if version <= topology.drain_from_version
+        ]
+        if staying:
+            return f"{len(staying)} workers have not moved their shards yet"
+        trees = sum(topology.trees for topology in self.topologies.values())
+        return f"{trees} trees are pending" if trees else None
+
+    def longest_timeout_s(self) -> float:
+        """The longest message timeout of the topologies served; 0 without any."""
+        return max((topology.timeout_s for topology in self.topologies.values()), default=0.0)

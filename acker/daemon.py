@@ -1,0 +1,193 @@
+"""The acker's shell: binds, registers, keeps time, drains. It keeps nothing on disk.
+
+start    bind both ports (a port in use ends it here) -> ZooKeeper -> presence under a new id -> announce -> ready
+run      streams are served by the service; ledgers rotate; ZooKeeper may come and go meanwhile
+SIGTERM  not ready -> presence says draining -> nimbus moves the shards -> workers report the newer map, old trees
+         end one by one -> streams end properly -> exit 0
+         after the drain timeout, streams end with an error instead: workers fail what they had pending here
+SIGTERM  again: gone at once, as after kill -9
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from kazoo.client import KazooClient
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tupletree._coord.presence import Registration
+from tupletree._coord.session import connect, disconnect
+from tupletree._daemon.announce import announce
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.http import HttpServer
+from tupletree._daemon.logs import event
+from tupletree._rpc.server import RpcServer, start_server
+from tupletree.errors import UnavailableError
+from tupletree.v1 import acker_pb2, acker_pb2_grpc
+from tupletree.v1 import topology_pb2 as pb
+
+from .books import Books
+from .config import AckerConfig
+from .gate import Gate
+from .metrics import registry
+from .service import AckerService
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5  # between two looks at what is due
+_DRAIN_POLL_S = 0.05
+_UNTIMED_DRAIN_S = 30.0  # the drain's limit where no topology has a message timeout
+_LAST_WORDS_S = 2.0  # for ending streams to deliver what they hold
+
+
+class AckerDaemon:
+    """One run of the acker process."""
+
+    def __init__(self, config: AckerConfig, conf: Mapping[str, Any], announce_path: str | None) -> None:
+        self._config = config
+        self._conf = conf
+        self._announce_path = announce_path
+        self._acker_id = f"acker-{uuid.uuid4().hex[:12]}"
+        self._readiness = Readiness()
+        self._books = Books()
+        self._gate = Gate(config.max_pending)
+        self._service = AckerService(self._acker_id, self._books, self._gate, self._readiness)
+        self._http = HttpServer(self._readiness, registry(self._service, self._gate), [Route("/ledger", self._ledger)])
+        self._presence = pb.Presence(
+            id=self._acker_id,
+            host=config.advertise_host,
+            started_unix_s=time.time(),
+            version=version("tupletree"),
+            pid=os.getpid(),
+        )
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Serve until ``stop`` is set and the drain is over. Returns the exit status."""
+        self._readiness.set("zookeeper", "connecting")
+        rpc = await self._listen()
+        timekeeper = asyncio.create_task(self._keep_time())
+        try:
+            client = await self._reach_zookeeper(stop)
+            if client is not None:
+                try:
+                    await self._serve(client, stop, timekeeper)
+                finally:
+                    await asyncio.to_thread(disconnect, client)
+        finally:
+            timekeeper.cancel()
+            await rpc.stop(_LAST_WORDS_S)
+            await self._http.stop()
+        event(logger, "acker.stopped", id=self._acker_id)
+        return 0
+
+    async def _listen(self) -> RpcServer:
+        add = functools.partial(acker_pb2_grpc.add_AckerServicer_to_server, self._service)
+        rpc = await start_server([add], self._config.bind_host, self._config.grpc_port, self._readiness)
+        self._presence.grpc_port = rpc.port
+        try:
+            self._presence.http_port = await self._http.start(self._config.bind_host, self._config.http_port)
+        except BaseException:
+            await rpc.stop(0)
+            raise
+        return rpc
+
+    async def _reach_zookeeper(self, stop: asyncio.Event) -> KazooClient | None:
+        """The session; None if the process is told to stop before there is one."""
+        connecting = asyncio.create_task(asyncio.to_thread(connect, self._conf))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not connecting.done():
+            return None
+        return connecting.result()
+
+    async def _serve(self, client: KazooClient, stop: asyncio.Event, timekeeper: asyncio.Task[None]) -> None:
+        registration = Registration(client, self._config.zookeeper_root, "acker", self._presence)
+        await asyncio.to_thread(registration.start)
+        self._readiness.set("zookeeper", None)
+        facts: dict[str, Any] = {
+            "id": self._acker_id,
+            "host": self._presence.host,
+            "grpc_port": self._presence.grpc_port,
+            "http_port": self._presence.http_port,
+        }
+        announce(self._announce_path, role="acker", **facts)
+        event(logger, "acker.started", limit=self._gate.limit, **facts)
+        try:
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({stopping, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
+            if timekeeper.done():
+                stopping.cancel()
+                timekeeper.result()
+            await self._drain(registration)
+        finally:
+            await asyncio.to_thread(registration.stop)
+
+    async def _drain(self, registration: Registration) -> None:
+        """Serve the old trees until they have ended or the time for it is over, then end the streams."""
+        self._readiness.set("draining", "finishing the trees it holds")
+        self._service.draining = True
+        self._books.begin_drain()
+        self._presence.draining = True
+        registration.update(self._presence)
+        limit_s = self._config.drain_timeout_s
+        if limit_s is None:
+            limit_s = self._books.longest_timeout_s() or (_UNTIMED_DRAIN_S if self._books.topologies else 0.0)
+        event(logger, "drain.began", id=self._acker_id, limit_s=limit_s, streams=self._service.streams)
+        deadline_s = time.monotonic() + limit_s
+        while (waits_for := self._waits_for()) and time.monotonic() < deadline_s:
+            await asyncio.sleep(_DRAIN_POLL_S)
+        event(logger, "drain.ended", id=self._acker_id, left=waits_for or "nothing")
+        gone = UnavailableError(f"acker {self._acker_id} has ended, although {waits_for}") if waits_for else None
+        self._service.end_streams(gone)
+        last_s = time.monotonic() + _LAST_WORDS_S
+        while self._service.streams and time.monotonic() < last_s:
+            await asyncio.sleep(_DRAIN_POLL_S / 5)
+
+    def _waits_for(self) -> str | None:
+        if waits_for := self._books.drain_waits_for():
+            return waits_for
+        undelivered = self._service.undelivered
+        return f"{undelivered} verdicts are not delivered" if undelivered else None
+
+    async def _keep_time(self) -> None:
+        """Rotate for ever, each topology at its own pace, and forget topologies that nobody tends."""
+        while True:
+            due_s = self._books.next_rotation_s()
+            pause_s = _LONGEST_PAUSE_S if due_s is None else due_s - time.monotonic()
+            await asyncio.sleep(min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
+            now_s = time.monotonic()
+            for addressed in self._books.rotate(now_s):
+                self._service.deliver(addressed)
+                await asyncio.sleep(0)
+            for topology_id in self._books.forget_unattended(now_s):
+                event(logger, "topology.forgotten", topology=topology_id)
+            self._service.recount()
+
+    async def _ledger(self, request: Request) -> Response:
+        return JSONResponse(ledger_json(self._service.describe()))
+
+
+def ledger_json(reply: acker_pb2.DescribeLedgerReply) -> dict[str, Any]:
+    """What DescribeLedger says, in JSON's types. `topology_id` is `topology` there."""
+    figures = [field.name for field in acker_pb2.ShardSummary.DESCRIPTOR.fields if field.name != "topology_id"]
+    return {
+        "acker_id": reply.acker_id,
+        "draining": reply.draining,
+        "ready": reply.ready,
+        "reasons": list(reply.reasons),
+        "shards": [
+            {"topology": shard.topology_id, **{name: getattr(shard, name) for name in figures}}
+            for shard in reply.shards
+        ],
+    }

@@ -1,0 +1,186 @@
+"""The Acker service: translates between messages and the books. See proto/tupletree/v1/acker.proto for the sequences.
+
+Everything runs in one asyncio loop. A big message is applied in parts with a pause for others after each, so health and
+other streams are served while millions of updates come in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.logs import event
+from tupletree.errors import NotFoundError, ProtocolError
+from tupletree.v1 import acker_pb2 as pb
+from tupletree.v1 import acker_pb2_grpc
+
+from .books import Books
+from .gate import Gate
+from .ledger import Verdicts
+from .stream import TrackStream
+from .updates import check_hello, check_updates
+
+logger = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S = 10.0
+_PART = 8_192  # updates of one kind applied without a pause: some 3 ms
+
+
+class AckerService(acker_pb2_grpc.AckerServicer):
+    """Serves one acker's books to its workers."""
+
+    def __init__(
+        self,
+        acker_id: str,
+        books: Books,
+        gate: Gate,
+        readiness: Readiness,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.acker_id = acker_id
+        self.draining = False
+        self._books = books
+        self._gate = gate
+        self._readiness = readiness
+        self._clock = clock
+        self._streams: dict[int, TrackStream] = {}
+
+    @property
+    def streams(self) -> int:
+        """Workers connected."""
+        return len(self._streams)
+
+    async def Track(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
+        requests = aiter(request_iterator)
+        stream = await self._open(requests)
+        reader = asyncio.create_task(self._read(stream, requests))
+        reader.add_done_callback(lambda done: self._read_ended(stream, done))
+        try:
+            yield pb.TrackReply(acker_id=self.acker_id)
+            while (reply := await stream.next_reply()) is not None:
+                yield reply
+        finally:
+            reader.cancel()
+            self._close(stream)
+
+    async def DescribeLedger(self, request: pb.DescribeLedgerRequest, context: Any) -> pb.DescribeLedgerReply:
+        return self.describe()
+
+    async def DropTopology(self, request: pb.DropTopologyRequest, context: Any) -> pb.DropTopologyReply:
+        ended = self._books.drop(request.epoch, request.topology_id)
+        for number in ended:
+            self._streams[number].end(NotFoundError(f"topology {request.topology_id} was removed"))
+        self.recount()
+        event(logger, "topology.dropped", topology=request.topology_id, epoch=request.epoch, streams=len(ended))
+        return pb.DropTopologyReply()
+
+    def describe(self) -> pb.DescribeLedgerReply:
+        """One summary for each shard served, ordered by topology and shard."""
+        now_s = self._clock()
+        reply = pb.DescribeLedgerReply(
+            acker_id=self.acker_id,
+            draining=self.draining,
+            ready=self._readiness.ready,
+            reasons=self._readiness.reasons,
+        )
+        for topology_id, topology in sorted(self._books.topologies.items()):
+            for shard, ledger in sorted(topology.ledgers.items()):
+                totals = ledger.totals
+                reply.shards.add(
+                    topology_id=topology_id,
+                    shard=shard,
+                    pending=ledger.trees,
+                    oldest_age_s=ledger.oldest_age_s(now_s),
+                    inits=totals.inits,
+                    acks=totals.acks,
+                    fails=totals.fails,
+                    resets=totals.resets,
+                    timeouts=totals.timeouts,
+                    completed=totals.completed,
+                    bytes_held=ledger.bytes_held,
+                )
+        return reply
+
+    def deliver(self, addressed: Iterable[tuple[int, Verdicts]]) -> None:
+        """Hand verdicts to the streams they go to."""
+        for number, verdicts in addressed:
+            self._streams[number].put(verdicts)
+
+    def recount(self) -> None:
+        """Call after the ledgers changed: lets waiting streams go on, and says whether there is room."""
+        gate = self._gate
+        was_full = gate.full
+        gate.set_entries(self._books.entries)
+        if gate.full != was_full:
+            full = f"{gate.entries} entries are held, the limit is {gate.limit}" if gate.full else None
+            self._readiness.set("ledger", full)
+            event(logger, "ledger.full" if full else "ledger.has_room", entries=gate.entries, limit=gate.limit)
+
+    @property
+    def undelivered(self) -> int:
+        """Roots whose verdicts wait for a worker to take them."""
+        return sum(stream.waiting for stream in self._streams.values())
+
+    def end_streams(self, error: Exception | None) -> None:
+        """End every stream: properly, after its last verdicts, or with an error at once."""
+        for stream in self._streams.values():
+            stream.end(error)
+
+    async def _open(self, requests: AsyncIterator[pb.TrackRequest]) -> TrackStream:
+        try:
+            hello = check_hello(await asyncio.wait_for(anext(requests), HELLO_TIMEOUT_S))
+        except StopAsyncIteration:
+            raise ProtocolError("a Track stream begins with a hello") from None
+        except TimeoutError:
+            raise ProtocolError(f"no hello within {HELLO_TIMEOUT_S:g} s") from None
+        stream = TrackStream(hello, self._gate.limit)
+        stream.number = self._books.open(hello, self._clock())
+        self._streams[stream.number] = stream
+        event(
+            logger,
+            "stream.opened",
+            topology=hello.topology_id,
+            worker=hello.worker_id,
+            spouts=len(hello.spout_tasks),
+            timeout_s=hello.timeout_s,
+        )
+        return stream
+
+    def _close(self, stream: TrackStream) -> None:
+        self._books.close(stream.number, self._clock())
+        self._streams.pop(stream.number, None)
+        event(logger, "stream.closed", topology=stream.hello.topology_id, worker=stream.hello.worker_id)
+
+    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest]) -> None:
+        """Apply what the worker sends until it has no more to say."""
+        sequence = 0
+        async for request in requests:
+            sequence += 1
+            await self._apply(stream, request, sequence)
+            stream.confirm(sequence)
+
+    def _read_ended(self, stream: TrackStream, reader: asyncio.Task[None]) -> None:
+        """A stream ends as its reading did: properly, or with the error, of which the worker is told."""
+        if reader.cancelled():
+            return
+        error = reader.exception()
+        if isinstance(error, ProtocolError):
+            hello = stream.hello
+            context = {"topology": hello.topology_id, "worker": hello.worker_id, "cause": error}
+            event(logger, "stream.refused", level=logging.WARNING, **context)
+        stream.end(error)
+
+    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int) -> None:
+        batches = check_updates(request, stream.hello, sequence)
+        await self._gate.admit(inits=any(batch.init_roots for batch in batches))
+        for batch in batches:
+            for number, part in enumerate(batch.parts(_PART)):
+                if number:
+                    await asyncio.sleep(0)
+                self.deliver(self._books.apply(stream.number, part, self._clock()))
+        self._books.report_version(stream.number, request.updates.shard_version)
+        self.recount()

@@ -1,0 +1,99 @@
+"""One Track stream from the acker's side: what it still has to tell its worker, and how often it does.
+
+Verdicts come from anybody's updates; the stream collects them until its one writer takes them. The first word after a
+silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``: under load that packs the verdicts
+of a few milliseconds into one message, which costs both ends far less than a message each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+
+from tupletree._wire.packed import pack_u64
+from tupletree.errors import UnavailableError
+from tupletree.v1 import acker_pb2 as pb
+
+from .ledger import Verdicts
+from .updates import Hello
+
+REPLY_INTERVAL_S = 0.002
+_ROOTS_PER_REPLY = 1_000_000  # 8 MB, well under the limit of a message
+
+
+class TrackStream:
+    """``put`` and ``confirm`` collect, ``next_reply`` waits and takes, ``end`` says how it is to finish.
+
+    What was put before ``end(None)`` is still delivered; ``end(error)`` lets go of it. ``limit`` bounds the roots that
+    wait: beyond it the worker does not take its verdicts, and the stream ends with UnavailableError.
+    """
+
+    def __init__(self, hello: Hello, limit: int) -> None:
+        self.hello = hello
+        self.number = 0  # in the Books
+        self.waiting = 0
+        """Roots put and not taken yet."""
+        self._limit = limit
+        self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
+        self._confirmed = self._told = 0
+        self._wake = asyncio.Event()
+        self._ended = False
+        self._error: BaseException | None = None
+        self._next_reply_s = 0.0
+
+    def put(self, verdicts: Verdicts) -> None:
+        """Have these delivered."""
+        for kind in Verdicts.__slots__:
+            for task, roots in getattr(verdicts, kind).items():
+                self._pieces.append((task, kind, pack_u64(roots)))
+                self.waiting += len(roots)
+        if self.waiting > self._limit:
+            self.end(UnavailableError(f"worker {self.hello.worker_id} does not take its verdicts"))
+        self._wake.set()
+
+    def confirm(self, sequence: int) -> None:
+        """Have it delivered that updates up to ``sequence`` are applied."""
+        self._confirmed = sequence
+        self._wake.set()
+
+    def end(self, error: BaseException | None) -> None:
+        """Finish the stream: with this error, or properly. The first call decides."""
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._wake.set()
+
+    async def next_reply(self) -> pb.TrackReply | None:
+        """The next message for the worker; None when the stream ended properly. Raises the error it ended with."""
+        while True:
+            await self._wake.wait()
+            if self._error is not None:
+                raise self._error
+            if self._pieces or self._confirmed != self._told:
+                break
+            if self._ended:
+                return None
+            self._wake.clear()
+        pause_s = self._next_reply_s - time.monotonic()
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        self._next_reply_s = time.monotonic() + REPLY_INTERVAL_S
+        return self._take()
+
+    def _take(self) -> pb.TrackReply:
+        taken: defaultdict[int, defaultdict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+        roots = count = 0
+        for task, kind, packed in self._pieces:
+            taken[task][kind].append(packed)
+            roots += len(packed) // 8
+            count += 1
+            if roots >= _ROOTS_PER_REPLY:
+                break
+        del self._pieces[:count]
+        self.waiting -= roots
+        self._told = self._confirmed
+        verdicts = [
+            pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
+            for task, kinds in taken.items()
+        ]
+        return pb.TrackReply(confirmed=self._told, verdicts=verdicts)
