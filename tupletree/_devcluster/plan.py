@@ -14,7 +14,6 @@ are as separate as on several:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -64,19 +63,19 @@ class DaemonPlan:
 
     @property
     def conf_path(self) -> str:
-        return os.path.join(self.directory, "tupletree.yaml")
+        return f"{self.directory}/tupletree.yaml"
 
     @property
     def announce_path(self) -> str:
-        return os.path.join(self.directory, "announce.json")
+        return f"{self.directory}/announce.json"
 
     @property
     def output_path(self) -> str:
-        return os.path.join(self.directory, "out.log")
+        return f"{self.directory}/out.log"
 
     @property
     def log_path(self) -> str:
-        return os.path.join(self.directory, "logs", f"{self.role}.log")
+        return f"{self.directory}/logs/{self.role}.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +90,11 @@ class ClusterPlan:
 
     @property
     def zookeeper_directory(self) -> str:
-        return os.path.join(self.directory, "zookeeper")
+        return f"{self.directory}/zookeeper"
 
     @property
     def log_directory(self) -> str:
-        return os.path.join(self.directory, "logs")
+        return f"{self.directory}/logs"
 
     def listeners(self) -> Iterator[tuple[int, str, str]]:
         """Each port, who listens there, and the configuration key that moves it."""
@@ -184,11 +183,11 @@ def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str,
 def _daemon(
     cluster: str, role: Role, index: int, ports: tuple[int, int], slots: tuple[int, ...], shared: Mapping[str, Any]
 ) -> DaemonPlan:
-    directory = os.path.join(cluster, f"{role}-{index}")
+    directory = f"{cluster}/{role}-{index}"
     conf = {
         **shared,
-        "local.dir": os.path.join(directory, "data"),
-        "logs.dir": os.path.join(directory, "logs"),
+        "local.dir": f"{directory}/data",
+        "logs.dir": f"{directory}/logs",
         f"{role}.port": ports[0],
         f"{role}.http.port": ports[1],
     }
