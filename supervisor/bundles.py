@@ -1,0 +1,182 @@
+"""Topology bundles on this machine: fetched from the leader, verified, unpacked.
+
+    <local.dir>/bundles/
+        <sha256>.part         what has arrived so far; a later attempt continues behind it
+        <sha256>.unpacking/   being unpacked
+        <sha256>/             complete: appears by rename, after the digest was right
+        <sha256>/venv/        see environment.py
+        <sha256>.lock         held while the environment is built
+
+Everything but a complete directory is worth nothing and may go at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import shutil
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from tupletree import bundle
+from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import from_rpc_error
+from tupletree.errors import NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError
+from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_GET_LEADER_S: Final = 2.0
+_FETCH_S: Final = 60.0
+_FETCH_S_PER_MIB: Final = 1.0
+
+Received = Callable[[int], None]
+
+
+async def find_leader(addresses: Iterable[str]) -> str:
+    """The leader's address as the nimbuses at ``addresses`` know it; the one with the newest epoch if they disagree.
+
+    Raises UnavailableError if none answers or nobody leads.
+    """
+    asked = list(dict.fromkeys(addresses))
+    replies = await asyncio.gather(*(_ask_leader(address) for address in asked))
+    known = [reply for reply in replies if reply is not None and reply.address]
+    if known:
+        return str(max(known, key=lambda reply: reply.epoch).address)
+    if any(reply is not None for reply in replies):
+        raise UnavailableError("no nimbus leads at the moment")
+    raise UnavailableError(f"no nimbus answers (asked {', '.join(asked)})")
+
+
+async def _ask_leader(address: str) -> nimbus_pb2.GetLeaderReply | None:
+    async with aio_channel(address) as channel:
+        try:
+            stub = nimbus_pb2_grpc.NimbusStub(channel)
+            return await stub.GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=_GET_LEADER_S)
+        except grpc.RpcError:
+            return None
+
+
+class Bundles:
+    """The bundles directory. One attempt for a digest at a time; the caller sees to that."""
+
+    def __init__(
+        self, root: Path, leader: Callable[[], Awaitable[str]], received: Received = lambda count: None
+    ) -> None:
+        self._root = root
+        self._leader = leader
+        self._received = received
+
+    def directory(self, sha256: str) -> Path:
+        return self._root / sha256
+
+    async def localize(self, sha256: str, size: int) -> Path:
+        """The directory of the unpacked bundle, fetched if need be.
+
+        Raises UnavailableError (try again later), or UsageError for what is no bundle, each in one sentence.
+        """
+        if not _SHA256.fullmatch(sha256):
+            raise ProtocolError(f"{sha256!r} is not the digest of a bundle")
+        directory = self.directory(sha256)
+        if directory.is_dir():
+            return directory
+        with _disk_errors():
+            self._root.mkdir(parents=True, exist_ok=True)
+            await self._fetch(sha256, size)
+            await asyncio.to_thread(self._unpack, sha256)
+        return directory
+
+    async def _fetch(self, sha256: str, size: int) -> None:
+        part = self._root / f"{sha256}.part"
+        have = part.stat().st_size if part.exists() else 0
+        if have > size:
+            part.unlink()
+            have = 0
+        if have < size:
+            await self._download(await self._leader(), sha256, have, size, part)
+        found = await asyncio.to_thread(bundle.digest, part)
+        if found.sha256 != sha256:
+            part.unlink()
+            raise UnavailableError(f"the bundle {sha256[:12]} arrived damaged: {found.size} bytes of another digest")
+
+    async def _download(self, address: str, sha256: str, offset: int, size: int, part: Path) -> None:
+        timeout = _FETCH_S + _FETCH_S_PER_MIB * size / 2**20
+        request = nimbus_pb2.FetchBundleRequest(sha256=sha256, offset=offset)
+        async with aio_channel(address) as channel:
+            call = nimbus_pb2_grpc.NimbusStub(channel).FetchBundle(request, timeout=timeout)
+            try:
+                await self._append(part, _chunks(call), size - offset)
+            except grpc.RpcError as error:
+                fault = from_rpc_error(error, f"nimbus at {address}")
+                if isinstance(fault, ProtocolError):  # it has no such offset: what we hold is not its bundle
+                    part.unlink(missing_ok=True)
+                raise _fetch_error(sha256, fault) from error
+        if part.stat().st_size < size:
+            raise UnavailableError(f"the bundle {sha256[:12]} ended early at nimbus {address}")
+
+    async def _append(self, part: Path, chunks: AsyncIterator[bytes], left: int) -> None:
+        with open(part, "ab") as file:
+            async for chunk in chunks:
+                left -= len(chunk)
+                if left < 0:
+                    os.unlink(part)
+                    raise UnavailableError(f"the bundle {part.stem[:12]} is longer than its record says")
+                await asyncio.to_thread(file.write, chunk)
+                self._received(len(chunk))
+
+    def _unpack(self, sha256: str) -> None:
+        part, unpacking = self._root / f"{sha256}.part", self._root / f"{sha256}.unpacking"
+        if unpacking.exists():
+            shutil.rmtree(unpacking)
+        try:
+            bundle.unpack(part, unpacking)
+        except UsageError:
+            shutil.rmtree(unpacking, ignore_errors=True)
+            part.unlink()
+            raise
+        os.replace(unpacking, self.directory(sha256))
+        part.unlink()
+
+    def digests(self) -> set[str]:
+        """Every digest that something is kept of."""
+        if not self._root.is_dir():
+            return set()
+        return {name[:64] for name in os.listdir(self._root) if _SHA256.fullmatch(name[:64])}
+
+    def remove(self, sha256: str) -> None:
+        """Remove all that is kept of a bundle. Blocks on the disk."""
+        doomed = self._root / f"{sha256}.unpacking"
+        directory = self.directory(sha256)
+        shutil.rmtree(doomed, ignore_errors=True)
+        if directory.is_dir():
+            os.replace(directory, doomed)  # so that half of it is never taken for the whole
+            shutil.rmtree(doomed, ignore_errors=True)
+        for suffix in (".part", ".lock"):
+            (self._root / f"{sha256}{suffix}").unlink(missing_ok=True)
+
+
+async def _chunks(call: AsyncIterable[nimbus_pb2.FetchBundleReply]) -> AsyncIterator[bytes]:
+    async for reply in call:
+        yield reply.chunk
+
+
+def _fetch_error(sha256: str, error: TupletreeError) -> TupletreeError:
+    if isinstance(error, NotFoundError):
+        return NotFoundError(f"the leading nimbus does not have the bundle {sha256[:12]}: {error}")
+    return UnavailableError(f"the bundle {sha256[:12]} could not be fetched: {error}")
+
+
+@contextlib.contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Inside, what the disk says becomes one sentence."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "the disk is full" if full else f"{error.strerror} ({error.filename})"
+        raise UnavailableError(f"the bundle cannot be stored: {what}") from error

@@ -1,0 +1,129 @@
+"""The virtual environment of a bundle that brings a requirements.txt.
+
+It is made of the supervisor's own interpreter and sees everything that is installed for it (Tupletree above all); what
+the requirements name is installed on top and comes first. It is built once for each digest: ``venv/.complete`` is
+written last, anything without it is removed and built again. The lock file is handed to pip, so that even an installer
+that outlives its supervisor keeps the next one from building in the same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.util
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tupletree.bundle import REQUIREMENTS
+from tupletree.errors import UnavailableError
+
+_LOCK_POLL_S: Final = 0.2
+_LONGEST_S: Final = 1800.0
+_MARK: Final = ".complete"
+_PARENT: Final = "_tupletree_parent.pth"
+
+
+async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
+    """The interpreter for a bundle's workers; builds its environment first if it needs one.
+
+    ``log`` gets what pip says. Cancelling ends pip. Raises UnavailableError, in one sentence with pip's own reason.
+    """
+    if not (bundle_dir / REQUIREMENTS).is_file():
+        return sys.executable
+    venv = bundle_dir / "venv"
+    python = venv / "bin" / "python"
+    if (venv / _MARK).exists():
+        return str(python)
+    async with _locked(bundle_dir.with_name(f"{bundle_dir.name}.lock")) as lock:
+        if not (venv / _MARK).exists():
+            try:
+                await _build(bundle_dir, venv, log, lock)
+            except _BuildError as error:
+                raise UnavailableError(
+                    f"the requirements of topology {topology_id} cannot be installed: {error} (all of it in {log})"
+                ) from error
+            except OSError as error:
+                raise UnavailableError(
+                    f"the environment of topology {topology_id} cannot be built: {error.strerror} ({error.filename})"
+                ) from error
+    return str(python)
+
+
+class _BuildError(Exception):
+    """What the failing step said last."""
+
+
+async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
+    await asyncio.to_thread(shutil.rmtree, venv, ignore_errors=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    has_pip = importlib.util.find_spec("pip") is not None  # else the new environment brings its own: slower
+    make = [sys.executable, "-m", "venv", "--system-site-packages", *(["--without-pip"] if has_pip else []), str(venv)]
+    await _run(make, bundle_dir, log, lock)
+    _inherit_packages(venv)
+    python = str(venv / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
+    await _run([*pip, "install", "-r", REQUIREMENTS], bundle_dir, log, lock)
+    (venv / _MARK).touch()
+
+
+def _inherit_packages(venv: Path) -> None:
+    """Let the new environment see the packages of this one, which may be a virtual environment itself."""
+    inherited = [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]
+    lines = "".join(f"import site; site.addsitedir({entry!r})\n" for entry in inherited)
+    major, minor = sys.version_info[:2]
+    (venv / "lib" / f"python{major}.{minor}" / "site-packages" / _PARENT).write_text(lines, encoding="utf-8")
+
+
+async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
+    environment = {**os.environ, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+    with open(log, "ab") as out:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+    try:
+        status = await asyncio.wait_for(asyncio.shield(process.wait()), _LONGEST_S)
+    except TimeoutError:
+        raise _BuildError(f"not finished after {_LONGEST_S:g} s") from None
+    finally:
+        if process.returncode is None:  # too slow, or cancelled
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if status != 0:
+        raise _BuildError(_reason(log) or f"exit status {status}")
+
+
+def _reason(log: Path) -> str:
+    """What pip gives as the reason: its last line that begins with ERROR, else its last line."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or [""])[-1][:300]
+
+
+@contextlib.asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[int]:
+    """The lock file's descriptor, while nobody else holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_LOCK_POLL_S)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""What a supervisor keeps about itself in its local directory: its id, its ports, and that it is the only one."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import socket
+import uuid
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import IO
+
+from tupletree._rpc.ports import ReservedPorts, bind
+from tupletree.errors import UsageError
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def claim(local_dir: str) -> IO[str]:
+    """Make this process the only supervisor of the directory, until it ends or closes the file returned.
+
+    Raises UsageError if another has it or it cannot be written.
+    """
+    try:
+        os.makedirs(local_dir, exist_ok=True)
+        file = open(os.path.join(local_dir, "supervisor.lock"), "a", encoding="ascii")  # noqa: SIM115 - kept open
+    except OSError as error:
+        raise UsageError(f"cannot write the local directory {local_dir}: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise UsageError(f"another supervisor runs with local.dir {local_dir}") from error
+    return file
+
+
+def load_id(local_dir: str, configured: str | None) -> str:
+    """This supervisor's id: the configured one, else the one made at its first start. Raises UsageError."""
+    path = Path(local_dir, "supervisor-id")
+    if configured is not None:
+        _store(path, configured)
+        return configured
+    if path.is_file() and (stored := path.read_text(encoding="utf-8").strip()):
+        return stored
+    made = f"{_FORBIDDEN.sub('-', socket.gethostname())}-{uuid.uuid4().hex[:8]}"
+    _store(path, made)
+    return made
+
+
+def choose_slots(
+    local_dir: str, host: str, configured: Sequence[int], occupied: Collection[int], reserved: ReservedPorts
+) -> tuple[int, ...]:
+    """The slots' ports: as configured, with each 0 replaced by a free port that is kept over restarts.
+
+    ``occupied`` ports are those of live workers: in use, and ours. A port that somebody else took meanwhile is
+    replaced.
+    """
+    path = Path(local_dir, "slots.json")
+    kept = iter([port for port in _load_ports(path) if port not in configured])
+    chosen: list[int] = []
+    for port in configured:
+        if port:
+            chosen.append(port)
+            continue
+        former = next(kept, 0)
+        free = former in occupied or (former and _is_free(host, former))
+        chosen.append(former if free else reserved.take(1, host)[0])
+    dealt = [port for port, wanted in zip(chosen, configured, strict=True) if not wanted]
+    if dealt:
+        _store(path, json.dumps(dealt))
+    return tuple(chosen)
+
+
+def former_port(local_dir: str, host: str, configured: int) -> int:
+    """The gRPC port to ask for: as configured, or for 0 the one of the last start, because workers know that one."""
+    if configured:
+        return configured
+    former = next(iter(_load_ports(Path(local_dir, "grpc-port.json"))), 0)
+    return former if former and _is_free(host, former) else 0
+
+
+def keep_port(local_dir: str, port: int) -> None:
+    _store(Path(local_dir, "grpc-port.json"), json.dumps([port]))
+
+
+def _load_ports(path: Path) -> list[int]:
+    try:
+        return [int(port) for port in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        bind(host, port).close()
+    except UsageError:
+        return False
+    return True
+
+
+def _store(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error

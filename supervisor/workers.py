@@ -1,0 +1,162 @@
+"""The workers of this machine on disk: what each was launched with, and which process it is.
+
+    <local.dir>/workers/<worker id>/
+        work.json       port, launch time and Work: what the supervisor must know to adopt it (written first)
+        launch.json     what the worker itself reads (written before the process exists)
+        process.json    the process' identity (written right after)
+
+If the supervisor dies between the last two, the process is found by its command line, which names launch.json. The
+directory goes when the process is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tupletree.config import merge
+from tupletree.errors import InternalError, UnavailableError
+
+from .config import SupervisorConfig
+from .processes import Identity, WorkerProcess, find_by_argument, identify
+from .work import Work
+
+OUTPUT = "worker.out"
+"""What a worker prints, beside the worker.log that it writes itself."""
+
+
+@dataclass(frozen=True)
+class LaunchedWorker:
+    """One worker as its directory describes it."""
+
+    worker_id: str
+    port: int
+    work: Work
+    launched_unix_s: float
+
+
+@dataclass(frozen=True)
+class FoundWorker:
+    """A worker directory of an earlier supervisor process. ``launched`` is None if it is beyond reading."""
+
+    worker_id: str
+    launched: LaunchedWorker | None
+    identity: Identity | None  # None: no such process
+
+
+class Workers:
+    """Launches workers and finds them again. Methods block on the disk."""
+
+    def __init__(self, config: SupervisorConfig, supervisor_id: str) -> None:
+        self._config = config
+        self._supervisor_id = supervisor_id
+        self._root = Path(config.local_dir, "workers")
+        self.supervisor_address = ""  # set before the first launch: the port is known late
+
+    def log_dir(self, topology_id: str, port: int) -> Path:
+        return Path(self._config.logs_dir, topology_id, str(port))
+
+    def launch(
+        self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
+    ) -> tuple[LaunchedWorker, WorkerProcess]:
+        """Start a worker. Raises UnavailableError, in one sentence, if that cannot be done now."""
+        launched = LaunchedWorker(worker_id, port, work, time.time())
+        directory = self._root / worker_id
+        log_dir = self.log_dir(work.topology_id, port)
+        conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
+        try:
+            directory.mkdir(parents=True)
+            log_dir.mkdir(parents=True, exist_ok=True)
+            facts = {"port": port, "launched_unix_s": launched.launched_unix_s, "work": work.to_json()}
+            _write(directory / "work.json", facts)
+            _write(directory / "launch.json", self._launch_facts(launched, bundle_dir, log_dir, conf))
+            command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
+            environment = _environment(conf)
+            process = WorkerProcess.launch(command, str(directory), environment, str(log_dir / OUTPUT))
+        except OSError as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            place = f" ({error.filename})" if error.filename else ""
+            raise UnavailableError(f"the worker on port {port} cannot be launched: {error.strerror}{place}") from error
+        identity = identify(process.pid)
+        if identity is not None:  # else it has ended already, as the watch will tell
+            with contextlib.suppress(OSError):  # without the file, its command line still tells who it is
+                _write(directory / "process.json", identity.to_json())
+        return launched, process
+
+    def find(self) -> list[FoundWorker]:
+        """Every worker directory, in order of launch."""
+        if not self._root.is_dir():
+            return []
+        found = [self._read(directory) for directory in self._root.iterdir()]
+        return sorted(found, key=lambda one: one.launched.launched_unix_s if one.launched else 0.0)
+
+    def names(self) -> list[str]:
+        """The ids of all workers that have a directory."""
+        return os.listdir(self._root) if self._root.is_dir() else []
+
+    def remove(self, worker_id: str) -> None:
+        """Forget a worker whose process is gone. Nothing if it is forgotten already."""
+        shutil.rmtree(self._root / worker_id, ignore_errors=True)
+
+    def _launch_facts(
+        self, launched: LaunchedWorker, bundle_dir: Path, log_dir: Path, conf: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "topology_id": launched.work.topology_id,
+            "worker_id": launched.worker_id,
+            "supervisor_id": self._supervisor_id,
+            "supervisor_address": self.supervisor_address,
+            "host": self._config.host,
+            "port": launched.port,
+            "bind_host": self._config.bind_host,
+            "http_port": int(conf["worker.http.port"]),
+            "bundle_dir": str(bundle_dir),
+            "log_dir": str(log_dir),
+            "conf": conf,
+            "announce": None,
+        }
+
+    def _read(self, directory: Path) -> FoundWorker:
+        identity = _live_identity(directory)
+        try:
+            facts = json.loads((directory / "work.json").read_text(encoding="utf-8"))
+            work = Work.from_json(facts["work"])
+            launched = LaunchedWorker(directory.name, int(facts["port"]), work, float(facts["launched_unix_s"]))
+        except (OSError, KeyError, TypeError, ValueError, InternalError):
+            launched = None
+        return FoundWorker(directory.name, launched, identity)
+
+
+def _live_identity(directory: Path) -> Identity | None:
+    """The process of a worker directory, if it lives."""
+    try:
+        noted = Identity(**json.loads((directory / "process.json").read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError):
+        pid = find_by_argument(str(directory / "launch.json"))
+        return None if pid is None else identify(pid)
+    return noted if identify(noted.pid) == noted else None
+
+
+def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
+    """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow."""
+    own = {str(name): str(value) for name, value in (conf.get("topology.environment") or {}).items()}
+    path = os.pathsep.join(
+        os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry
+    )
+    kept = {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
+    return {**kept, "PYTHONUNBUFFERED": "1", **own}
+
+
+def _write(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write JSON so that the file is there complete or not at all, readable by its owner alone."""
+    partial = path.with_suffix(".partial")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    os.replace(partial, path)
