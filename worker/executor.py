@@ -203,7 +203,9 @@ class BoltExecutor(Executor):
             return False
         if self._at >= len(self._rows) and not self._take():
             return False
-        rows = self._rows[self._at : self._at + self._quantum] if len(self._rows) > self._quantum else self._rows
+        rows = self._rows
+        if self._at or len(rows) > self._quantum:  # the quantum may have grown since the batch was begun
+            rows = rows[self._at : self._at + self._quantum]
         started_s = self._clock()
         self._task.run(rows, self._origin)
         self._adapt(self._clock() - started_s)
@@ -216,6 +218,11 @@ class BoltExecutor(Executor):
 
     def due_s(self) -> float:
         return self._next_tick_s
+
+    @property
+    def has_work(self) -> bool:
+        # A batch begun before the gate closed is not in the inbox any more.
+        return (bool(self.inbox) or self._at < len(self._rows)) and not self.is_held
 
     def _take(self) -> bool:
         """Make the next batch of the inbox the present one."""
