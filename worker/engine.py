@@ -27,7 +27,7 @@ from .tracking import Updates
 
 
 class Outside(Protocol):
-    """What an engine hands over. All three are called from run loop threads and must not block."""
+    """What an engine hands over. All are called from any thread and must not block."""
 
     def send(self, batch: worker_pb2.Batch) -> None:
         """Tuples for a task of another worker."""
@@ -37,6 +37,9 @@ class Outside(Protocol):
 
     def failed(self, failure: TaskFailure) -> None:
         """A component raised; the run loop has ended."""
+
+    def congestion_changed(self) -> None:
+        """``congested_tasks`` may be others than before."""
 
 
 class Engine:
@@ -50,7 +53,7 @@ class Engine:
         on_blocking: Callable[[Executor], None],
     ) -> None:
         conf = plan.conf
-        self.gate = Gate(self.wake)
+        self.gate = Gate(self._gate_changed)
         self.origins = origins(plan)
         self.loops: list[RunLoop] = []
         self._outside = outside
@@ -156,6 +159,10 @@ class Engine:
             for executor in self.executors
             for task in executor.tasks
         ]
+
+    def _gate_changed(self) -> None:
+        self.wake()
+        self._outside.congestion_changed()
 
     def _start_loop(self, executors: Sequence[Executor]) -> None:
         name = f"run-loop-{executors[0].component_id}" if len(executors) == 1 else "run-loop"

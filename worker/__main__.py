@@ -1,0 +1,49 @@
+"""``python -m tupletree.worker --launch FILE``: a worker process. Supervisors start it; nobody else needs to."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import sys
+from collections.abc import Sequence
+
+from tupletree._daemon.logs import setup_logging
+from tupletree._daemon.run import run_daemon
+from tupletree.errors import TupletreeError
+
+from .config import Launch
+from .daemon import WorkerDaemon, add_code_path
+
+GC_THRESHOLD = 50_000
+"""Tuples are many small objects in no cycles: to collect after every 700, Python's default, costs some percent."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM, until the slot is taken away, or until a component raises. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tupletree.worker", description="Run the tasks of one slot.")
+    parser.add_argument("--launch", metavar="FILE", required=True, help="the launch file that the supervisor wrote")
+    arguments = parser.parse_args(argv)
+    try:
+        launch = Launch.load(arguments.launch)
+        setup_logging(
+            "worker",
+            launch.log_dir,
+            launch.conf["logs.level"],
+            max_bytes=launch.conf["worker.log.max.bytes"],
+            backups=launch.conf["worker.log.backups"],
+        )
+    except TupletreeError as error:
+        print(error, file=sys.stderr)
+        return 2
+    add_code_path(launch.bundle_dir)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+
+    async def run(stop: asyncio.Event) -> int:
+        return await WorkerDaemon(launch).run(stop)
+
+    return run_daemon(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

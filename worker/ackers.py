@@ -1,0 +1,260 @@
+"""Links to the ackers: the worker's side of Acker.Track. All of this is one asyncio thread.
+
+Which acker a root belongs to is ``root mod N`` and the shard map of the assignment. Three things keep that true while
+the map changes:
+
+*   Every frame of tuples carries its sender's shard version. Who follows an older map holds its own updates until it
+    has the newer one (``require``); so nobody reports a root to an acker that does not know it yet.
+*   While an acker drains, updates go to it and to its successor (ADR 0002).
+*   When a stream breaks, what the acker had not confirmed is unknown. If the same acker is found again, those roots
+    are failed there; if it is another one, its ledger began empty, and the spouts have failed all that was in the old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree._wire.packed import unpack_u64
+from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
+
+from .engine import Engine
+from .executor import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from .tracking import Updates, encode, split
+
+log = logging.getLogger(__name__)
+
+RECONNECT_S = 0.1
+UNCONFIRMED_UPDATES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class TrackTies:
+    """What links to ackers need of the worker around them."""
+
+    hello: acker_pb2.TrackHello
+    engine: Engine
+    on_link_change: Callable[[], None]
+
+
+class AckerLink:
+    """The stream of ledger updates to one acker, and of verdicts from it."""
+
+    def __init__(self, acker_id: str, address: str, ties: TrackTies) -> None:
+        self.acker_id = acker_id
+        self.address = address
+        self.is_up = False
+        self.shards: frozenset[int] = frozenset()
+        self.shard_version = 0
+        self._ties = ties
+        self._waiting: dict[int, list[Updates]] = {}
+        self._has_news = False  # a newer shard version to tell though there are no updates
+        self._unconfirmed: deque[tuple[int, list[Updates]]] = deque()
+        self._moved = asyncio.Event()
+        self._task = asyncio.create_task(self._keep_connected())
+
+    def post(self, shard: int, updates: Updates) -> None:
+        """Queue updates of one shard."""
+        self._waiting.setdefault(shard, []).append(updates)
+        self._moved.set()
+
+    def follow(self, shards: frozenset[int], shard_version: int) -> None:
+        """Take note of the shard map, and tell the acker that this worker has."""
+        self.shards = shards
+        if shard_version != self.shard_version:
+            self.shard_version = shard_version
+            self._has_news = True
+            self._moved.set()
+
+    async def close(self) -> None:
+        """End the link. Its trees are not lost by that: whoever closes knows where they went."""
+        self.shards = frozenset()
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the acker has confirmed everything."""
+        return not self._waiting and not self._unconfirmed
+
+    async def _keep_connected(self) -> None:
+        while True:
+            channel = aio_channel(self.address)
+            try:
+                await self._converse(channel)
+            except grpc.aio.AioRpcError as error:
+                if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    event(log, "acker.lost", acker=self.acker_id, cause=error.details())
+            finally:
+                self._down()
+                await channel.close()
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _converse(self, channel: grpc.aio.Channel) -> None:
+        """One stream, from the hello until it breaks."""
+        call = acker_pb2_grpc.AckerStub(channel).Track(wait_for_ready=True)
+        await call.write(acker_pb2.TrackRequest(hello=self._ties.hello))
+        writer = None
+        try:
+            async for reply in call:
+                if writer is None:
+                    if reply.acker_id != self.acker_id:
+                        event(log, "acker.replaced", expected=self.acker_id, found=reply.acker_id)
+                        return
+                    self._up()
+                    writer = asyncio.create_task(self._write(call))
+                self._on_reply(reply)
+        finally:
+            if writer is not None:
+                writer.cancel()
+            call.cancel()
+
+    def _up(self) -> None:
+        """The acker that was there before is there again, or for the first time."""
+        doubtful = {root for _, parts in self._unconfirmed for updates in parts for root in updates.roots()}
+        self._unconfirmed.clear()
+        if doubtful:
+            event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
+            for shard, updates in split(Updates(fails=doubtful), self._ties.hello.shards).items():
+                self._waiting.setdefault(shard, []).insert(0, updates)
+        self.is_up = True
+        event(log, "acker.up", acker=self.acker_id, address=self.address)
+        self._ties.on_link_change()
+
+    def _on_reply(self, reply: acker_pb2.TrackReply) -> None:
+        while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
+            self._unconfirmed.popleft()
+            self._moved.set()
+        tell = self._ties.engine.tell
+        for verdicts in reply.verdicts:
+            task = verdicts.spout_task
+            if verdicts.acked:
+                tell(task, TreesAcked(task, unpack_u64(verdicts.acked)))
+            if verdicts.failed:
+                tell(task, TreesFailed(task, unpack_u64(verdicts.failed)))
+            if verdicts.expired:
+                tell(task, TreesExpired(task, unpack_u64(verdicts.expired)))
+            if verdicts.reset:
+                tell(task, TreesReset(task, unpack_u64(verdicts.reset)))
+
+    async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
+        """Send what waits, all of it in one message, as long as not too much is unconfirmed."""
+        sequence = 0
+        while True:
+            while not (self._waiting or self._has_news) or len(self._unconfirmed) >= UNCONFIRMED_UPDATES:
+                self._moved.clear()
+                await self._moved.wait()
+            waiting, self._waiting = self._waiting, {}
+            self._has_news = False
+            sequence += 1
+            self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
+            message = acker_pb2.LedgerUpdates(
+                sequence=sequence,
+                shard_version=self.shard_version,
+                shards=[encode(shard, updates) for shard, parts in waiting.items() for updates in parts],
+            )
+            await call.write(acker_pb2.TrackRequest(updates=message))
+
+    def _down(self) -> None:
+        if not self.is_up:
+            return
+        self.is_up = False
+        self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
+        self._ties.on_link_change()
+
+
+class Ackers:
+    """The links to all ackers of the topology, kept as the latest assignment says."""
+
+    def __init__(self, ties: TrackTies) -> None:
+        self.shard_version = 0
+        self._ties = ties
+        self._count = ties.hello.shards
+        self._links: dict[str, AckerLink] = {}
+        self._routes: dict[int, list[AckerLink]] = {}  # shard: its acker, and one that drains
+        self._owners: dict[int, str] = {}
+        self._required_version = 0
+        self._held: list[Updates] = []
+
+    def post(self, updates: Updates) -> None:
+        """Send updates to the ackers of their shards, now or when the map that they need is known."""
+        if self.is_behind:
+            self._held.append(updates)
+            return
+        for shard, part in split(updates, self._count).items():
+            for link in self._routes.get(shard, ()):
+                link.post(shard, part)
+
+    def require(self, shard_version: int) -> None:
+        """A tuple has come from a worker that follows this version of the map."""
+        self._required_version = max(self._required_version, shard_version)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another worker is known to follow a newer map."""
+        return self._required_version > self.shard_version
+
+    async def follow(self, shards: Sequence[topology_pb2.ShardAssignment], shard_version: int) -> None:
+        """Take a newer shard map: links to the ackers it names, and none else."""
+        if shard_version <= self.shard_version:
+            return
+        addresses = {item.acker_id: item.address for item in shards if item.acker_id}
+        addresses |= {item.draining_acker_id: item.draining_address for item in shards if item.draining_acker_id}
+        for acker_id in set(self._links) - set(addresses):
+            await self._links.pop(acker_id).close()
+        for acker_id, address in addresses.items():
+            if acker_id not in self._links:
+                self._links[acker_id] = AckerLink(acker_id, address, self._ties)
+        self._tell_moved(shards)
+        self._owners = {item.shard: item.acker_id for item in shards}
+        self._routes = {
+            item.shard: [self._links[name] for name in (item.acker_id, item.draining_acker_id) if name]
+            for item in shards
+        }
+        for link in self._links.values():
+            served = frozenset(shard for shard, links in self._routes.items() if link in links)
+            link.follow(served, shard_version)
+        self.shard_version = shard_version
+        if not self.is_behind:
+            held, self._held = self._held, []
+            for updates in held:
+                self.post(updates)
+        self._ties.on_link_change()
+
+    def _tell_moved(self, shards: Sequence[topology_pb2.ShardAssignment]) -> None:
+        """Shards that left an acker which does not serve them to the end: their trees can only fail."""
+        lost = frozenset(
+            item.shard
+            for item in shards
+            if self._owners.get(item.shard) and self._owners[item.shard] not in (item.acker_id, item.draining_acker_id)
+        )
+        if lost:
+            self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
+
+    @property
+    def are_up(self) -> bool:
+        """Whether every shard has an acker that can be reached."""
+        return len(self._owners) == self._count and all(
+            owner in self._links and self._links[owner].is_up for owner in self._owners.values()
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything posted has been confirmed."""
+        return not self._held and all(link.is_idle for link in self._links.values())
+
+    async def close(self) -> None:
+        """End every link."""
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()

@@ -1,0 +1,53 @@
+"""What a worker is told by its supervisor: the launch file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tupletree.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The contents of launch.json; ``conf`` is the daemon's configuration with the topology's laid over it."""
+
+    topology_id: str
+    worker_id: str
+    supervisor_id: str
+    supervisor_address: str
+    host: str  # the name that other workers reach this one by
+    port: int  # of its slot, and of its gRPC server
+    bind_host: str
+    http_port: int  # 0: any free port
+    bundle_dir: str
+    log_dir: str | None
+    conf: Mapping[str, Any]
+    announce: str | None = None
+
+    @classmethod
+    def load(cls, path: str) -> Launch:
+        """Read a launch file.
+
+        Raises:
+            UsageError: it cannot be read or is not a launch file.
+        """
+        try:
+            facts = json.loads(Path(path).read_text(encoding="utf-8"))
+            known = {name: facts[name] for name in cls.__dataclass_fields__ if name in facts}
+            return cls(**known)
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(f"{path} is not a launch file: {error}") from error
+
+    @property
+    def slot(self) -> str:
+        """The name of this worker's slot in the topology's assignment."""
+        return slot_name(self.supervisor_id, self.port)
+
+
+def slot_name(supervisor_id: str, port: int) -> str:
+    """One name for a slot, unique in the cluster."""
+    return f"{supervisor_id}:{port}"

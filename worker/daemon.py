@@ -1,0 +1,333 @@
+"""The worker's shell: one process, the executors that nimbus assigned to its slot, and its links to everybody else.
+
+    launch.json -> bundle on sys.path -> ZooKeeper -> assignment -> engine -> listen -> links -> spouts active
+
+It follows ZooKeeper level-triggered: a watch wakes, a snapshot (view.py) decides. If ZooKeeper is away, it goes on with
+the last snapshot. It ends with status 0 when it is told to or has no place any more, with 1 when a component raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import random
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from tupletree._coord.session import connect, disconnect
+from tupletree._coord.store import Store
+from tupletree._daemon.announce import announce
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.http import HttpServer
+from tupletree._daemon.logs import event
+from tupletree._rpc.server import start_server
+from tupletree.bundle import load_spec
+from tupletree.errors import TupletreeError, UnavailableError
+from tupletree.parallelism import tasks_of
+from tupletree.v1 import acker_pb2, worker_pb2_grpc
+
+from .ackers import Ackers, TrackTies
+from .assembly import Plan
+from .config import Launch
+from .engine import Engine, local_tasks
+from .executor import Executor, WorkerLost
+from .metrics import registry
+from .outbound import Outbound
+from .peers import Peers, Ties
+from .reports import ErrorThrottle, Reporter, component_error, store_error
+from .service import WorkerService
+from .tasks import Environment, TaskFailure
+from .view import View, view
+
+log = logging.getLogger(__name__)
+
+WATCHDOG_S = 0.05
+SNAPSHOT_S = 10.0  # a snapshot is read at least so often though no watch wakes
+RETRY_S = 1.0
+CLOSE_S = 2.0
+DRAIN_S = 0.5
+
+
+class WorkerDaemon:
+    """One run of the worker process."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._conf = launch.conf
+        self._readiness = Readiness()
+        self._throttle = ErrorThrottle(
+            self._conf["topology.max.error.report.per.interval"], self._conf["topology.error.throttle.interval.secs"]
+        )
+        self._loop = asyncio.get_running_loop()
+        self._outbound = Outbound(self._loop)
+        self._opened = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._unwanted = asyncio.Event()
+        self._known_workers: frozenset[str] = frozenset()
+        self._was_ready = False
+        self._view: View | None = None
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Serve until ``stop`` is set, the slot is taken away, or a component raises."""
+        self._readiness.set("components", "starting")
+        client = await asyncio.to_thread(connect, self._conf)
+        try:
+            self._store = Store(client, self._conf["zookeeper.root"])
+            first = await self._snapshot()
+            if first is None:
+                event(log, "worker.unassigned", slot=self._launch.slot)
+                return 0
+            return await self._work(first, client, stop)
+        finally:
+            await asyncio.to_thread(disconnect, client)
+
+    async def _work(self, first: View, client: KazooClient, stop: asyncio.Event) -> int:
+        try:
+            self._engine = self._build(first)
+        except TupletreeError as error:
+            return await self._give_up("__system", 0, error.__cause__ or error)
+        self._connect(first)
+        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
+        rpc = await start_server([add], self._launch.bind_host, self._launch.port, self._readiness)
+        http = HttpServer(self._readiness, registry(self._engine))
+        http_port = await http.start(self._launch.bind_host, self._launch.http_port)
+        watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
+        self._reporter = Reporter(self._launch, self._engine, self._store, http_port)
+        self._start_background(http_port)
+        try:
+            return await self._wait_for_end(stop)
+        finally:
+            watch.cancel()
+            await asyncio.to_thread(self._engine.stop, CLOSE_S)
+            await self._drain()
+            for task in self._background:
+                task.cancel()
+            await self._peers.close()
+            if self._ackers is not None:
+                await self._ackers.close()
+            await rpc.stop(0)
+            await http.stop()
+
+    def _build(self, first: View) -> Engine:
+        """The engine for the executors of this slot. Unpickles user code."""
+        spec = load_spec(self._launch.bundle_dir)
+        environment = Environment(
+            clock=time.monotonic,
+            getrandbits=random.Random().getrandbits,
+            report_error=self._report_error,
+            is_tracked=bool(first.shards),
+        )
+        plan = Plan(
+            topology_id=self._launch.topology_id,
+            spec=spec,
+            conf=self._conf,
+            tasks=tasks_of(spec, self._conf),
+            local_tasks=local_tasks(first.executors),
+            environment=environment,
+            seed=random.getrandbits(64),
+        )
+        return Engine(plan, first.executors, self._outbound, self._on_blocking)
+
+    def _connect(self, first: View) -> None:
+        """Make the links, which connect by themselves, and the service."""
+        ties = Ties(
+            topology_id=self._launch.topology_id,
+            worker_id=self._launch.worker_id,
+            gate=self._engine.gate,
+            shard_version=lambda: self._ackers.shard_version if self._ackers is not None else 0,
+            fail=self._outbound.fail,
+            on_link_change=self._update_readiness,
+        )
+        self._peers = Peers(ties)
+        self._ackers = self._make_ackers(first)
+        self._service = WorkerService(
+            self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
+        )
+        self._outbound.connect(self._peers, self._ackers, self._service)
+
+    def _make_ackers(self, first: View) -> Ackers | None:
+        if not first.shards:
+            return None
+        has_timeouts = self._conf["topology.enable.message.timeouts"]
+        hello = acker_pb2.TrackHello(
+            topology_id=self._launch.topology_id,
+            worker_id=self._launch.worker_id,
+            spout_tasks=self._engine.spout_tasks,
+            message_timeout_s=self._conf["topology.message.timeout.secs"] if has_timeouts else 0,
+            shards=len(first.shards),
+        )
+        return Ackers(TrackTies(hello, self._engine, self._update_readiness))
+
+    def _start_background(self, http_port: int) -> None:
+        self._engine.set_ackers_ready(self._ackers is None)
+        self._engine.start()
+        announce(
+            self._launch.announce,
+            role="worker",
+            id=self._launch.worker_id,
+            host=self._launch.host,
+            grpc_port=self._launch.port,
+            http_port=http_port,
+        )
+        event(log, "worker.started", topology=self._launch.topology_id, worker=self._launch.worker_id)
+        for work in (
+            self._follow(),
+            self._watchdog(),
+            self._reporter.beat(self._unwanted.set),
+            self._reporter.report(),
+        ):
+            self._spawn(work)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("worker.fault", exc_info=task.exception())
+            self._outbound.failed(TaskFailure("__system", 0, task.exception() or RuntimeError("unknown")))
+
+    async def _wait_for_end(self, stop: asyncio.Event) -> int:
+        """Wait until there is a reason to end; the exit status that goes with it."""
+        waits: dict[asyncio.Future[Any], str] = {
+            asyncio.ensure_future(stop.wait()): "told to stop",
+            asyncio.ensure_future(self._unwanted.wait()): "not wanted here any more",
+            self._outbound.failure: "a component raised",
+        }
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        self._readiness.set("stopping", waits[next(iter(done))])
+        self._engine.set_active(False)
+        if self._outbound.failure in done:
+            failure = self._outbound.failure.result()
+            return await self._give_up(failure.component_id, failure.task_id, failure.__cause__ or failure)
+        event(log, "worker.stopping", cause=waits[next(iter(done))])
+        return 0
+
+    async def _give_up(self, component: str, task: int, error: BaseException) -> int:
+        log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
+        await store_error(self._store, self._launch.topology_id, component_error(self._launch, component, task, error))
+        return 1
+
+    async def _drain(self) -> None:
+        """Give what the engine's last flush handed over a moment to arrive."""
+        deadline_s = time.monotonic() + DRAIN_S
+        await asyncio.sleep(0)
+        while time.monotonic() < deadline_s:
+            if self._peers.is_idle and (self._ackers is None or self._ackers.is_idle):
+                return
+            await asyncio.sleep(0.01)
+
+    # Following ZooKeeper
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def _snapshot(self) -> View | None:
+        topology_id = self._launch.topology_id
+
+        def load() -> View | None:
+            record = self._store.topology(topology_id)
+            assignment = self._store.assignment(topology_id)
+            presences = self._store.worker_presences(topology_id)
+            return view(
+                self._launch.slot,
+                record.value if record is not None else None,
+                assignment.value if assignment is not None else None,
+                presences,
+            )
+
+        return await asyncio.to_thread(load)
+
+    async def _follow(self) -> None:
+        """Apply the newest snapshot whenever something may have changed."""
+        await self._until_opened()
+        while True:
+            self._changed.clear()
+            try:
+                latest = await self._snapshot()
+            except UnavailableError as error:
+                event(log, "zookeeper.away", level=logging.WARNING, cause=error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            if latest is None or (self._view is not None and latest.executors != self._view.executors):
+                self._unwanted.set()
+                return
+            await self._apply(latest)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)
+
+    async def _until_opened(self) -> None:
+        while not self._engine.has_opened:
+            await asyncio.sleep(0.005)
+        self._opened.set()
+
+    async def _apply(self, latest: View) -> None:
+        lost = self._known_workers - latest.workers - {self._launch.worker_id}
+        self._known_workers = latest.workers
+        self._view = latest
+        self._reporter.assignment_version = latest.version
+        if lost:
+            event(log, "worker.lost", workers=",".join(sorted(lost)))
+            self._engine.tell_spouts(WorkerLost(self._conf["topology.lost.worker.grace.ms"] / 1000))
+        await self._peers.follow(latest.peers, latest.remote_tasks)
+        if self._ackers is not None:
+            await self._ackers.follow(latest.shards, latest.shard_version)
+        self._update_readiness()
+
+    def _on_shard_version(self, shard_version: int) -> None:
+        if self._ackers is not None:
+            self._ackers.require(shard_version)
+            if self._ackers.is_behind:
+                self._changed.set()
+
+    def _update_readiness(self) -> None:
+        """Links came or went, or the topology's status changed."""
+        if self._view is None:
+            return
+        peers_up = self._peers.are_up(self._view.peers)
+        ackers_up = self._ackers is None or self._ackers.are_up
+        self._readiness.set("components", None)
+        self._readiness.set("peers", None if peers_up else "not connected to every worker of the topology")
+        self._readiness.set("ackers", None if ackers_up else "not every shard has an acker that answers")
+        self._engine.set_ackers_ready(ackers_up)
+        self._reporter.is_ready = self._readiness.ready
+        if peers_up and ackers_up and not self._was_ready:
+            self._was_ready = True
+            event(log, "worker.ready", topology=self._launch.topology_id)
+        # Until everybody has been there once, no spout emits; later the gate knows better which of them may.
+        self._engine.set_active(self._view.is_active and self._was_ready)
+
+    # What the engine reports
+
+    async def _watchdog(self) -> None:
+        while True:
+            await asyncio.sleep(WATCHDOG_S)
+            self._engine.look_after()
+
+    def _report_error(self, component: str, task: int, error: BaseException) -> None:
+        """A component reported an error. Any thread."""
+        log.error("component.error component=%s task=%s", component, task, exc_info=error)
+        message = component_error(self._launch, component, task, error)
+        self._loop.call_soon_threadsafe(self._keep_error, component, message)
+
+    def _keep_error(self, component: str, message: Any) -> None:
+        if self._throttle.allows(component, time.monotonic()):
+            self._spawn(store_error(self._store, self._launch.topology_id, message))
+
+    def _on_blocking(self, executor: Executor) -> None:
+        event(log, "executor.blocking", component=executor.component_id, remedy="set blocking = True on the component")
+
+
+def add_code_path(bundle_dir: str) -> None:
+    """Let the topology's own modules be imported, before anything of the same name elsewhere."""
+    sys.path.insert(0, str(Path(bundle_dir) / "code"))

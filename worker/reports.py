@@ -1,0 +1,142 @@
+"""What a worker says of itself: its life sign to the supervisor, its statistics to nimbus, its errors to ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+
+from tupletree._coord.store import Store
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree.errors import TupletreeError
+from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
+
+from .config import Launch
+from .engine import Engine
+
+log = logging.getLogger(__name__)
+
+DEADLINE_S = 2.0
+
+
+class ErrorThrottle:
+    """Lets so many errors of a component through in each interval, as Storm does."""
+
+    def __init__(self, most: int, interval_s: float) -> None:
+        self._most = most
+        self._interval_s = interval_s
+        self._recent: dict[str, deque[float]] = {}
+
+    def allows(self, component: str, now_s: float) -> bool:
+        """Whether another error of the component may be reported now; counts it if so."""
+        recent = self._recent.setdefault(component, deque())
+        while recent and recent[0] <= now_s - self._interval_s:
+            recent.popleft()
+        if len(recent) >= self._most:
+            return False
+        recent.append(now_s)
+        return True
+
+
+def component_error(launch: Launch, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
+    """An exception as the message that is kept for the user."""
+    return topology_pb2.ComponentError(
+        component_id=component,
+        task_id=max(task, 0),
+        host=socket.gethostname(),
+        port=launch.port,
+        at_unix_s=time.time(),
+        message=f"{type(error).__name__}: {error}",
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+async def store_error(store: Store, topology_id: str, error: topology_pb2.ComponentError) -> None:
+    """Keep an error in ZooKeeper; if that is away, it is in the log all the same."""
+    try:
+        await asyncio.to_thread(store.report_error, topology_id, error)
+    except TupletreeError as cause:
+        event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
+
+
+class Reporter:
+    """Sends the life signs, every ``worker.heartbeat.frequency.secs``."""
+
+    def __init__(self, launch: Launch, engine: Engine, store: Store, http_port: int) -> None:
+        self.is_ready = False
+        self.assignment_version = 0
+        self._launch = launch
+        self._engine = engine
+        self._store = store
+        self._http_port = http_port
+        self._started_s = time.monotonic()
+        self._nimbus: grpc.aio.Channel | None = None
+
+    async def beat(self, unwanted: Callable[[], None]) -> None:
+        """Tell the supervisor, for ever, that this worker lives; ``unwanted`` is called if it is not to."""
+        launch = self._launch
+        async with aio_channel(launch.supervisor_address) as channel:
+            stub = supervisor_pb2_grpc.SupervisorStub(channel)
+            while True:
+                request = supervisor_pb2.BeatRequest(
+                    worker_id=launch.worker_id,
+                    topology_id=launch.topology_id,
+                    port=launch.port,
+                    pid=os.getpid(),
+                    ready=self.is_ready,
+                    http_port=self._http_port,
+                )
+                try:
+                    reply = await stub.Beat(request, timeout=DEADLINE_S)
+                    if reply.stop:
+                        unwanted()
+                except grpc.aio.AioRpcError:
+                    pass  # a supervisor that is away comes back and adopts its workers
+                await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
+
+    async def report(self) -> None:
+        """Tell the leading nimbus, for ever, what the tasks have done."""
+        while True:
+            try:
+                if self._nimbus is None:
+                    self._nimbus = await self._find_leader()
+                if self._nimbus is not None:
+                    stub = nimbus_pb2_grpc.NimbusStub(self._nimbus)
+                    await stub.ReportWorker(self._report(), timeout=DEADLINE_S)
+            except (grpc.aio.AioRpcError, TupletreeError):
+                await self._forget_leader()
+            await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
+
+    async def _find_leader(self) -> grpc.aio.Channel | None:
+        leadership = await asyncio.to_thread(self._store.leadership)
+        return aio_channel(leadership.address) if leadership is not None else None
+
+    async def _forget_leader(self) -> None:
+        if self._nimbus is not None:
+            await self._nimbus.close()
+            self._nimbus = None
+
+    def _report(self) -> nimbus_pb2.WorkerReport:
+        launch = self._launch
+        return nimbus_pb2.WorkerReport(
+            topology_id=launch.topology_id,
+            worker_id=launch.worker_id,
+            supervisor_id=launch.supervisor_id,
+            host=launch.host,
+            port=launch.port,
+            pid=os.getpid(),
+            ready=self.is_ready,
+            uptime_s=time.monotonic() - self._started_s,
+            http_port=self._http_port,
+            assignment_version=self.assignment_version,
+            tasks=self._engine.statistics(),
+        )

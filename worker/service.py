@@ -1,0 +1,100 @@
+"""The worker's gRPC service: the receiving side of Worker.Transfer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tupletree.errors import ConflictError, ProtocolError
+from tupletree.v1 import worker_pb2, worker_pb2_grpc
+
+from .engine import Engine
+
+STATUS_INTERVAL_S = 0.005
+"""Confirmations are gathered for so long: they cost a message each."""
+
+
+@dataclass(slots=True, eq=False)
+class Sender:
+    """The stream of one sending worker."""
+
+    confirmed: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class WorkerService(worker_pb2_grpc.WorkerServicer):
+    """Takes tuples from the other workers of the topology.
+
+    ``opened`` is set when this worker's bolts are prepared; until then senders are made to wait.
+    ``on_shard_version`` hears of the shard version of each frame before its tuples are executed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        topology_id: str,
+        worker_id: str,
+        opened: asyncio.Event,
+        on_shard_version: Callable[[int], None],
+    ) -> None:
+        self._engine = engine
+        self._topology_id = topology_id
+        self._worker_id = worker_id
+        self._opened = opened
+        self._on_shard_version = on_shard_version
+        self._senders: set[Sender] = set()
+
+    def congestion_changed(self) -> None:
+        """Tell every sender which tasks are congested now."""
+        for sender in self._senders:
+            sender.changed.set()
+
+    async def Transfer(  # type: ignore[override]  # a coroutine that writes, which grpc.aio also takes
+        self, requests: AsyncIterator[worker_pb2.TransferRequest], context: Any
+    ) -> None:
+        hello = await anext(requests, None)
+        self._check_hello(hello)
+        await self._opened.wait()
+        sender = Sender()
+        self._senders.add(sender)
+        status = asyncio.create_task(self._report(sender, context))
+        try:
+            async for request in requests:
+                self._take(request, sender)
+        finally:
+            self._senders.discard(sender)
+            status.cancel()
+
+    def _check_hello(self, request: worker_pb2.TransferRequest | None) -> None:
+        if request is None or request.WhichOneof("kind") != "hello":
+            raise ProtocolError("a stream of tuples must begin with a hello")
+        hello = request.hello
+        if (hello.topology_id, hello.to_worker_id) != (self._topology_id, self._worker_id):
+            raise ConflictError(
+                f"this is worker {self._worker_id} of topology {self._topology_id}, "
+                f"not {hello.to_worker_id} of {hello.topology_id}"
+            )
+
+    def _take(self, request: worker_pb2.TransferRequest, sender: Sender) -> None:
+        if request.WhichOneof("kind") != "frame":
+            raise ProtocolError("a stream of tuples holds frames after its hello")
+        frame = request.frame
+        if frame.sequence != sender.confirmed + 1:
+            raise ProtocolError(f"frame {frame.sequence} came where {sender.confirmed + 1} was expected")
+        self._on_shard_version(frame.shard_version)
+        for batch in frame.batches:
+            self._engine.receive(batch)
+        sender.confirmed = frame.sequence
+        sender.changed.set()
+
+    async def _report(self, sender: Sender, context: Any) -> None:
+        """Send the status at once, and then whenever it has changed."""
+        while True:
+            sender.changed.clear()
+            await context.write(
+                worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
+            )
+            await asyncio.sleep(STATUS_INTERVAL_S)
+            await sender.changed.wait()
