@@ -137,7 +137,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             raise ProtocolError("a Track stream begins with a hello") from None
         except TimeoutError:
             raise ProtocolError(f"no hello within {HELLO_TIMEOUT_S:g} s") from None
-        stream = TrackStream(hello, self._gate.limit)
+        stream = TrackStream(hello)
         stream.number = self._books.open(hello, self._clock())
         self._streams[stream.number] = stream
         event(

@@ -19,22 +19,23 @@ from .ledger import Verdicts
 from .updates import Hello
 
 REPLY_INTERVAL_S = 0.002
+MOST_WAITING = 16_000_000  # roots: 128 MB
 _ROOTS_PER_REPLY = 1_000_000  # 8 MB, well under the limit of a message
 
 
 class TrackStream:
     """``put`` and ``confirm`` collect, ``next_reply`` waits and takes, ``end`` says how it is to finish.
 
-    What was put before ``end(None)`` is still delivered; ``end(error)`` lets go of it. ``limit`` bounds the roots that
-    wait: beyond it the worker does not take its verdicts, and the stream ends with UnavailableError.
+    What was put before ``end(None)`` is still delivered; ``end(error)`` lets go of it. A worker that takes no verdicts
+    is cut off with UnavailableError when ``MOST_WAITING`` roots wait for it. (Its verdicts replace the entries of its
+    own trees, which are larger; so only a flood of timeout resets, each a root more, gets there.)
     """
 
-    def __init__(self, hello: Hello, limit: int) -> None:
+    def __init__(self, hello: Hello) -> None:
         self.hello = hello
         self.number = 0  # in the Books
         self.waiting = 0
         """Roots put and not taken yet."""
-        self._limit = limit
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
         self._confirmed = self._told = 0
         self._wake = asyncio.Event()
@@ -48,7 +49,7 @@ class TrackStream:
             for task, roots in getattr(verdicts, kind).items():
                 self._pieces.append((task, kind, pack_u64(roots)))
                 self.waiting += len(roots)
-        if self.waiting > self._limit:
+        if self.waiting > MOST_WAITING:
             self.end(UnavailableError(f"worker {self.hello.worker_id} does not take its verdicts"))
         self._wake.set()
 
