@@ -52,6 +52,7 @@ FORMAT: Final = 1
 
 _MAX_UNPACKED_BYTES: Final = 4 * 1024**3
 _MAX_ENTRIES: Final = 100_000
+_MAX_PADDING_BYTES: Final = 1024**2
 _SKIPPED: Final = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 _PathLike = str | os.PathLike[str]
 _registration = threading.Lock()
@@ -128,7 +129,7 @@ def unpack(path: _PathLike, directory: _PathLike, max_bytes: int = _MAX_UNPACKED
     root.mkdir(parents=True, exist_ok=True)
     left = max_bytes
     try:
-        with tarfile.open(path, mode="r:gz") as archive:
+        with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
             for count, member in enumerate(archive, start=1):
                 left -= member.size
                 if left < 0 or count > _MAX_ENTRIES:
@@ -136,6 +137,7 @@ def unpack(path: _PathLike, directory: _PathLike, max_bytes: int = _MAX_UNPACKED
                         f"bundle {path} is refused: it holds more than {max_bytes} bytes or too many files"
                     )
                 _extract(archive, member, root, str(path))
+            _drain(packed)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UsageError(f"{path} is not a readable bundle: {error}") from None
     if not (root / SPEC).is_file():
@@ -258,6 +260,14 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         entry.size = status.st_size
         entry.mode = 0o755 if status.st_mode & 0o100 else 0o644
         archive.addfile(entry, file)
+
+
+def _drain(packed: gzip.GzipFile) -> None:
+    """Read the padding behind the archive: only at its end does gzip compare its checksum."""
+    for _ in range(_MAX_PADDING_BYTES // 1024):
+        if not packed.read(1024):
+            return
+    raise tarfile.ReadError("data behind its end")
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, bundle: str) -> None:

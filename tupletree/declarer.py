@@ -152,9 +152,7 @@ class BoltDeclarer(ComponentDeclarer):
         """Let an object of yours choose the receiving tasks."""
         if not isinstance(grouping, CustomGrouping):
             hint = ", an object rather than the class" if isinstance(grouping, type) else ""
-            self._refuse(
-                f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "custom_grouping"
-            )
+            self._refuse(f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "grouping")
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_CUSTOM, custom=grouping))
 
     def _by_fields(self, kind: GroupingKind, source: str, fields: Sequence[str], stream: str) -> Self:
