@@ -9,8 +9,9 @@ last update; the spout gives up after T to 2T, so the acker never forgets a tree
 rotation may come late, never early. Without message timeouts trees stay for ever, and only entries without a spout are
 cleared away. A topology whose last stream closed more than 2T ago is forgotten.
 
-Draining. A stream is *moved* once it has reported a shard version newer than any seen when the drain began: the worker
-behind it then starts no more trees here. When all are moved and no tree is pending, nothing is lost by leaving.
+Draining. A stream has *moved* once it has reported a shard version newer than any seen when the drain began: the worker
+behind it then starts its trees elsewhere (and may report them to both ackers). The drain is over when all streams have
+moved and every tree that began before the last one did has ended: nothing is lost by leaving.
 
 Pure: ``now_s`` is any clock that does not go back; streams are numbers dealt out by ``open``.
 """
@@ -66,6 +67,7 @@ class Books:
         self._last_stream = 0
         self._epoch = 0
         self._draining = False
+        self._moved_at_s: float | None = None  # when the last stream had moved
 
     @property
     def entries(self) -> int:
@@ -205,8 +207,8 @@ class Books:
         for topology in self.topologies.values():
             topology.drain_from_version = max(topology.streams.values(), default=0)
 
-    def drain_waits_for(self) -> str | None:
-        """Why the drain is not finished, in a few words; None once it is."""
+    def drain_waits_for(self, now_s: float) -> str | None:
+        """Why the drain is not finished, in a few words; None once it is. To be asked again and again."""
         staying = [
             stream
             for topology in self.topologies.values()
@@ -214,8 +216,12 @@ class Books:
             if version <= topology.drain_from_version
         ]
         if staying:
+            self._moved_at_s = None
             return f"{len(staying)} workers have not moved their shards yet"
-        trees = sum(topology.trees for topology in self.topologies.values())
+        if self._moved_at_s is None:
+            self._moved_at_s = now_s
+        ledgers = [ledger for topology in self.topologies.values() for ledger in topology.ledgers.values()]
+        trees = sum(ledger.trees_begun_by(self._moved_at_s) for ledger in ledgers)
         return f"{trees} trees are pending" if trees else None
 
     def longest_timeout_s(self) -> float:

@@ -155,7 +155,7 @@ class AckerDaemon:
             await asyncio.sleep(_DRAIN_POLL_S / 5)
 
     def _waits_for(self) -> str | None:
-        if waits_for := self._books.drain_waits_for():
+        if waits_for := self._books.drain_waits_for(time.monotonic()):
             return waits_for
         undelivered = self._service.undelivered
         return f"{undelivered} verdicts are not delivered" if undelivered else None

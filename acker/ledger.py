@@ -54,7 +54,7 @@ from dataclasses import dataclass, field
 from tupletree.errors import UsageError
 
 TICKS_PER_S = 10
-"""Resolution of an entry's birth. Only the oldest age reported depends on it, never an expiry."""
+"""Resolution of an entry's birth. Ages depend on it, an expiry never does."""
 
 _OPEN = 1 << 64
 _FAILED = 1 << 65
@@ -129,6 +129,11 @@ class Ledger:
         """Seconds since the first update of the oldest pending tree, to a tick; 0 if none is pending."""
         born = min(self._births, default=None)
         return 0.0 if born is None else max(0.0, now_s - born / TICKS_PER_S)
+
+    def trees_begun_by(self, time_s: float) -> int:
+        """Pending trees whose first update came at ``time_s`` or earlier, to a tick."""
+        until = int(time_s * TICKS_PER_S)
+        return sum(trees for born, trees in self._births.items() if born <= until)
 
     def apply(
         self,

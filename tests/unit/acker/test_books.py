@@ -175,14 +175,43 @@ def test_drain_waits_until_all_streams_report_newer_shards_and_all_trees_ended()
     books.report_version(two, 5)
     books.apply(one, inits((1, E1, 1)), 0.0)
     books.begin_drain()
-    assert books.drain_waits_for() == "2 workers have not moved their shards yet"
+    assert books.drain_waits_for(1.0) == "2 workers have not moved their shards yet"
     books.report_version(one, 5)  # newer than its own last one, but known before the drain began
     books.report_version(two, 6)
-    assert books.drain_waits_for() == "1 workers have not moved their shards yet"
+    assert books.drain_waits_for(1.0) == "1 workers have not moved their shards yet"
     books.report_version(one, 6)
-    assert books.drain_waits_for() == "1 trees are pending"
+    assert books.drain_waits_for(1.0) == "1 trees are pending"
     books.apply(two, acks((1, E1), (2, E1)), 0.0)  # 2 is a tree of the acker that took over
-    assert books.drain_waits_for() is None
+    assert books.drain_waits_for(1.0) is None
+
+
+def test_drain_does_not_wait_for_trees_that_began_after_the_move() -> None:
+    """A worker may tell both ackers of them; the one that took over finishes them."""
+    books = Books()
+    stream = books.open(hello(), 0.0)
+    books.report_version(stream, 4)
+    books.begin_drain()
+    books.apply(stream, inits((1, E1, 1)), 1.0)
+    books.report_version(stream, 5)
+    assert books.drain_waits_for(2.0) == "1 trees are pending"
+    books.apply(stream, inits((2, E1, 1)), 2.5)
+    assert books.drain_waits_for(3.0) == "1 trees are pending"
+    books.apply(stream, acks((1, E1)), 3.5)
+    assert books.drain_waits_for(4.0) is None
+
+
+def test_a_worker_that_joins_a_drain_holds_it_up_until_it_has_moved() -> None:
+    books = Books()
+    books.begin_drain()
+    first = books.open(hello(), 0.0)
+    books.report_version(first, 4)
+    books.report_version(first, 5)
+    assert books.drain_waits_for(1.0) is None
+    late = books.open(hello(spouts=[2]), 2.0)
+    books.apply(late, inits((1, E1, 2)), 2.0)
+    assert books.drain_waits_for(2.0) == "1 workers have not moved their shards yet"
+    books.report_version(late, 5)
+    assert books.drain_waits_for(3.0) == "1 trees are pending"
 
 
 def test_drain_takes_the_first_version_it_hears_of_for_the_old_one() -> None:
@@ -190,9 +219,9 @@ def test_drain_takes_the_first_version_it_hears_of_for_the_old_one() -> None:
     books.begin_drain()
     stream = books.open(hello(), 0.0)
     books.report_version(stream, 4)
-    assert books.drain_waits_for() == "1 workers have not moved their shards yet"
+    assert books.drain_waits_for(1.0) == "1 workers have not moved their shards yet"
     books.report_version(stream, 5)
-    assert books.drain_waits_for() is None
+    assert books.drain_waits_for(1.0) is None
 
 
 def test_a_drain_with_no_worker_left_waits_for_nothing_but_trees() -> None:
@@ -202,7 +231,7 @@ def test_a_drain_with_no_worker_left_waits_for_nothing_but_trees() -> None:
     books.close(stream, 0.0)
     books.begin_drain()
     assert books.longest_timeout_s() == 7.0
-    assert books.drain_waits_for() == "1 trees are pending"
+    assert books.drain_waits_for(1.0) == "1 trees are pending"
     for now_s in (7.0, 14.0, 21.0):
         expired(books, now_s)
-    assert books.drain_waits_for() is None
+    assert books.drain_waits_for(1.0) is None
