@@ -2,8 +2,8 @@
 
     record("word_count", config={"workers": 2}, result={"words_per_s": 412_000})
 
-writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns what it wrote. A figure without the machine and
-the commit it comes from cannot be compared with anything; so a benchmark prints and keeps all of them together.
+writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns what it wrote. A figure without the machine
+and the commit it comes from cannot be compared with anything; so a benchmark prints and keeps all of them together.
 """
 
 from __future__ import annotations

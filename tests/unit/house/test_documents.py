@@ -1,0 +1,38 @@
+"""The documents hold together: links lead somewhere, decisions have their four parts, `make help` knows the targets."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
+DECISIONS = sorted(ROOT.glob("docs/adr/0*.md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_lead_to_files(document: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text())
+    dead = [target for target in targets if "://" not in target and not (document.parent / target).exists()]
+    assert dead == []
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_says_what_would_change_our_mind(decision: Path) -> None:
+    text = decision.read_text()
+    for part in ("**Context.**", "**Decision.**", "**Consequences.**", "**What would change our mind.**"):
+        assert part in text
+    assert f"({decision.name})" in (decision.parent / "README.md").read_text(), "not listed in docs/adr/README.md"
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert [int(decision.name[:4]) for decision in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_make_help_lists_the_targets() -> None:
+    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for target in ("help", "setup", "demo", "test", "check", "proto", "bench", "clean"):
+        assert f"make {target} " in help_text
