@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -22,6 +22,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from tupletree._coord import paths
 from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
+from tupletree._coord.versioned import Versioned
 from tupletree._coord.watch import TreeWatch, Wake
 from tupletree.errors import InternalError, NotFoundError
 from tupletree.v1 import topology_pb2 as pb
@@ -30,16 +31,9 @@ ERRORS_KEPT = 10  # per component
 _MESSAGE_LIMIT = 1024
 _TRACEBACK_LIMIT = 16 * 1024
 
+__all__ = ["ERRORS_KEPT", "Leadership", "Store", "Versioned", "decode", "encode"]
+
 M = TypeVar("M", bound=Message)
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Versioned(Generic[T]):
-    """A stored value and the version that a compare-and-set of it must name."""
-
-    value: T
-    version: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,222 @@
+"""What nimbus should change now, decided from one snapshot of the cluster.
+
+``decide`` is the whole of nimbus's judgement: kills and rebalances that are due, workers that died, slots and ackers
+that came or went. It names the changes; ``cycle.py`` writes each as one transaction on the versions seen here. A slot
+that one topology gives up is free for another in the next decision, after the first one's assignment is written, so
+that no slot is ever promised twice; nimbus decides again after each change, until there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tupletree._coord.versioned import Versioned
+from tupletree.parallelism import executors_of, task_ranges
+from tupletree.v1 import topology_pb2 as pb
+
+from . import lifecycle
+from .scheduler import Executor, Placement, Request, Slot, place, place_from_scratch
+from .shards import Acker, Shard, load_of, place_shards
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The cluster as one look at ZooKeeper and at the life signs shows it."""
+
+    epoch: int
+    now_unix_s: float
+    records: Mapping[str, Versioned[pb.TopologyRecord]]
+    assignments: Mapping[str, Versioned[pb.Assignment]]
+    supervisors: Mapping[str, pb.Presence]
+    ackers: Mapping[str, Acker]  # those that answer
+    worker_presences: Mapping[str, Collection[Slot]]  # by topology id
+    dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Delete a topology and everything of it. ``record_version`` -1: the record is gone already."""
+
+    topology_id: str
+    record_version: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """Write a topology's assignment and, after a rebalance, its record; forget workers that nobody else will."""
+
+    topology_id: str
+    record: Versioned[pb.TopologyRecord] | None
+    assignment: Versioned[pb.Assignment] | None  # version -1: create it
+    forget: tuple[Slot, ...]
+    touched: frozenset[str]  # supervisors that gain or lose something
+    sentence: str
+
+
+Change = Remove | Update
+
+
+def decide(snapshot: Snapshot) -> list[Change]:
+    """The changes to make, in order. Empty when everything is as it should be."""
+    changes: list[Change] = []
+    used = {
+        Slot(worker.supervisor_id, worker.port): topology_id
+        for topology_id, assignment in snapshot.assignments.items()
+        for worker in assignment.value.workers
+    }
+    shards = {topology_id: shards_of(one.value) for topology_id, one in snapshot.assignments.items()}
+    for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
+        topology_id = record.value.id
+        if record.value.status == lifecycle.KILLED and lifecycle.is_due(record.value, snapshot.now_unix_s):
+            sentence = f"Topology '{record.value.name}' is removed after its kill."
+            changes.append(Remove(topology_id, record.version, sentence))
+            continue
+        offered = _offered(snapshot.supervisors, topology_id, used)
+        load = load_of(one for other, one in shards.items() if other != topology_id)
+        change = _decide_topology(snapshot, record, offered, load)
+        if change is None:
+            continue
+        changes.append(change)
+        if change.assignment is not None:
+            used |= {slot: topology_id for slot in placement_of(change.assignment.value)}
+            shards[topology_id] = shards_of(change.assignment.value)
+    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys())
+    changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
+    return changes
+
+
+def executors(record: pb.TopologyRecord) -> list[Executor]:
+    """Every executor of a topology, ascending."""
+    return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
+
+
+def placement_of(assignment: pb.Assignment) -> Placement:
+    return {
+        Slot(worker.supervisor_id, worker.port): tuple((one.first_task, one.last_task) for one in worker.executors)
+        for worker in assignment.workers
+    }
+
+
+def shards_of(assignment: pb.Assignment) -> list[Shard]:
+    return [
+        Shard(one.acker_id, one.address, one.draining_acker_id, one.draining_address)
+        for one in sorted(assignment.shards, key=lambda one: one.shard)
+    ]
+
+
+def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
+    """Why a topology does not run as it should, in a sentence; empty if it does."""
+    placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
+    waiting = len(set(executors(record)) - placed)
+    if waiting and not placed:
+        return f"None of its {waiting} executors has a place: {_slots(free_slots)} free."
+    if waiting:
+        return f"{waiting} executors have no place: {_slots(free_slots)} free."
+    missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
+    if missing:
+        return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."
+    return ""
+
+
+def _slots(count: int) -> str:
+    return "no slot is" if count == 0 else f"{count} slot{'s are' if count > 1 else ' is'}"
+
+
+def _offered(supervisors: Mapping[str, pb.Presence], topology_id: str, used: Mapping[Slot, str]) -> set[Slot]:
+    slots = {Slot(one, port) for one, presence in supervisors.items() for port in presence.slots}
+    return {slot for slot in slots if used.get(slot, topology_id) == topology_id}
+
+
+def _decide_topology(
+    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], offered: set[Slot], load: Mapping[str, int]
+) -> Update | None:
+    record, topology_id = stored.value, stored.value.id
+    found = snapshot.assignments.get(topology_id)
+    before = found.value if found else pb.Assignment(topology_id=topology_id)
+    current = placement_of(before)
+    rebalances = record.status == lifecycle.REBALANCING and lifecycle.is_due(record, snapshot.now_unix_s)
+    if rebalances:
+        record = lifecycle.rebalanced(record)
+        placement = place_from_scratch(executors(record), record.workers, offered)
+    elif record.status == lifecycle.KILLED:
+        placement = current  # what still runs may finish; nothing is started for it any more
+    else:
+        dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
+        alive = {slot: run for slot, run in current.items() if slot not in dead}
+        placement = place(Request(executors(record), record.workers, alive, offered, dead & offered))
+    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load)
+    after = _assignment(snapshot, before, placement, shards)
+    changed = found is None or after.version != before.version
+    present = snapshot.worker_presences.get(topology_id, ())
+    forget = tuple(s for s in sorted(present) if s not in placement and s.supervisor_id not in snapshot.supervisors)
+    if not changed and not rebalances and not forget:
+        return None
+    return Update(
+        topology_id,
+        Versioned(record, stored.version) if rebalances else None,
+        Versioned(after, found.version if found else -1) if changed else None,
+        forget,
+        frozenset(slot.supervisor_id for slot in _differing(current, placement)),
+        _sentence(record, rebalances, before, after, forget),
+    )
+
+
+def _assignment(
+    snapshot: Snapshot, before: pb.Assignment, placement: Placement, shards: Sequence[Shard]
+) -> pb.Assignment:
+    """The assignment after ``before``; of the same version if nothing changes."""
+    hosts = {Slot(worker.supervisor_id, worker.port): worker.host for worker in before.workers}
+    after = pb.Assignment(topology_id=before.topology_id, epoch=snapshot.epoch, version=before.version + 1)
+    for slot, run in sorted(placement.items()):
+        presence = snapshot.supervisors.get(slot.supervisor_id)
+        host = presence.host if presence is not None else hosts.get(slot, "")
+        worker = after.workers.add(supervisor_id=slot.supervisor_id, host=host, port=slot.port)
+        worker.executors.extend(pb.ExecutorRange(first_task=first, last_task=last) for first, last in run)
+    for number, shard in enumerate(shards):
+        after.shards.add(
+            shard=number,
+            acker_id=shard.acker_id,
+            address=shard.address,
+            draining_acker_id=shard.draining_acker_id,
+            draining_address=shard.draining_address,
+        )
+    same_shards = list(after.shards) == list(before.shards)
+    if before.version and same_shards and list(after.workers) == list(before.workers):
+        return before
+    after.shard_version = before.shard_version if same_shards and before.version else after.version
+    return after
+
+
+def _differing(before: Placement, after: Placement) -> set[Slot]:
+    return {slot for slot in before.keys() | after.keys() if before.get(slot) != after.get(slot)}
+
+
+def _sentence(
+    record: pb.TopologyRecord, rebalances: bool, before: pb.Assignment, after: pb.Assignment, forget: Sequence[Slot]
+) -> str:
+    """What changes, for a person who reads the log."""
+    old, new = placement_of(before), placement_of(after)
+    parts = []
+    if rebalances:
+        parts.append(f"is rebalanced and {lifecycle.status_name(record.status)} again")
+    if old != new:
+        was = {executor: slot for slot, run in old.items() for executor in run}
+        moved = sum(1 for slot, run in new.items() for executor in run if was.get(executor) != slot)
+        count = sum(map(len, new.values()))
+        parts.append(
+            f"runs {count} of {len(executors(record))} executors in {len(new)} slots, {moved} of them newly placed"
+        )
+    shards = [one for one, earlier in zip(after.shards, _padded(before, after), strict=True) if one != earlier]
+    if shards:
+        moves = ", ".join(f"{one.shard} to {one.acker_id or 'nobody'}" for one in shards[:8])
+        parts.append(f"has its shards moved ({moves}{', …' if len(shards) > 8 else ''})")
+    if forget:
+        parts.append(f"loses {len(forget)} workers whose machines are gone")
+    return f"Topology '{record.name}' {'; it '.join(parts) or 'has a new assignment'}."
+
+
+def _padded(before: pb.Assignment, after: pb.Assignment) -> list[pb.ShardAssignment | None]:
+    shards: list[pb.ShardAssignment | None] = list(before.shards[: len(after.shards)])
+    return shards + [None] * (len(after.shards) - len(shards))

@@ -1,0 +1,92 @@
+"""Which workers live, judged by their reports.
+
+A worker is alive while one of these holds:
+
+* it reported less than its timeout ago (``nimbus.task.timeout.secs``, or the topology's own if that is longer);
+* it was assigned less than ``nimbus.task.launch.secs`` ago and has not reported since: it is still starting;
+* this leadership began less than its timeout ago: reports went to the leader before.
+
+Silence counts only while nimbus itself was listening: when its own steps come with a gap (the process was stopped, the
+machine suspended), everybody gets a new start.
+
+Times are seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .scheduler import Executor, Slot
+
+_LONGEST_GAP_S = 5.0
+
+Placements = Mapping[str, Mapping[Slot, tuple[Executor, ...]]]  # by topology id
+
+
+@dataclass(frozen=True)
+class _Life:
+    """What is known of the worker that an assignment puts into a slot."""
+
+    executors: tuple[Executor, ...]
+    assigned_at_s: float | None  # None: before this leadership began
+    reported_at_s: float | None = None
+
+
+class Liveness:
+    """The life signs of all assigned workers, for one leadership."""
+
+    def __init__(self, timeout_s: float, launch_s: float, now_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._launch_s = launch_s
+        self._began_s = now_s
+        self._stepped_s = now_s
+        self._lives: dict[tuple[str, Slot], _Life] = {}
+        self._inherits = True  # until the first assignments are seen
+
+    def step(self, now_s: float) -> None:
+        """Say that nimbus is listening. To be called at least every few seconds."""
+        if now_s - self._stepped_s > _LONGEST_GAP_S:
+            self._began_s = now_s
+        self._stepped_s = now_s
+
+    def assigned(self, placements: Placements, now_s: float) -> None:
+        """What the stored assignments say. A worker whose executors changed starts anew."""
+        lives = {}
+        for topology_id, placement in placements.items():
+            for slot, executors in placement.items():
+                before = self._lives.get((topology_id, slot))
+                if before is not None and before.executors == executors:
+                    lives[topology_id, slot] = before
+                else:
+                    lives[topology_id, slot] = _Life(executors, None if self._inherits else now_s)
+        self._lives = lives
+        self._inherits = False
+
+    def reported(self, topology_id: str, slot: Slot, now_s: float) -> bool:
+        """A report has come from a worker. False if no worker is assigned there."""
+        life = self._lives.get((topology_id, slot))
+        if life is None:
+            return False
+        self._lives[topology_id, slot] = replace(life, reported_at_s=now_s)
+        return True
+
+    def dead(self, timeouts_s: Mapping[str, float], now_s: float) -> frozenset[tuple[str, Slot]]:
+        """The assigned workers that are not alive. ``timeouts_s``: longer timeouts of some topologies, by id."""
+        return frozenset(key for key, at_s in self._deadlines(timeouts_s) if at_s <= now_s)
+
+    def next_deadline_s(self, timeouts_s: Mapping[str, float], now_s: float) -> float | None:
+        """When the next worker will be dead unless it reports."""
+        return min((at_s for _, at_s in self._deadlines(timeouts_s) if at_s > now_s), default=None)
+
+    def _deadlines(self, timeouts_s: Mapping[str, float]) -> list[tuple[tuple[str, Slot], float]]:
+        deadlines = []
+        for key, life in self._lives.items():
+            timeout_s = max(self._timeout_s, timeouts_s.get(key[0], 0.0))
+            at_s = self._began_s + timeout_s
+            if life.reported_at_s is not None:
+                at_s = max(at_s, life.reported_at_s + timeout_s)
+            elif life.assigned_at_s is not None:
+                at_s = max(at_s, life.assigned_at_s + self._launch_s)
+            deadlines.append((key, at_s))
+        return deadlines
