@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tupletree.cli.options import conf_options, json_option
-from tupletree.cli.output import print_json
+from tupletree.cli.output import count, print_json, print_table
+
+if TYPE_CHECKING:
+    from tupletree.testing import LocalCluster
 
 
 @click.command("local")
@@ -27,8 +33,9 @@ def command(
 ) -> None:
     """Run a topology in this process, without a cluster.
 
-    Everything runs in threads of this process: components can print, and a debugger can stop in them. An error in a
-    component ends the run with exit status 1.
+    Everything runs in threads of this process: components can print, and a debugger can stop in them. At the end it
+    says how many tuples each component emitted. An error in a component ends the run with exit status 1;
+    TUPLETREE_TRACEBACK=1 shows where it happened.
 
     \b
     Examples:
@@ -43,11 +50,39 @@ def command(
     explicit = topology_settings(conf_path, overrides)
     topology, brought, stem = load_topology(file)
     name = check_topology_name(name or stem)
+    emitted: Counter[tuple[str, str, int]] = Counter()
+
+    def observe(component: str, stream: str, values: Any) -> None:
+        emitted[component, stream, threading.get_ident()] += 1  # a thread each, so that none overwrites another's
+
+    started_s = time.monotonic()
     with LocalCluster() as cluster:
-        cluster.submit(name, topology, {**brought, **explicit})
+        cluster.submit(name, topology, {**brought, **explicit}, observer=observe)
         if not as_json:
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
-        threading.Event().wait(seconds or None)
-        cluster.kill(name)
+        _run(cluster, seconds)
+    _report(name, time.monotonic() - started_s, emitted, as_json)
+
+
+def _run(cluster: LocalCluster, seconds: float) -> None:
+    """Return after ``seconds`` (0: when interrupted); raise what a component raised."""
+    end_s = time.monotonic() + seconds if seconds else float("inf")
+    try:
+        cluster.wait_until(lambda: time.monotonic() >= end_s, timeout=float("inf"))
+    except KeyboardInterrupt:
+        return
+
+
+def _report(name: str, elapsed_s: float, emitted: Counter[tuple[str, str, int]], as_json: bool) -> None:
+    totals: Counter[tuple[str, str]] = Counter()
+    for (component, stream, _), tuples in emitted.items():
+        totals[component, stream] += tuples
+    rows = [(component, stream, tuples) for (component, stream), tuples in sorted(totals.items())]
     if as_json:
-        print_json({"name": name, "seconds": seconds})
+        streams = [{"component": c, "stream": s, "emitted": tuples} for c, s, tuples in rows]
+        print_json({"name": name, "seconds": round(elapsed_s, 3), "streams": streams})
+    else:
+        print_table(
+            ["component", "stream", "emitted>", "a second>"],
+            [(c, s, count(tuples), count(tuples / elapsed_s)) for c, s, tuples in rows],
+        )

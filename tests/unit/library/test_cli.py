@@ -1,0 +1,230 @@
+"""The command line without a cluster: help, bad input, configuration, topology files, local runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tupletree import config
+from tupletree.cli.main import _ENTRIES, main
+
+TOPOLOGY = """
+from tupletree import BasicBolt, Spout, TopologyBuilder
+
+class Ticker(Spout):
+    outputs = ["n"]
+    def open(self, conf, context, collector):
+        self.collector, self.n = collector, 0
+    def next_tuple(self):
+        if self.n < 10:
+            self.n += 1
+            self.collector.emit([self.n], msg_id=self.n)
+
+class Double(BasicBolt):
+    outputs = ["n"]
+    def execute(self, tup, collector):
+        collector.emit([2 * tup["n"]])
+
+class Breaks(BasicBolt):
+    def execute(self, tup, collector):
+        raise ValueError("no more")
+
+def topology(bolt=Double):
+    builder = TopologyBuilder()
+    builder.set_spout("ticker", Ticker())
+    builder.set_bolt("double", bolt()).shuffle_grouping("ticker")
+    return builder.create_topology()
+
+def with_conf():
+    return topology(), {"topology.max.spout.pending": 3}
+
+def breaking():
+    return topology(Breaks)
+
+def failing():
+    return 1 / 0
+
+def wrong():
+    return "a string"
+
+def unbuilt():
+    return TopologyBuilder()
+
+def invalid():
+    return TopologyBuilder().create_topology()
+
+number = 5
+"""
+
+
+@pytest.fixture
+def topology_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A topology file in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "numbers_example.py"
+    file.write_text(TOPOLOGY)
+    return file
+
+
+def refused(capsys: pytest.CaptureFixture[str], status: int, *argv: object) -> str:
+    """Run, expect that exit status, nothing on standard output and one sentence on standard error; return that."""
+    assert main([str(argument) for argument in argv]) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("tupletree: ")
+    assert printed.err.count("\n") == 1
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def test_help_names_every_command_and_imports_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tupletree", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert all(f"  {name} " in done.stdout for name in _ENTRIES)
+    for module in ("rich", "kazoo", "tupletree.testing", "tupletree.cli.submit", "pyspark", "tupletree.acker"):
+        assert f" {module}\n" not in done.stderr
+
+
+@pytest.mark.parametrize("command", sorted(set(_ENTRIES)))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        assert main([command, "--help"]) == 0
+    except SystemExit as exit_:  # the daemons' own parsers
+        assert exit_.code == 0
+    assert command in capsys.readouterr().out
+
+
+def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "Usage: tupletree" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["kill"], "Missing argument"),
+        (["list", "--frob"], "--frob"),
+        (["kill", "x", "--wait", "-1"], "-1"),
+        (["rebalance", "x", "-e", "count"], "COMPONENT=N"),
+        (["rebalance", "x", "-e", "count=0"], "COMPONENT=N"),
+        (["rebalance", "x", "-n", "0"], "workers"),
+        (["list", "-c", "nimbus.seed=a"], "did you mean 'nimbus.seeds'"),
+        (["list", "-c", "nimbus.seeds"], "key=value"),
+        (["list", "--conf", "nowhere.yaml"], "no configuration file nowhere.yaml"),
+        (["config", "get", "topology.worker"], "did you mean 'topology.workers'"),
+        (["config", "get", "my.key"], "no configuration key 'my.key'"),
+        (["config", "list", "nothing."], "nothing."),
+        (["submit", "nowhere.py"], "no topology file nowhere.py"),
+        (["submit", "nowhere.py:make"], "no topology file nowhere.py"),
+        (["submit", "numbers_example.py:nothing"], "no callable 'nothing'"),
+        (["submit", "numbers_example.py:number"], "no callable 'number'"),
+        (["submit", "numbers_example.py:failing"], "raised ZeroDivisionError: division by zero (line 35)"),
+        (["submit", "numbers_example.py:wrong"], "must return a Topology, not str"),
+        (["submit", "numbers_example.py:unbuilt"], "create_topology()"),
+        (["submit", "numbers_example.py:invalid"], "no spout"),
+        (["submit", "numbers_example.py", "--name", "a/b"], "topology name 'a/b'"),
+        (["submit", "numbers_example.py", "--include", "nowhere"], "nowhere"),
+        (["submit", "numbers_example.py", "--requirements", "nowhere"], "nowhere"),
+        (["submit", "numbers_example.py", "-c", "supervisor.port=1"], "belongs to the cluster"),
+        (["submit", "numbers_example.py", "-c", "topology.workers=none"], "takes a whole number"),
+        (["local", "numbers_example.py", "-c", "topology.wrkers=1"], "did you mean 'topology.workers'"),
+        (["local", "numbers_example.py", "--name", "a b"], "topology name 'a b'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(
+    topology_file: Path, capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    assert words in refused(capsys, 2, *argv)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("import nowhere_to_be_found\n", "ModuleNotFoundError: No module named 'nowhere_to_be_found' (line 1)"),
+        ("\n\ndef topology(:\n", "SyntaxError"),
+        ("raise RuntimeError('half way\\nthrough')\n", "RuntimeError: half way through (line 1)"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 (line 2)"),
+    ],
+)
+def test_a_file_that_does_not_import(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    (tmp_path / "broken.py").write_text(content)
+    sentence = refused(capsys, 2, "submit", tmp_path / "broken.py")
+    assert "does not import" in sentence
+    assert words in sentence
+
+
+def test_config_get_prints_the_value_in_force(topology_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tupletree.yaml").write_text("topology.workers: 3\nmy.key: [1]\n")
+    assert main(["config", "get", "topology.workers"]) == 0
+    assert capsys.readouterr().out == "3\n"
+    assert main(["config", "get", "topology.workers", "-c", "topology.workers=4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["value"], told["default"], told["set"]) == (4, 1, True)
+    assert main(["config", "get", "my.key"]) == 0
+    assert capsys.readouterr().out == "[1]\n"
+
+
+def test_config_list_shows_all_keys(topology_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "list", "--json"]) == 0
+    assert [entry["key"] for entry in json.loads(capsys.readouterr().out)] == list(config.KEYS)
+    assert main(["config", "list", "acker."]) == 0
+    printed = capsys.readouterr().out
+    assert "acker.max.pending" in printed
+    assert "nimbus" not in printed
+    assert main(["config", "list", "--yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == config.defaults()
+
+
+def test_version_in_words_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    words = capsys.readouterr().out
+    assert main(["version", "--json"]) == 0
+    assert f"tupletree {json.loads(capsys.readouterr().out)['tupletree']}" in words
+
+
+def test_a_local_run_reports_what_was_emitted(topology_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local", f"{topology_file}:with_conf", "--seconds", "0.5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["name"] == "numbers_example"
+    assert told["streams"] == [
+        {"component": "double", "stream": "default", "emitted": 10},
+        {"component": "ticker", "stream": "default", "emitted": 10},
+    ]
+
+
+def test_a_component_that_raises_ends_a_local_run_with_status_1(
+    topology_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", f"{topology_file}:breaking", "--seconds", "30", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert "'double' failed: ValueError: no more" in printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_a_traceback_only_when_asked_for(
+    topology_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUPLETREE_TRACEBACK", "1")
+    assert main(["submit", f"{topology_file}:failing"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m tupletree config list --yaml | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1] == "0"

@@ -1,0 +1,139 @@
+"""What the command line works out from nimbus' reports, and how it shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tupletree.cli.figures import component_figures, rates, totals
+from tupletree.cli.health import find_faults
+from tupletree.cli.output import duration, message_dict, millis
+from tupletree.v1 import nimbus_pb2, topology_pb2
+from tupletree.v1.nimbus_pb2 import ComponentStats, StreamStats, TaskStats
+from tupletree.v1.topology_pb2 import ComponentKind, TopologyRecord, TopologyStatus
+
+
+def stats(kind: ComponentKind = ComponentKind.COMPONENT_KIND_BOLT, emitted: int = 0, **total: float) -> ComponentStats:
+    streams = [StreamStats(stream="default", emitted=emitted, transferred=2 * emitted)]
+    return ComponentStats(component_id="c", kind=kind, total=TaskStats(streams=streams, **total))  # type: ignore[arg-type]
+
+
+def test_latencies_are_means_in_milliseconds() -> None:
+    figures = component_figures(
+        stats(executed=4, execute_s=0.002, process_s_sum=0.1, process_samples=5, complete_s_sum=1.0, complete_samples=2)
+    )
+    assert (figures["execute_ms"], figures["process_ms"], figures["complete_ms"]) == (0.5, 20.0, 500.0)
+
+
+def test_what_was_not_measured_is_none() -> None:
+    figures = component_figures(stats())
+    assert (figures["execute_ms"], figures["process_ms"], figures["complete_ms"]) == (None, None, None)
+    assert component_figures(stats(ComponentKind.COMPONENT_KIND_SPOUT, executed=3, execute_s=1))["execute_ms"] is None
+
+
+def test_emitted_is_the_sum_of_all_streams() -> None:
+    reported = stats(emitted=3)
+    reported.total.streams.add(stream="other", emitted=4, transferred=5)
+    figures = component_figures(reported)
+    assert (figures["emitted"], figures["transferred"]) == (7, 11)
+    assert figures["streams"][1] == {"stream": "other", "emitted": 4, "transferred": 5}
+
+
+def test_rates_are_those_of_the_interval() -> None:
+    before = stats(emitted=100, executed=50, acked=50, execute_s=5.0)
+    now = stats(emitted=300, executed=150, acked=130, failed=10, execute_s=5.2)
+    view = rates(before, now, 2.0)
+    assert (view["emitted_per_s"], view["executed_per_s"], view["acked_per_s"], view["failed_per_s"]) == (
+        100,
+        50,
+        40,
+        5,
+    )
+    assert view["execute_ms"] == pytest.approx(2.0)
+    assert view["emitted"] == 300
+
+
+def test_a_restarted_worker_makes_no_negative_rates() -> None:
+    now = stats(emitted=5, executed=5)
+    now.emitted_per_s = 2.5
+    assert rates(stats(emitted=100, executed=200), now, 2.0)["emitted_per_s"] == 2.5
+    assert rates(None, now, 2.0)["emitted_per_s"] == 2.5
+
+
+def test_totals_count_acks_at_the_spouts() -> None:
+    spout = component_figures(stats(ComponentKind.COMPONENT_KIND_SPOUT, acked=5, failed=2, pending=7, timeouts=1))
+    bolt = component_figures(stats(acked=50, queued=3))
+    assert totals([spout, bolt]) == {
+        "emitted_per_s": 0.0,
+        "acked_per_s": 0.0,
+        "acked": 5,
+        "failed": 2,
+        "timeouts": 1,
+        "pending": 7,
+    }
+
+
+def test_a_message_becomes_plain_values() -> None:
+    record = TopologyRecord(name="n", status=TopologyStatus.TOPOLOGY_STATUS_ACTIVE, tasks={"a": 2}, bundle_bytes=2**40)
+    told = message_dict(record)
+    assert (told["name"], told["status"], told["tasks"]) == ("n", "active", {"a": 2})
+    assert told["bundle_bytes"] == 2**40
+    assert told["pending"] is None
+    assert told["owner"] == ""
+    record.pending.resume = TopologyStatus.TOPOLOGY_STATUS_INACTIVE
+    assert message_dict(record)["pending"]["resume"] == "inactive"
+    component = message_dict(topology_pb2.ComponentSpec(id="a", object=b"\x00", inputs=[{"source": "b"}]))  # type: ignore[list-item]
+    assert "object" not in component
+    assert component["inputs"][0]["source"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0s"), (59.9, "59s"), (61, "1m 01s"), (7260, "2h 01m"), (90000, "1d 01h"), (-3, "0s")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_milliseconds() -> None:
+    assert (millis(None), millis(0.1234), millis(1234.5)) == ("-", "0.123", "1,234.5")
+
+
+def summary(
+    used: int, ready: int, status: TopologyStatus = TopologyStatus.TOPOLOGY_STATUS_ACTIVE
+) -> nimbus_pb2.TopologySummary:
+    return nimbus_pb2.TopologySummary(
+        record=TopologyRecord(name="wc", status=status, workers=2), workers_used=used, workers_ready=ready
+    )
+
+
+def faults(
+    topology: nimbus_pb2.TopologySummary | None = None,
+    ready: bool = True,
+    supervisors: int = 1,
+    ackers: int = 1,
+    unscheduled: str = "",
+) -> list[str]:
+    cluster = nimbus_pb2.DescribeClusterReply(supervisors=[nimbus_pb2.SupervisorSummary()] * supervisors)
+    acker = {"id": "a1", "address": "h:1", "ready": ready, "reasons": [] if ready else ["draining"]}
+    return find_faults(cluster, [acker] * ackers, [topology] if topology else [], {"wc": unscheduled})
+
+
+def test_a_cluster_that_is_well_has_no_faults() -> None:
+    assert faults() == []
+    assert faults(summary(2, 2)) == []
+    assert faults(summary(0, 0, TopologyStatus.TOPOLOGY_STATUS_KILLED)) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (faults(supervisors=0), "no supervisor"),
+        (faults(ackers=0), "no acker"),
+        (faults(ready=False), "acker a1 at h:1 is not ready: draining"),
+        (faults(summary(2, 1)), "'wc' has 1 of 2 workers ready"),
+        (faults(summary(0, 0)), "'wc' has no worker"),
+        (faults(summary(1, 1), unscheduled="no free slot"), "'wc' is not fully scheduled: no free slot"),
+    ],
+)
+def test_each_fault_is_a_sentence(found: list[str], words: str) -> None:
+    [sentence] = found
+    assert words in sentence
