@@ -2,7 +2,7 @@
 
     <local.dir>/bundles/
         <sha256>.part         what has arrived so far; a later attempt continues behind it
-        <sha256>.unpacking/   being unpacked
+        <sha256>.*.unpacking/ being unpacked
         <sha256>/             complete: appears by rename, after the digest was right
         <sha256>/venv/        see environment.py
         <sha256>.lock         held while the environment is built
@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import re
 import shutil
+import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -25,10 +27,13 @@ from typing import Final
 import grpc
 
 from tupletree import bundle
+from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
+
+log = logging.getLogger(__name__)
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _GET_LEADER_S: Final = 2.0
@@ -63,7 +68,7 @@ async def _ask_leader(address: str) -> nimbus_pb2.GetLeaderReply | None:
 
 
 class Bundles:
-    """The bundles directory. One attempt for a digest at a time; the caller sees to that."""
+    """The bundles directory."""
 
     def __init__(
         self, root: Path, leader: Callable[[], Awaitable[str]], received: Received = lambda count: None
@@ -71,6 +76,7 @@ class Bundles:
         self._root = root
         self._leader = leader
         self._received = received
+        self._locks: dict[str, asyncio.Lock] = {}  # by digest: arriving and being removed exclude each other
 
     def directory(self, sha256: str) -> Path:
         return self._root / sha256
@@ -83,13 +89,17 @@ class Bundles:
         if not _SHA256.fullmatch(sha256):
             raise ProtocolError(f"{sha256!r} is not the digest of a bundle")
         directory = self.directory(sha256)
-        if directory.is_dir():
-            return directory
-        with _disk_errors():
-            self._root.mkdir(parents=True, exist_ok=True)
-            await self._fetch(sha256, size)
-            await asyncio.to_thread(self._unpack, sha256)
+        async with self._lock(sha256):
+            if directory.is_dir():
+                return directory
+            with _disk_errors():
+                self._root.mkdir(parents=True, exist_ok=True)
+                await self._fetch(sha256, size)
+                await asyncio.to_thread(self._unpack, sha256)
         return directory
+
+    def _lock(self, sha256: str) -> asyncio.Lock:
+        return self._locks.setdefault(sha256, asyncio.Lock())
 
     async def _fetch(self, sha256: str, size: int) -> None:
         part = self._root / f"{sha256}.part"
@@ -126,21 +136,22 @@ class Bundles:
                 if left < 0:
                     os.unlink(part)
                     raise UnavailableError(f"the bundle {part.stem[:12]} is longer than its record says")
-                await asyncio.to_thread(file.write, chunk)
+                file.write(chunk)
                 self._received(len(chunk))
 
     def _unpack(self, sha256: str) -> None:
-        part, unpacking = self._root / f"{sha256}.part", self._root / f"{sha256}.unpacking"
-        if unpacking.exists():
-            shutil.rmtree(unpacking)
+        # A directory of its own for each attempt: a cancelled one may still be at work in its thread.
+        part, unpacking = self._root / f"{sha256}.part", self._root / f"{sha256}.{uuid.uuid4().hex}.unpacking"
         try:
             bundle.unpack(part, unpacking)
+            if not self.directory(sha256).exists():
+                os.replace(unpacking, self.directory(sha256))
+            part.unlink(missing_ok=True)
         except UsageError:
-            shutil.rmtree(unpacking, ignore_errors=True)
-            part.unlink()
+            part.unlink(missing_ok=True)
             raise
-        os.replace(unpacking, self.directory(sha256))
-        part.unlink()
+        finally:
+            shutil.rmtree(unpacking, ignore_errors=True)
 
     def digests(self) -> set[str]:
         """Every digest that something is kept of."""
@@ -148,16 +159,22 @@ class Bundles:
             return set()
         return {name[:64] for name in os.listdir(self._root) if _SHA256.fullmatch(name[:64])}
 
-    def remove(self, sha256: str) -> None:
-        """Remove all that is kept of a bundle. Blocks on the disk."""
-        doomed = self._root / f"{sha256}.unpacking"
+    async def remove(self, sha256: str, needed: Callable[[], bool]) -> None:
+        """Remove all that is kept of a bundle, unless it is ``needed()`` after all."""
+        async with self._lock(sha256):
+            if not needed():
+                event(log, "bundle.removed", bundle=sha256[:12])
+                await asyncio.to_thread(self._remove, sha256)
+
+    def _remove(self, sha256: str) -> None:
         directory = self.directory(sha256)
-        shutil.rmtree(doomed, ignore_errors=True)
         if directory.is_dir():
-            os.replace(directory, doomed)  # so that half of it is never taken for the whole
-            shutil.rmtree(doomed, ignore_errors=True)
-        for suffix in (".part", ".lock"):
-            (self._root / f"{sha256}{suffix}").unlink(missing_ok=True)
+            os.replace(directory, self._root / f"{sha256}.doomed")  # half of it must never be taken for the whole
+        for path in self._root.glob(f"{sha256}.*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 async def _chunks(call: AsyncIterable[nimbus_pb2.FetchBundleReply]) -> AsyncIterator[bytes]:

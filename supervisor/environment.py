@@ -40,18 +40,18 @@ async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
     python = venv / "bin" / "python"
     if (venv / _MARK).exists():
         return str(python)
-    async with _locked(bundle_dir.with_name(f"{bundle_dir.name}.lock")) as lock:
-        if not (venv / _MARK).exists():
-            try:
+    try:
+        async with _locked(bundle_dir.with_name(f"{bundle_dir.name}.lock")) as lock:
+            if not (venv / _MARK).exists():
                 await _build(bundle_dir, venv, log, lock)
-            except _BuildError as error:
-                raise UnavailableError(
-                    f"the requirements of topology {topology_id} cannot be installed: {error} (all of it in {log})"
-                ) from error
-            except OSError as error:
-                raise UnavailableError(
-                    f"the environment of topology {topology_id} cannot be built: {error.strerror} ({error.filename})"
-                ) from error
+    except _BuildError as error:
+        raise UnavailableError(
+            f"the requirements of topology {topology_id} cannot be installed: {error} (all of it in {log})"
+        ) from error
+    except OSError as error:
+        raise UnavailableError(
+            f"the environment of topology {topology_id} cannot be built: {error.strerror} ({error.filename})"
+        ) from error
     return str(python)
 
 

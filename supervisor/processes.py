@@ -146,11 +146,12 @@ def describe_exit(status: int | None) -> tuple[ExitKind, str]:
     return (ExitKind.ERROR if status else ExitKind.CLEAN), f"exit status {status}"
 
 
-def last_line(path: str, limit: int = 4096) -> str:
-    """The last line that is not blank of a text file; "" if there is none."""
+def last_line(path: str | os.PathLike[str], since: int = 0, limit: int = 4096) -> str:
+    """The last line that is not blank of what was appended to a text file after ``since``; "" if there is none."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(since, end - limit))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     except OSError:
         return ""

@@ -40,6 +40,7 @@ class LaunchedWorker:
     port: int
     work: Work
     launched_unix_s: float
+    output_start: int = 0  # how long worker.out was before this one
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,11 @@ class Workers:
         self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
     ) -> tuple[LaunchedWorker, WorkerProcess]:
         """Start a worker. Raises UnavailableError, in one sentence, if that cannot be done now."""
-        launched = LaunchedWorker(worker_id, port, work, time.time())
         directory = self._root / worker_id
         log_dir = self.log_dir(work.topology_id, port)
+        output = log_dir / OUTPUT
+        printed = output.stat().st_size if output.exists() else 0
+        launched = LaunchedWorker(worker_id, port, work, time.time(), printed)
         conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
         try:
             directory.mkdir(parents=True)
@@ -79,7 +82,7 @@ class Workers:
             _write(directory / "launch.json", self._launch_facts(launched, bundle_dir, log_dir, conf))
             command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
             environment = _environment(conf)
-            process = WorkerProcess.launch(command, str(directory), environment, str(log_dir / OUTPUT))
+            process = WorkerProcess.launch(command, str(directory), environment, str(output))
         except OSError as error:
             shutil.rmtree(directory, ignore_errors=True)
             place = f" ({error.filename})" if error.filename else ""

@@ -1,0 +1,246 @@
+"""The supervisor's shell: adopts, serves, follows the assignments, cleans up.
+
+start     claim the local directory -> adopt the workers that live (from disk; needs no ZooKeeper) -> bind and serve
+          -> announce -> ZooKeeper, as soon as it answers -> presence -> follow the assignments -> ready
+run       a watch, Wake or the monitor's pause leads to a look at the assignments; each slot's machine does the rest
+SIGTERM   launches under way are finished, the presence is taken away; the workers run on, for the next supervisor to
+          adopt, unless supervisor.stop.workers.on.shutdown says otherwise
+kill -9   the same without the courtesy
+
+The order at the start is what makes Beat safe: when the first life sign can arrive, every worker that lives is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tupletree._coord.store import Store
+from tupletree._daemon.announce import announce
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.http import HttpServer
+from tupletree._daemon.logs import event
+from tupletree._rpc.ports import ReservedPorts
+from tupletree._rpc.server import RpcServer, start_server
+from tupletree.errors import TupletreeError
+from tupletree.v1 import supervisor_pb2_grpc
+from tupletree.v1.topology_pb2 import Assignment, Presence, TopologyRecord
+
+from .authority import NewestEpoch
+from .background import Background
+from .bundles import Bundles, find_leader
+from .config import SupervisorConfig
+from .coordination import Coordination
+from .effects import Effects
+from .events import Assigned
+from .identity import choose_slots, claim, former_port, keep_port, load_id
+from .leftovers import BundleAges, abandoned_workers
+from .logtail import limit_output
+from .metrics import Metrics
+from .presences import WorkerPresences
+from .service import SupervisorService
+from .slot import state_name
+from .slots import Slots
+from .work import newest_epoch, plan_work
+from .workers import OUTPUT, FoundWorker, Workers
+
+log = logging.getLogger(__name__)
+
+_THREADS = 32  # calls to ZooKeeper wait in threads while it is away
+_GRACE_S = 0.5  # for calls in flight at the end
+_KILL_S = 5.0  # for killed workers to be gone
+_CLEAN_UP_S = 5.0  # between two rounds of clean-up
+
+
+class SupervisorDaemon:
+    """One run of the supervisor process. Raises UsageError from ``run`` for what an operator must mend."""
+
+    def __init__(self, config: SupervisorConfig, announce_path: str | None) -> None:
+        self._config = config
+        self._announce_path = announce_path
+        self._claim = claim(config.local_dir)
+        self._supervisor_id = load_id(config.local_dir, config.supervisor_id)
+        self._reserved = ReservedPorts()
+        self._readiness = Readiness()
+        self._epoch = NewestEpoch()
+        self._workers = Workers(config, self._supervisor_id)
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Serve until ``stop`` is set. Returns the exit status."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        self._build()
+        rpc = await self._serve()
+        try:
+            self._background.start(self._slots.keep_time(), "time")
+            self._background.start(self._follow(), "assignments")
+            self._background.start(self._clean_up(), "clean-up")
+            stopping = asyncio.create_task(stop.wait())
+            ends: set[asyncio.Future[Any]] = {stopping, self._background.failed}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if self._background.failed.done():
+                self._background.failed.result()
+            await self._wind_down()
+        finally:
+            await self._background.cancel()
+            await rpc.stop(_GRACE_S)
+            await self._http.stop()
+            await self._coordination.close()
+            self._reserved.release()
+        event(log, "supervisor.stopped", id=self._supervisor_id)
+        return 0
+
+    # Start
+
+    def _build(self) -> None:
+        config = self._config
+        found = self._workers.find()
+        occupied = [one.launched.port for one in found if one.launched and one.identity]
+        ports = choose_slots(config.local_dir, config.bind_host, config.slots_ports, occupied, self._reserved)
+        self._background = Background()
+        self._wake = asyncio.Event()
+        self._coordination = Coordination(config.conf, self._readiness)
+        self._readiness.set("assignments", "not read yet")
+        self._metrics = Metrics(lambda: [state_name(slot) for slot in self._slots])
+        self._bundles = Bundles(Path(config.local_dir, "bundles"), self._find_leader, self._metrics.received.inc)
+        took = self._metrics.removal.observe
+        self._presences = WorkerPresences(self._coordination, self._background, self._supervisor_id, took)
+        self._effects = Effects(
+            config,
+            self._supervisor_id,
+            self._bundles,
+            self._workers,
+            self._presences,
+            self._coordination,
+            self._background,
+            self._metrics,
+        )
+        self._slots = Slots(ports, config.limits, self._effects.carry_out)
+        self._effects.tell, self._effects.ports = self._slots.tell, ports
+        self._ports = ports
+        self._adopt(found)
+
+    def _adopt(self, found: list[FoundWorker]) -> None:
+        """Take over what lives in our slots, the newest where there are two; end what lives and belongs in none."""
+        taken: set[int] = set()
+        for one in reversed(found):
+            launched = one.launched
+            if one.identity is None:
+                self._workers.remove(one.worker_id)
+            elif launched is None or launched.port not in self._ports or launched.port in taken:
+                self._effects.end_orphan(one)
+            elif self._effects.adopt(one):
+                taken.add(launched.port)
+                event(log, "worker.adopted", slot=launched.port, worker=one.worker_id, pid=one.identity.pid)
+            else:
+                self._workers.remove(one.worker_id)
+
+    async def _serve(self) -> RpcServer:
+        config = self._config
+        service = SupervisorService(self._supervisor_id, self._slots, self._epoch, self._wake.set, config.logs_dir)
+        add = functools.partial(supervisor_pb2_grpc.add_SupervisorServicer_to_server, service)
+        port = former_port(config.local_dir, config.bind_host, config.grpc_port)
+        rpc = await start_server([add], config.bind_host, port, self._readiness)
+        self._http = HttpServer(self._readiness, self._metrics.registry)
+        try:
+            http_port = await self._http.start(config.bind_host, config.http_port)
+        except BaseException:
+            await rpc.stop(0)
+            raise
+        keep_port(config.local_dir, rpc.port)
+        self._workers.supervisor_address = f"{config.local_address}:{rpc.port}"
+        self._presence = Presence(
+            id=self._supervisor_id,
+            host=config.host,
+            grpc_port=rpc.port,
+            http_port=http_port,
+            started_unix_s=time.time(),
+            version=version("tupletree"),
+            slots=self._ports,
+            pid=os.getpid(),
+        )
+        facts: dict[str, Any] = {
+            "id": self._supervisor_id,
+            "host": config.host,
+            "grpc_port": rpc.port,
+            "http_port": http_port,
+        }
+        announce(self._announce_path, role="supervisor", **facts)
+        event(log, "supervisor.started", slots=",".join(map(str, self._ports)), **facts)
+        return rpc
+
+    # Run
+
+    async def _follow(self) -> None:
+        """Look at the assignments whenever woken, and now and then, and tell the slots."""
+        await self._coordination.connect(self._presence, self._wake.set)
+        self._background.start(self._presences.remove_strangers(self._slots.live_workers), "strangers")
+        while True:
+            self._wake.clear()
+            try:
+                assignments, records = await self._coordination.call(self._snapshot)
+            except TupletreeError as error:
+                self._readiness.set("assignments", str(error))
+            else:
+                self._readiness.set("assignments", None)
+                self._epoch.observe(newest_epoch(assignments))
+                silence_s = self._config.limits.silence_timeout_s
+                plan = plan_work(assignments, records, self._supervisor_id, self._ports, silence_s)
+                for port, work in plan.items():
+                    self._slots.tell(port, Assigned(work))
+                self._effects.withdraw_bundles(self._slots.bundles_in_use())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._config.monitor_s)
+
+    def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord]]:
+        """Every assignment, and the records of those that name this supervisor."""
+        assignments = [one.value for one in store.assignments().values()]
+        mine = {
+            assignment.topology_id
+            for assignment in assignments
+            if any(worker.supervisor_id == self._supervisor_id for worker in assignment.workers)
+        }
+        records = {topology_id: store.topology(topology_id) for topology_id in mine}
+        return assignments, {topology_id: one.value for topology_id, one in records.items() if one is not None}
+
+    async def _find_leader(self) -> str:
+        """The leader's address: ZooKeeper and the seeds name nimbuses, and these know who leads."""
+        addresses = list(self._config.seeds)
+        with contextlib.suppress(TupletreeError):
+            nimbuses = await self._coordination.call(lambda store: store.nimbuses())
+            addresses += [f"{one.host}:{one.grpc_port}" for one in nimbuses.values()]
+        return await find_leader(addresses)
+
+    async def _clean_up(self) -> None:
+        """Remove what nobody needs any more, and keep what workers print bounded."""
+        ages = BundleAges()
+        while True:
+            in_use = self._slots.bundles_in_use() | self._effects.bundles_being_localized
+            on_disk = await asyncio.to_thread(self._bundles.digests)
+            ages, stale = ages.observe(on_disk, in_use, time.monotonic(), self._config.bundle_delay_s)
+            for digest in stale:
+                await self._bundles.remove(digest, lambda digest=digest: digest in self._slots.bundles_in_use())
+            names = await asyncio.to_thread(self._workers.names)
+            for worker_id in abandoned_workers(names, self._effects.known_workers):
+                await asyncio.to_thread(self._workers.remove, worker_id)
+            for launched in self._effects.live:
+                output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
+                await asyncio.to_thread(limit_output, output, self._config.output_max_bytes)
+            await asyncio.sleep(_CLEAN_UP_S)
+
+    # End
+
+    async def _wind_down(self) -> None:
+        self._readiness.set("supervisor", "stopping")
+        if self._config.stop_workers:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._slots.empty(), self._config.limits.shutdown_s + _KILL_S)
+        await self._effects.launches_done()

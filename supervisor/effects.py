@@ -1,0 +1,275 @@
+"""Carrying out what the slot machines ask for: the bridge from decisions to processes, disk and ZooKeeper.
+
+``carry_out`` returns at once. What takes time runs in the background and reports back as an event. Whatever the world
+answers with a TupletreeError becomes an event too; any other exception is a bug and ends the daemon, not the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import assert_never
+
+from tupletree._daemon.logs import event as log_event
+from tupletree.errors import TupletreeError, UnavailableError
+from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
+
+from .background import Background
+from .bundles import Bundles
+from .config import SupervisorConfig
+from .coordination import Coordination
+from .environment import prepare_python
+from .events import (
+    BundleFailed,
+    BundleReady,
+    Effect,
+    Event,
+    ExitKind,
+    ForgetWorker,
+    Kill,
+    Launch,
+    LaunchFailed,
+    Localize,
+    PutPresence,
+    RemovePresence,
+    ReportError,
+    Terminate,
+    Worker,
+    WorkerAdopted,
+    WorkerExited,
+    WorkerLaunched,
+)
+from .metrics import Metrics
+from .presences import WorkerPresences
+from .processes import WorkerProcess, last_line
+from .work import Work
+from .workers import OUTPUT, FoundWorker, LaunchedWorker, Workers
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "__supervisor"
+"""Under this component a topology's errors show what the supervisors have to say."""
+
+_REPEAT_S = 60.0
+_KILL_AGAIN_S = 1.0
+
+
+class Effects:
+    """``tell(port, event)`` and ``ports`` are the slots' side; they are set once the slots exist."""
+
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        supervisor_id: str,
+        bundles: Bundles,
+        workers: Workers,
+        presences: WorkerPresences,
+        coordination: Coordination,
+        background: Background,
+        metrics: Metrics,
+    ) -> None:
+        self._config = config
+        self._supervisor_id = supervisor_id
+        self._bundles = bundles
+        self._workers = workers
+        self._presences = presences
+        self._coordination = coordination
+        self._background = background
+        self._metrics = metrics
+        self._live: dict[str, tuple[LaunchedWorker, WorkerProcess]] = {}
+        self._orphans: dict[str, WorkerProcess] = {}
+        self._localizing: dict[str, asyncio.Task[None]] = {}
+        self._withdrawn: set[str] = set()  # of those, the ones being cancelled
+        self._pythons: dict[str, str] = {}  # by digest: the interpreter for the bundle's workers
+        self._launching: set[asyncio.Task[None]] = set()
+        self._launching_ids: set[str] = set()
+        self._reported: dict[str, tuple[str, float]] = {}  # by topology: the last report and when
+        self.tell: Callable[[int, Event], None] = lambda port, event: None
+        self.ports: Iterable[int] = ()
+
+    def carry_out(self, port: int, effect: Effect) -> None:
+        match effect:
+            case Localize(work=work):
+                self._localize(work)
+            case Launch(work=work, worker_id=worker_id):
+                self._launching_ids.add(worker_id)
+                task = self._background.start(self._launch(port, work, worker_id), f"launch-{port}")
+                self._launching.add(task)
+                task.add_done_callback(self._launching.discard)
+            case PutPresence(work=work, worker=worker):
+                self._presences.put(work.topology_id, self._presence(port, worker))
+            case RemovePresence(work=work, worker=worker):
+                self._presences.remove(work.topology_id, port, worker.worker_id)
+            case Terminate(worker=worker):
+                self._signal(worker, signal.SIGTERM)
+            case Kill(worker=worker):
+                self._signal(worker, signal.SIGKILL)
+            case ForgetWorker():
+                self._forget(port, effect)
+            case ReportError(work=work, message=message):
+                self._report(port, work, message)
+            case unreachable:
+                assert_never(unreachable)
+
+    # Bundles
+
+    def _localize(self, work: Work) -> None:
+        sha256 = work.bundle_sha256
+        if sha256 not in self._localizing:
+            self._localizing[sha256] = self._background.start(self._fetch(work), f"localize-{sha256[:12]}")
+
+    async def _fetch(self, work: Work) -> None:
+        sha256 = work.bundle_sha256
+        failure = ""
+        try:
+            directory = await self._bundles.localize(sha256, work.bundle_bytes)
+            log_path = Path(self._config.logs_dir, work.topology_id, "requirements.log")
+            self._pythons[sha256] = await prepare_python(directory, log_path, work.topology_id)
+        except TupletreeError as error:
+            failure = str(error)
+            self._metrics.misses.inc()
+            log_event(log, "bundle.failed", topology=work.topology_id, bundle=sha256[:12], cause=failure)
+        except asyncio.CancelledError:
+            if sha256 not in self._withdrawn:
+                raise
+            failure = "it was withdrawn"  # whoever wants it again meanwhile must hear that nobody is at it
+        self._withdrawn.discard(sha256)
+        del self._localizing[sha256]
+        for port in self.ports:
+            self.tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
+
+    def withdraw_bundles(self, in_use: Iterable[str]) -> None:
+        """Stop fetching and building what no slot needs any more."""
+        for sha256 in set(self._localizing) - set(in_use) - self._withdrawn:
+            self._withdrawn.add(sha256)
+            self._localizing[sha256].cancel()
+
+    @property
+    def bundles_being_localized(self) -> set[str]:
+        return set(self._localizing)
+
+    # Processes
+
+    async def _launch(self, port: int, work: Work, worker_id: str) -> None:
+        directory = self._bundles.directory(work.bundle_sha256)
+        python = self._pythons[work.bundle_sha256]
+        try:
+            launched, process = await asyncio.to_thread(self._workers.launch, worker_id, port, work, directory, python)
+        except TupletreeError as error:
+            log_event(log, "worker.unlaunched", slot=port, topology=work.topology_id, cause=str(error))
+            self.tell(port, LaunchFailed(worker_id, str(error)))
+            return
+        finally:
+            self._launching_ids.discard(worker_id)
+        self._metrics.launches.inc()
+        self._watch(launched, process)
+        self.tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
+
+    async def launches_done(self) -> None:
+        """Wait for the launches under way, so that none is cut off between its files and its process."""
+        while self._launching:
+            await asyncio.wait(self._launching)
+
+    def adopt(self, found: FoundWorker) -> bool:
+        """Take over a live worker of an earlier supervisor process; False if it has just ended."""
+        assert found.launched is not None and found.identity is not None
+        process = WorkerProcess.adopt(found.identity)
+        if process is None:
+            return False
+        launched = found.launched
+        self._metrics.adoptions.inc()
+        self._watch(launched, process)
+        self.tell(launched.port, WorkerAdopted(launched.work, Worker(launched.worker_id, process.pid)))
+        return True
+
+    def end_orphan(self, found: FoundWorker) -> None:
+        """End a live worker that belongs in no slot."""
+        process = None if found.identity is None else WorkerProcess.adopt(found.identity)
+        if process is None:
+            self._workers.remove(found.worker_id)
+            return
+        self._orphans[found.worker_id] = process
+        self._background.start(self._end_orphan(found.worker_id, process), f"orphan-{process.pid}")
+
+    async def _end_orphan(self, worker_id: str, process: WorkerProcess) -> None:
+        ended = asyncio.Event()
+        process.watch(lambda kind, text: ended.set())
+        number, patience_s = signal.SIGTERM, self._config.limits.shutdown_s
+        while not ended.is_set():
+            log_event(log, "orphan.signalled", worker=worker_id, pid=process.pid, signal=number.name)
+            process.signal_group(number)
+            try:
+                await asyncio.wait_for(ended.wait(), patience_s)
+            except TimeoutError:
+                number, patience_s = signal.SIGKILL, _KILL_AGAIN_S
+        await asyncio.to_thread(self._workers.remove, worker_id)
+        del self._orphans[worker_id]
+
+    @property
+    def known_workers(self) -> set[str]:
+        """Every worker that has a right to its directory."""
+        return {*self._live, *self._orphans, *self._launching_ids}
+
+    @property
+    def live(self) -> list[LaunchedWorker]:
+        return [launched for launched, _ in self._live.values()]
+
+    def _watch(self, launched: LaunchedWorker, process: WorkerProcess) -> None:
+        self._live[launched.worker_id] = (launched, process)
+        output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
+
+        def on_exit(kind: ExitKind, text: str) -> None:
+            if kind is ExitKind.ERROR and (said := last_line(output, launched.output_start)):
+                text = f"{text}: {said}"
+            self.tell(launched.port, WorkerExited(launched.worker_id, kind, text))
+
+        process.watch(on_exit)
+
+    def _signal(self, worker: Worker, number: signal.Signals) -> None:
+        log_event(log, "worker.signalled", worker=worker.worker_id, pid=worker.pid, signal=number.name)
+        self._live[worker.worker_id][1].signal_group(number)
+
+    def _forget(self, port: int, effect: ForgetWorker) -> None:
+        worker_id = effect.worker.worker_id
+        self._metrics.exits.labels(effect.cause).inc()
+        topology_id = effect.work.topology_id
+        log_event(
+            log, "worker.exited", slot=port, topology=topology_id, worker=worker_id, cause=effect.cause, how=effect.text
+        )
+        self._live.pop(worker_id)
+        self._background.start(asyncio.to_thread(self._workers.remove, worker_id), f"forget-{port}")
+
+    # ZooKeeper
+
+    def _presence(self, port: int, worker: Worker) -> WorkerPresence:
+        return WorkerPresence(
+            worker_id=worker.worker_id,
+            supervisor_id=self._supervisor_id,
+            host=self._config.host,
+            port=port,
+            pid=worker.pid,
+            launched_unix_s=self._live[worker.worker_id][0].launched_unix_s,
+        )
+
+    def _report(self, port: int, work: Work, message: str) -> None:
+        """Report an error; the same one again only after a while, or it would push out all others."""
+        now_s = time.monotonic()
+        last, at_s = self._reported.get(work.topology_id, ("", 0.0))
+        if message == last and now_s - at_s < _REPEAT_S:
+            return
+        self._reported[work.topology_id] = (message, now_s)
+        error = ComponentError(
+            component_id=COMPONENT, host=self._config.host, port=port, at_unix_s=time.time(), message=message
+        )
+        self._background.start(self._send_report(work.topology_id, error), f"report-{port}")
+
+    async def _send_report(self, topology_id: str, error: ComponentError) -> None:
+        try:
+            await self._coordination.call(lambda store: store.report_error(topology_id, error))
+        except UnavailableError as reason:
+            log_event(log, "error.unreported", topology=topology_id, message=error.message, cause=str(reason))

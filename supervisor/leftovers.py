@@ -1,0 +1,30 @@
+"""Which bundles and worker directories are nobody's any more.
+
+A bundle is kept for a while after the last slot that needed it: a worker that moves away and back, or a topology that
+is submitted again, finds it still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class BundleAges:
+    """Since when (monotonic seconds) each bundle on disk has been needed by no slot."""
+
+    idle_since_s: Mapping[str, float] = field(default_factory=dict)
+
+    def observe(
+        self, on_disk: Collection[str], in_use: Collection[str], now_s: float, delay_s: float
+    ) -> tuple[BundleAges, list[str]]:
+        """The ages as of now, and the bundles to remove: idle for ``delay_s`` or longer."""
+        idle = {digest: self.idle_since_s.get(digest, now_s) for digest in on_disk if digest not in in_use}
+        stale = sorted(digest for digest, since_s in idle.items() if now_s - since_s >= delay_s)
+        return BundleAges({digest: since_s for digest, since_s in idle.items() if digest not in stale}), stale
+
+
+def abandoned_workers(on_disk: Collection[str], known: Collection[str]) -> list[str]:
+    """The worker directories that no slot and no clean-up knows: what an interrupted removal left."""
+    return sorted(set(on_disk) - set(known))

@@ -1,0 +1,120 @@
+"""Which workers ZooKeeper shows as running here, kept true however long ZooKeeper is away.
+
+The other workers of a topology act on these nodes: when one goes, they fail what may have been lost with its worker.
+So a removal is tried at once, and again until it is known to be done. For each slot of a topology only the newest wish
+counts: a new incarnation replaces the old one's node, which says the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from tupletree._coord.store import Store
+from tupletree._daemon.logs import event
+from tupletree.errors import NotFoundError, TupletreeError
+from tupletree.v1.topology_pb2 import WorkerPresence
+
+from .background import Background
+from .coordination import Coordination
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.2
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """``presence`` None: the node of ``worker_id`` shall be gone."""
+
+    worker_id: str
+    presence: WorkerPresence | None
+    since_s: float  # monotonic
+
+
+class WorkerPresences:
+    """The nodes of this supervisor's workers. Methods return at once; the writing is done in the background."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        background: Background,
+        supervisor_id: str,
+        removal_took: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._removal_took = removal_took
+        self._coordination = coordination
+        self._background = background
+        self._supervisor_id = supervisor_id
+        self._wishes: dict[tuple[str, int], _Wish] = {}
+        self._busy: set[tuple[str, int]] = set()
+
+    def put(self, topology_id: str, presence: WorkerPresence) -> None:
+        self._wish(topology_id, presence.port, _Wish(presence.worker_id, presence, time.monotonic()))
+
+    def remove(self, topology_id: str, port: int, worker_id: str) -> None:
+        self._wish(topology_id, port, _Wish(worker_id, None, time.monotonic()))
+
+    def _wish(self, topology_id: str, port: int, wish: _Wish) -> None:
+        key = (topology_id, port)
+        self._wishes[key] = wish
+        if key not in self._busy:
+            self._busy.add(key)
+            self._background.start(self._fulfil(key), f"presence-{port}")
+
+    async def _fulfil(self, key: tuple[str, int]) -> None:
+        try:
+            while (wish := self._wishes.pop(key, None)) is not None:
+                if not await self._attempt(key, wish):
+                    self._wishes.setdefault(key, wish)  # unless a newer one came meanwhile
+                    await asyncio.sleep(_RETRY_S)
+        finally:
+            self._busy.discard(key)
+
+    async def _attempt(self, key: tuple[str, int], wish: _Wish) -> bool:
+        try:
+            await self._coordination.connected.wait()
+            await self._coordination.call(self._write(key, wish))
+        except NotFoundError:
+            return True  # the topology was removed, and with it all it had
+        except TupletreeError as error:
+            event(log, "presence.pending", slot=key[1], worker=wish.worker_id, cause=str(error))
+            return False
+        if wish.presence is None:
+            self._removal_took(time.monotonic() - wish.since_s)
+        name = "presence.put" if wish.presence else "presence.removed"
+        event(log, name, topology=key[0], slot=key[1], worker=wish.worker_id)
+        return True
+
+    def _write(self, key: tuple[str, int], wish: _Wish) -> Callable[[Store], object]:
+        topology_id, port = key
+        presence = wish.presence
+        if presence is not None:
+            return lambda store: store.put_worker_presence(topology_id, presence)
+        return lambda store: store.remove_worker_presence(topology_id, self._supervisor_id, port, wish.worker_id)
+
+    async def remove_strangers(self, live_worker_ids: Callable[[], Collection[str]]) -> None:
+        """Remove the nodes of this supervisor's workers that died while no supervisor process was there to see it."""
+        await self._coordination.connected.wait()
+        while True:
+            try:
+                shown = await self._coordination.call(self._shown)
+                break
+            except TupletreeError as error:
+                event(log, "presence.unread", cause=str(error))
+                await asyncio.sleep(_RETRY_S)
+        live = live_worker_ids()
+        for topology_id, presence in shown:
+            if presence.worker_id not in live and (topology_id, presence.port) not in self._busy:
+                self.remove(topology_id, presence.port, presence.worker_id)
+
+    def _shown(self, store: Store) -> list[tuple[str, WorkerPresence]]:
+        return [
+            (topology_id, presence)
+            for topology_id in store.topologies()
+            for (supervisor_id, _), presence in store.worker_presences(topology_id).items()
+            if supervisor_id == self._supervisor_id
+        ]

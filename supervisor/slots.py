@@ -1,0 +1,108 @@
+"""The slots of this machine: feeds events to each slot's machine and keeps its time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tupletree._daemon.logs import event as log_event
+from tupletree.errors import NotFoundError
+
+from .events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
+from .slot import Empty, Limits, Slot, bundles_in_use, knows, live_worker, next_deadline_s, state_name, step
+
+log = logging.getLogger(__name__)
+
+_LONGEST_TICK_S = 1.0
+_OVERSLEPT_S = 2.0
+"""Later than this means that the process was stopped or starved, and the workers' life signs are still in the pipe."""
+
+CarryOut = Callable[[int, Effect], None]
+
+
+class Slots:
+    """Owns the state of every slot. To be used from the event loop only.
+
+    ``carry_out(port, effect)`` must return at once and report back through ``tell``, later.
+    """
+
+    def __init__(self, ports: Iterable[int], limits: Limits, carry_out: CarryOut) -> None:
+        self._slots = {port: Slot(port, limits) for port in ports}
+        self._carry_out = carry_out
+        self._changed = asyncio.Event()
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._slots.values())
+
+    def tell(self, port: int, event: Event) -> None:
+        """Feed one event and carry out what follows."""
+        before = self._slots[port]
+        after, effects = step(before, event, time.monotonic())
+        self._slots[port] = after
+        if type(after.state) is not type(before.state):
+            _log_transition(before, after)
+        for effect in effects:
+            self._carry_out(port, effect)
+        self._changed.set()
+
+    def tell_all(self, event: Event) -> None:
+        for port in self._slots:
+            self.tell(port, event)
+
+    def beat(self, beat: WorkerBeat) -> bool:
+        """A worker says that it lives; whether it belongs here."""
+        for port, slot in self._slots.items():
+            if knows(slot, beat.worker_id):
+                self.tell(port, beat)
+                return True
+        return False
+
+    def restart(self, port: int) -> None:
+        """Start the worker of a slot afresh. Raises NotFoundError if there is none."""
+        slot = self._slots.get(port)
+        if slot is None or slot.desired is None:
+            raise NotFoundError(f"no worker runs on port {port} of this supervisor")
+        self.tell(port, RestartRequested())
+
+    def bundles_in_use(self) -> frozenset[str]:
+        return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
+
+    def live_workers(self) -> set[str]:
+        return {worker.worker_id for slot in self._slots.values() if (worker := live_worker(slot)) is not None}
+
+    async def keep_time(self) -> None:
+        """Tick each slot when it is due, for ever."""
+        while True:
+            now_s = time.monotonic()
+            deadlines = [due for slot in self._slots.values() if (due := next_deadline_s(slot)) is not None]
+            pause_s = max(0.0, min([_LONGEST_TICK_S, *(due - now_s for due in deadlines)]))
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), pause_s)
+            late_s = time.monotonic() - now_s - pause_s
+            if late_s > _OVERSLEPT_S:
+                log_event(log, "supervisor.overslept", seconds=f"{late_s:.1f}")
+                self.tell_all(Overslept(late_s))
+            self.tell_all(Ticked())
+
+    async def empty(self) -> None:
+        """Stop every worker; returns when all are gone."""
+        self.tell_all(Assigned(None))
+        while not all(isinstance(slot.state, Empty) for slot in self._slots.values()):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _log_transition(before: Slot, after: Slot) -> None:
+    worker = live_worker(after) or live_worker(before)
+    context: dict[str, Any] = {"slot": after.port}
+    state = before.state if isinstance(after.state, Empty) else after.state
+    if not isinstance(state, Empty):
+        context["topology"] = state.work.topology_id
+    if worker is not None:
+        context |= {"worker": worker.worker_id, "pid": worker.pid}
+    log_event(log, f"slot.{state_name(after)}", **context)
