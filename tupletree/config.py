@@ -38,6 +38,7 @@ __all__ = [
     "load",
     "load_explicit",
     "merge",
+    "parse_overrides",
     "render_yaml",
     "topology_part",
     "validate",
@@ -111,7 +112,20 @@ def load_explicit(
 ) -> dict[str, Any]:
     """As ``load``, without the defaults: only what somebody set."""
     environ = os.environ if environ is None else environ
-    return {**_from_file(path, environ), **_from_environment(environ), **_from_overrides(overrides)}
+    return {**_from_file(path, environ), **_from_environment(environ), **parse_overrides(overrides)}
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` options as a configuration, checked. Raises ConfigError."""
+    conf: dict[str, Any] = {}
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise ConfigError(f"'-c {override}' must look like key=value, for example topology.workers=2")
+        conf[name] = _parse(KEYS.get(name), text)
+    validate(conf, source=" (given with -c)" if conf else "")
+    return conf
 
 
 def validate(conf: Mapping[str, Any], source: str = "") -> None:
@@ -309,18 +323,6 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         elif variable.removeprefix(_PREFIX).partition("_")[0].lower() in FAMILIES - FREE_FAMILIES:
             nearest = difflib.get_close_matches(variable, _BY_VARIABLE, n=1, cutoff=0.0)[0]
             raise ConfigError(f"unknown configuration variable {variable}; did you mean {nearest}?")
-    return conf
-
-
-def _from_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    conf: dict[str, Any] = {}
-    for override in overrides:
-        name, equals, text = override.partition("=")
-        name = name.strip()
-        if not equals or not name:
-            raise ConfigError(f"'-c {override}' must look like key=value, for example topology.workers=2")
-        conf[name] = _parse(KEYS.get(name), text)
-    validate(conf, source=" (given with -c)" if conf else "")
     return conf
 
 

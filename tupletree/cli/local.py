@@ -42,13 +42,13 @@ def command(
       tupletree local examples/word_count.py --seconds 5
       tupletree local app.py:make -c topology.debug=true --seconds 0
     """
-    from tupletree.cli.submit import topology_settings
+    from tupletree.cli.submit import topology_conf
     from tupletree.cli.topology_file import load_topology
     from tupletree.testing import LocalCluster
     from tupletree.topology import check_topology_name
 
-    explicit = topology_settings(conf_path, overrides)
     topology, brought, stem = load_topology(file)
+    conf = topology_conf(brought, conf_path, overrides)
     name = check_topology_name(name or stem)
     emitted: Counter[tuple[str, str, int]] = Counter()
 
@@ -57,7 +57,7 @@ def command(
 
     started_s = time.monotonic()
     with LocalCluster() as cluster:
-        cluster.submit(name, topology, {**brought, **explicit}, observer=observe)
+        cluster.submit(name, topology, conf, observer=observe)
         if not as_json:
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
         _run(cluster, seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +45,8 @@ def command(
     """Upload a topology to the cluster and start it.
 
     FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
-    dict of configuration keys, which -c overrides.
+    dict of configuration keys. Of those keys and the ones in tupletree.yaml and in the environment, the topology file's
+    win, and -c wins over all of them.
 
     Classes in FILE and in modules beside it travel with the components. A module that is imported only while a
     component runs, and data files, must be named with --include.
@@ -58,13 +59,13 @@ def command(
     """
     from tupletree.cli.topology_file import load_topology
 
-    explicit = topology_settings(conf_path, overrides)
     topology, brought, stem = load_topology(file)
+    conf = topology_conf(brought, conf_path, overrides)
     with connect(seeds, conf_path, client_overrides(overrides)) as client, _progress() as progress:
         topology_id = client.submit(
             name or stem,
             topology,
-            {**brought, **explicit},
+            conf,
             code,
             requirements=requirements,
             inactive=inactive,
@@ -76,20 +77,22 @@ def command(
         click.echo(f"submitted {name or stem} as {topology_id}")
 
 
-def topology_settings(conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """What file, environment and ``-c`` say about the topology itself.
+def topology_conf(brought: Mapping[str, Any], conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """A topology's configuration: tupletree.yaml and environment, below what its file brings, below ``-c``.
+
+    Only what somebody set: defaults are the cluster's to choose.
 
     Raises:
         ConfigError: a ``-c`` sets a key that belongs to the cluster and is of no use to its client either.
     """
-    from tupletree.config import load_explicit, topology_part
+    from tupletree.config import load_explicit, parse_overrides, topology_part
     from tupletree.errors import ConfigError
 
-    given = load_explicit(None, overrides, {"HOME": ""})
+    given = parse_overrides(overrides)
     for key in given.keys() - topology_part(given).keys():
         if not key.startswith("nimbus."):
             raise ConfigError(f"configuration key '{key}' belongs to the cluster; a topology cannot set it")
-    return topology_part(load_explicit(conf_path, overrides))
+    return {**topology_part(load_explicit(conf_path)), **brought, **topology_part(given)}
 
 
 def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:

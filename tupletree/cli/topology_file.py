@@ -15,9 +15,6 @@ from tupletree.topology import Topology, TopologyBuilder
 
 DEFAULT_CALLABLE: Final = "topology"
 
-FILE_HELP = """FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a
-Topology and a dict of configuration keys, which -c overrides."""
-
 
 def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     """The topology of ``FILE[:CALLABLE]``, the configuration it brings, and its default name.

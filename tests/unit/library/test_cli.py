@@ -12,6 +12,7 @@ import yaml
 
 from tupletree import config
 from tupletree.cli.main import _ENTRIES, main
+from tupletree.cli.submit import topology_conf
 
 TOPOLOGY = """
 from tupletree import BasicBolt, Spout, TopologyBuilder
@@ -228,3 +229,17 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == ""
     assert done.stdout.splitlines()[1] == "0"
+
+
+def test_what_a_topology_file_brings_is_above_file_and_environment_and_below_the_command_line(
+    topology_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("tupletree.yaml").write_text("topology.workers: 2\ntopology.tasks: 2\ntopology.priority: 2\nnimbus.port: 2\n")
+    monkeypatch.setenv("TUPLETREE_TOPOLOGY_MAX_TASK_PARALLELISM", "3")
+    brought = {"topology.tasks": 4, "topology.priority": 4}
+    assert topology_conf(brought, None, ("topology.priority=5", "nimbus.seeds=a")) == {
+        "topology.workers": 2,
+        "topology.max.task.parallelism": 3,
+        "topology.tasks": 4,
+        "topology.priority": 5,
+    }

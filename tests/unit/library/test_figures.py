@@ -81,7 +81,7 @@ def test_a_message_becomes_plain_values() -> None:
     assert told["owner"] == ""
     record.pending.resume = TopologyStatus.TOPOLOGY_STATUS_INACTIVE
     assert message_dict(record)["pending"]["resume"] == "inactive"
-    component = message_dict(topology_pb2.ComponentSpec(id="a", object=b"\x00", inputs=[{"source": "b"}]))  # type: ignore[list-item]
+    component = message_dict(topology_pb2.ComponentSpec(id="a", object=b"\x00", inputs=[{"source": "b"}]))
     assert "object" not in component
     assert component["inputs"][0]["source"] == "b"
 
