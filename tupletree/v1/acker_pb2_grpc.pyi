@@ -13,7 +13,9 @@ The acker service: workers tell it how tuple trees grow and shrink, it tells the
     |                                        |   reconnects; spouts fail what they had pending here
 
 Draining (SIGTERM): the acker marks its presence as draining, nimbus moves its shards, workers send updates to
-both until the old trees are finished.
+both until the old trees are finished. Then the acker ends the stream without an error: nothing was lost with it, and
+nothing is to be failed. It waits until each worker has reported a newer shard_version, so a worker sends one (with
+no shards, if there is nothing to tell) as soon as it follows a new map.
 
 Every id is an unsigned 64-bit integer, packed little-endian, 8 bytes each; task ids are packed as 4 bytes each.
 Arrays that belong together have the same number of items; anything else is a protocol error and ends the stream.
