@@ -7,8 +7,9 @@ real processes on this machine and can kill any of them. ``wait_until`` waits fo
 
 from __future__ import annotations
 
+from tupletree._devcluster import DevCluster, ProcessInfo
 from tupletree._feeder import FeederSpout
 from tupletree._local import LocalCluster, complete_topology
 from tupletree._wait import wait_until
 
-__all__ = ["FeederSpout", "LocalCluster", "complete_topology", "wait_until"]
+__all__ = ["DevCluster", "FeederSpout", "LocalCluster", "ProcessInfo", "complete_topology", "wait_until"]

@@ -84,9 +84,9 @@ class Demo:
         crashes = []
         for role, share in CRASHES.items():
             target = int(share * self._lines)
-            if self._wait(lambda target=target: self._journals.acked() >= target, deadline_s):
+            if self._wait(self._has_acked(target), deadline_s):
                 crashes.append(self._crash(role, deadline_s))
-        finished = self._wait(lambda: self._journals.acked() >= self._lines, deadline_s)
+        finished = self._wait(self._has_acked(self._lines), deadline_s)
         seconds = self._screen.elapsed_s() - submitted_s
         self._screen.note("every line is acked" if finished else "out of time: not every line is acked")
         self._cluster.client.kill(NAME, wait_secs=0)
@@ -104,6 +104,9 @@ class Demo:
         if recovered:
             self._screen.note(f"recovered: {took_s:.1f} s after the kill, all that was under way is acked")
         return Crash(role, victim.name, victim.pid, round(began_s, 2), round(took_s, 2) if recovered else None)
+
+    def _has_acked(self, lines: int) -> Callable[[], bool]:
+        return lambda: self._journals.acked() >= lines
 
     def _running(self, role: str) -> list[ProcessInfo]:
         return [process for process in self._cluster.processes if process.role == role]
