@@ -1,0 +1,308 @@
+"""NimbusClient and the command line against a real cluster, one for the whole module."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tupletree import NimbusClient
+from tupletree.cli.main import main
+from tupletree.errors import NameInUseError, NotFoundError, UnavailableError, UsageError
+from tupletree.testing import DevCluster, wait_until
+
+TOPOLOGY = '''
+"""A spout that never runs dry, a helper module beside the file, and a bolt that reports an error at 3."""
+
+from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
+import arithmetic
+
+
+class Numbers(Spout):
+    outputs = ["n"]
+
+    def open(self, conf, context, collector):
+        self.collector, self.n = collector, 0
+
+    def next_tuple(self):
+        self.n += 1
+        self.collector.emit([self.n], msg_id=self.n)
+
+
+class Double(BasicBolt):
+    outputs = ["n"]
+
+    def execute(self, tup, collector):
+        if tup["n"] == 3:
+            collector.report_error(ValueError("three is odd"))
+            print("doubling three")
+        collector.emit([arithmetic.double(tup["n"])])
+
+
+class Sink(BasicBolt):
+    def execute(self, tup, collector):
+        pass
+
+
+def topology():
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("double", Double(), parallelism=2).shuffle_grouping("numbers").set_num_tasks(4)
+    builder.set_bolt("sink", Sink()).fields_grouping("double", ["n"])
+    return builder.create_topology(), {"topology.workers": 2, "topology.max.spout.pending": 500}
+'''
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(supervisors=1, slots=3, ackers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topology_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("application")
+    (directory / "arithmetic.py").write_text("def double(n):\n    return 2 * n\n")
+    (directory / "numbers_app.py").write_text(TOPOLOGY)
+    return directory / "numbers_app.py"
+
+
+class Cli:
+    """Runs commands in this process against the module's cluster."""
+
+    def __init__(self, seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._seed = seed
+        self._capsys = capsys
+
+    def __call__(self, *argv: object, status: int = 0) -> str:
+        self._capsys.readouterr()
+        ended = main([str(argument) for argument in argv] + ["--nimbus", self._seed])
+        printed = self._capsys.readouterr()
+        assert ended == status, printed.err
+        return printed.err if status == 2 else printed.out
+
+    def json(self, *argv: object, status: int = 0) -> Any:
+        return json.loads(self(*argv, "--json", status=status))
+
+
+@pytest.fixture
+def cli(cluster: DevCluster, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(cluster.client.seeds[0], capsys)
+
+
+@pytest.fixture
+def running(cli: Cli, cluster: DevCluster, topology_file: Path) -> Iterator[str]:
+    """A topology with both workers ready; gone afterwards."""
+    submitted = cli.json("submit", topology_file, "--name", "numbers")
+    wait_until(lambda: cli.json("describe", "numbers")["workers_ready"] == 2, 60)
+    yield submitted["id"]
+    if any(summary.record.name == "numbers" for summary in cluster.client.list()):
+        cluster.client.kill("numbers", wait_secs=0)
+    wait_until(lambda: not cluster.client.list(), 60)
+
+
+def acked(cli: Cli) -> int:
+    components = {component["component"]: component for component in cli.json("describe", "numbers")["components"]}
+    return int(components["numbers"]["acked"]) if "numbers" in components else 0
+
+
+def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, running: str) -> None:
+    [listed] = cli.json("list")
+    assert (listed["name"], listed["id"], listed["status"]) == ("numbers", running, "active")
+    assert (listed["workers"], listed["executors"], listed["tasks"]) == (2, 4, 6)
+    assert "numbers" in cli("list")
+    wait_until(lambda: acked(cli) > 100, 30)
+
+    described = cli.json("describe", "numbers")
+    assert {f["component"]: (f["executors"], f["tasks"]) for f in described["components"]} == {
+        "double": (2, 4),
+        "numbers": (1, 1),
+        "sink": (1, 1),
+    }
+    assert "double" in cli("describe", "numbers")
+
+    [view] = [json.loads(line) for line in cli("monitor", "numbers", "-i", "1.5", "-n", "1", "--json").splitlines()]
+    assert view["total"]["acked_per_s"] > 0
+    assert {f["component"] for f in view["components"]} == {"double", "numbers", "sink"}
+    assert "numbers is active" in cli("monitor", "numbers", "-i", "0.5", "-n", "1", "-m", "sink")
+
+    ackers = cli.json("ackers")
+    assert [acker["ready"] for acker in ackers] == [True, True]
+    assert sum(len(acker["shards"]) for acker in ackers) == 2
+    assert all(s["topology_id"] == running and s["inits"] > 0 for acker in ackers for s in acker["shards"])
+    assert running in cli("ackers")
+
+    assert cli.json("health") | {"epoch": 1} == {
+        "verdict": "healthy",
+        "reasons": [],
+        "nimbuses": 1,
+        "supervisors": 1,
+        "ackers": 2,
+        "slots": 3,
+        "slots_used": 2,
+        "topologies": 1,
+        "epoch": 1,
+    }
+    assert cli("health") == "healthy\n"
+
+    wait_until(lambda: cli.json("errors", "numbers"), 30)
+    error = cli.json("errors", "numbers")[0]
+    assert (error["component_id"], error["message"]) == ("double", "ValueError: three is odd")
+    assert "three is odd" in cli("errors", "numbers")
+    assert cli("errors", "numbers", "-m", "sink") == "no errors\n"
+
+    [record] = cli.json("deactivate", "numbers")
+    assert record["status"] == "inactive"
+    cli("activate", "numbers")
+    before = acked(cli)
+    wait_until(lambda: acked(cli) > before, 30)
+
+    cli("rebalance", "numbers", "-n", "1", "-e", "double=4", "--wait", "0")
+    wait_until(lambda: (now := cli.json("list")[0])["workers_used"] == 1 == now["workers_ready"], 60)
+    assert cli.json("list")[0]["executors"] == 6
+
+    [record] = cli.json("kill", "numbers", "--wait", "0")
+    assert record["status"] == "killed"
+    wait_until(lambda: cli.json("list") == [], 60)
+    assert cli("list") == "no topologies\n"
+
+
+def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str) -> None:
+    wait_until(lambda: "doubling three" in cli("logs", "numbers", "-m", "double", "-n", "1000"), 30)
+    lines = [json.loads(line) for line in cli("logs", "numbers", "--json").splitlines()]
+    places = {f"{w.host}:{w.port}" for w in cluster.client.describe("numbers").assignment.workers}
+    assert {line["worker"] for line in lines} == places
+    port = min(places).rpartition(":")[2]
+    assert "|" not in cli("logs", "numbers", "--worker", port, "-n", "1").partition(" ")[0]
+
+    command = [
+        sys.executable,
+        "-m",
+        "tupletree",
+        "logs",
+        "numbers",
+        "-f",
+        "-n",
+        "0",
+        "--nimbus",
+        cluster.client.seeds[0],
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        seen: list[str] = []
+        reader = threading.Thread(target=lambda: seen.extend(following.stdout or ()), daemon=True)
+        reader.start()
+        cli("kill", "numbers", "--wait", "0")  # workers log their end
+        try:
+            wait_until(lambda: seen, 30)
+        finally:
+            following.terminate()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["describe", "nobody"], "nobody"),
+        (["kill", "nobody"], "nobody"),
+        (["activate", "nobody"], "nobody"),
+        (["logs", "nobody"], "nobody"),
+        (["monitor", "nobody", "-n", "1"], "nobody"),
+        (["ackers", "--topology", "nobody"], "nobody"),
+    ],
+)
+def test_an_unknown_topology_is_one_sentence_and_status_2(cli: Cli, argv: list[str], words: str) -> None:
+    sentence = cli(*argv, status=2)
+    assert words in sentence
+    assert sentence.count("\n") == 1
+
+
+def test_a_name_in_use_is_refused_and_the_first_goes_on(
+    cli: Cli, cluster: DevCluster, running: str, topology_file: Path
+) -> None:
+    assert "numbers" in cli("submit", topology_file, "--name", "numbers", status=2)
+    assert [summary.record.id for summary in cluster.client.list()] == [running]
+    cli("rebalance", "numbers", "-e", "double=5", "--wait", "0", status=2)
+    cli("rebalance", "numbers", "-e", "nobody=1", "--wait", "0", status=2)
+    assert "no component 'nobody'" in cli("monitor", "numbers", "-m", "nobody", status=2)
+    assert "no component 'nobody'" in cli("logs", "numbers", "-m", "nobody", status=2)
+    assert "no such worker" in cli("logs", "numbers", "--worker", "1", status=2)
+
+
+def test_errors_of_the_client_have_their_types(cluster: DevCluster, running: str, topology_file: Path) -> None:
+    from tupletree.cli.topology_file import load_topology
+
+    topology, conf, _ = load_topology(str(topology_file))
+    with pytest.raises(NameInUseError):
+        cluster.client.submit("numbers", topology, conf)
+    with pytest.raises(NotFoundError):
+        cluster.client.describe("nobody")
+    with pytest.raises(UsageError):
+        cluster.client.rebalance("numbers", executors={"double": 99})
+
+
+def test_named_code_reaches_the_workers_and_progress_is_told(
+    cluster: DevCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "shipped_part"
+    package.mkdir()
+    (package / "__init__.py").write_text("from shipped_part.bolts import Late\n")
+    (package / "late.py").write_text("WORD = 'late import'\n")
+    (package / "data.bin").write_bytes(bytes(range(256)) * 20_000)
+    (package / "bolts.py").write_text(
+        "from tupletree import BasicBolt\n"
+        "class Late(BasicBolt):\n"
+        "    def execute(self, tup, collector):\n"
+        "        from shipped_part.late import WORD\n"
+        "        collector.report_error(ValueError(WORD))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from shipped_part import Late  # type: ignore[import-not-found]
+
+    from tupletree import Spout, TopologyBuilder
+
+    class Once(Spout):
+        outputs = ["x"]
+
+        def open(self, conf: Any, context: Any, collector: Any) -> None:
+            self.collector, self.done = collector, False
+
+        def next_tuple(self) -> None:
+            if not self.done:
+                self.done = True
+                self.collector.emit([1], msg_id=1)
+
+    builder = TopologyBuilder()
+    builder.set_spout("once", Once())
+    builder.set_bolt("late", Late()).shuffle_grouping("once")
+    told: list[tuple[int, int]] = []
+    client = cluster.client
+    client.submit("shipped", builder.create_topology(), code=[package], progress=lambda *sent: told.append(sent))
+    try:
+        assert told[-1][0] == told[-1][1] > 0
+        assert [done for done, _ in told] == sorted(done for done, _ in told)
+        wait_until(lambda: [e for e in client.describe("shipped").errors if "late import" in e.message], 60)
+    finally:
+        client.kill("shipped", wait_secs=0)
+        wait_until(lambda: not client.list(), 60)
+
+
+def test_an_unreachable_nimbus_is_one_sentence_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take it, nobody answers
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        for argv in (["list"], ["kill", "x"], ["ackers"], ["monitor", "x"]):
+            assert main([*argv, "--nimbus", address]) == 1
+            printed = capsys.readouterr()
+            assert (printed.out, printed.err.count("\n")) == ("", 1)
+            assert address in printed.err
+        assert main(["health", "--json", "--nimbus", address]) == 1
+        assert json.loads(capsys.readouterr().out)["verdict"] == "down"
+        with pytest.raises(UnavailableError, match="connection refused"), NimbusClient(address) as client:
+            client.list()
