@@ -55,8 +55,8 @@ class EmbeddedZooKeeper:
         host: str = "127.0.0.1",
         durable: bool = True,
     ) -> None:
-        self.data_dir = os.path.abspath(data_dir)
-        self.log_path = os.path.join(os.path.abspath(log_dir or data_dir), "zookeeper.log")
+        self.data_dir = os.path.realpath(data_dir)
+        self.log_path = os.path.join(os.path.realpath(log_dir or data_dir), "zookeeper.log")
         self.host = host
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
