@@ -18,6 +18,7 @@ from tupletree._feeder import FeederSpout
 from tupletree._wait import wait_until
 from tupletree.acker.ledger import Ledger
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
+from tupletree.outputs import DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1.topology_pb2 import ComponentKind
@@ -121,8 +122,13 @@ class LocalTopology:
                 self.engine.tell(task, kind(task, roots))
 
     def failed(self, failure: TaskFailure) -> None:
-        """A component raised."""
+        """A component raised: the topology ends. Run loop threads, which cannot wait for each other to end."""
         self.failure = self.failure or failure
+        for loop in self.engine.loops:
+            loop.stop()
+
+    def congestion_changed(self) -> None:
+        """Nobody outside sends anything."""
 
     def _report_error(self, component: str, task: int, error: BaseException) -> None:
         self.errors.append((component, error))
@@ -308,9 +314,11 @@ def complete_topology(
 ) -> dict[str, list[list[Any]]]:
     """Run a topology on fixed input until it is quiet and return what every component emitted.
 
-    ``mock_sources``: for each spout, by id, the rows it emits in its stead, each tracked. Bolts that live on ticks are
-    given one. Returns, for each component that has outputs, the values of every tuple it emitted, on all its streams;
-    with more than one task the order is not determined.
+    ``mock_sources``: for each spout, by id, the rows it emits in its stead, each tracked, on its default stream or
+    else the first that it declares. Bolts that live on ticks are given one.
+
+    Returns, for each component that has outputs, the values of every tuple it emitted, on all its streams; with more
+    than one task the order is not determined.
 
     Raises:
         UsageError: a spout has no mock source.
@@ -319,16 +327,18 @@ def complete_topology(
     """
     sources = mock_sources or {}
     feeders = {}
+    streams = {}
     for component_id, definition in topology.components.items():
         if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT:
             if component_id not in sources:
                 raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
-            feeders[component_id] = FeederSpout(list(next(iter(definition.outputs.values())).fields))
+            feeders[component_id] = FeederSpout([])  # the streams stay those of the spout that it replaces
+            streams[component_id] = next(iter(sorted(definition.outputs, key=lambda id: id != DEFAULT_STREAM)), "")
     for component_id, rows in sources.items():
         if component_id not in feeders:
             raise UsageError(f"mock_sources names {component_id!r}, which is not a spout of the topology")
         for number, row in enumerate(rows):
-            feeders[component_id].feed(row, number)
+            feeders[component_id].feed(row, number, streams[component_id])
     emitted: dict[str, list[list[Any]]] = {
         component_id: [] for component_id, definition in topology.components.items() if definition.outputs
     }

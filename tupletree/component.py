@@ -149,7 +149,7 @@ class BoltCollector:
         raise NotImplementedError
 
     def ack(self, tup: Tuple) -> None:
-        """Say that this bolt is done with a tuple."""
+        """Say that this bolt is done with a tuple. A second ack of the same tuple changes nothing."""
         raise NotImplementedError
 
     def fail(self, tup: Tuple) -> None:

@@ -222,9 +222,13 @@ def _observe(stream: OutStream, observer: Observer) -> None:
     choose = stream.choose_many
     component, name = stream.origin.component, stream.origin.stream
 
-    def choose_observed(values: Sequence[Any]) -> Sequence[OutBuffer]:
+    def observe(values: Sequence[Any]) -> None:
         observer(component, name, values)
+
+    def choose_observed(values: Sequence[Any]) -> Sequence[OutBuffer]:
+        observe(values)
         return choose(values)
 
+    stream.observe = observe
     stream.choose_one = None
     stream.choose_many = choose_observed

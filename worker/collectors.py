@@ -252,9 +252,11 @@ class TaskBoltCollector(BoltCollector):
         if root > 0:
             acks = self._task.updates.acks
             acks[root] = acks.get(root, 0) ^ tup._edge ^ tup._children
+            tup._edge = tup._children  # so a second ack adds 0
         elif root < 0:
             for tree, edge in tup._edge:
                 self._task.updates.add_ack(tree, edge ^ tup._children)
+            tup._edge = tuple((tree, tup._children) for tree, _ in tup._edge)
         self._task.acked(tup)
 
     def fail(self, tup: Tuple) -> None:

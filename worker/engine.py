@@ -59,7 +59,8 @@ class Engine:
         self._outside = outside
         self._on_blocking = on_blocking
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
-        self._loops_lock = threading.Lock()
+        self._loops_lock = threading.Lock()  # held while the list of loops or the flag below changes
+        self._is_stopping = False
         self._settings = LoopSettings(
             clock=plan.environment.clock,
             batch_size=conf["topology.transfer.batch.size"],
@@ -88,10 +89,14 @@ class Engine:
     def stop(self, timeout_s: float) -> None:
         """Close the components and end the run loops; give up on those that do not end in time."""
         deadline_s = time.monotonic() + timeout_s
+        with self._loops_lock:
+            self._is_stopping = True
         for loop in self.loops:
             loop.stop()
-        for loop in self.loops:
-            loop.join(max(0.0, deadline_s - time.monotonic()))
+        joined = 0
+        while joined < len(self.loops):  # the watchdog may still move executors to a new one
+            self.loops[joined].join(max(0.0, deadline_s - time.monotonic()))
+            joined += 1
 
     @property
     def has_opened(self) -> bool:
@@ -169,7 +174,9 @@ class Engine:
         loop = RunLoop(name, executors, self._settings)
         with self._loops_lock:
             self.loops = [*self.loops, loop]
-        loop.start()
+            if self._is_stopping:
+                loop.stop()
+            loop.start()
 
     def _split(self, blocking: Executor, moved: Sequence[Executor]) -> None:
         self._start_loop(moved)

@@ -102,7 +102,8 @@ class Executor:
         self._gate = gate
         self._deliver = deliver
         self._batch_size = batch_size
-        self._quantum = batch_size
+        self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
+        self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
 
@@ -151,11 +152,26 @@ class Executor:
         """Whether emitted rows wait to be handed over."""
         return any(self._buffers)
 
+    @property
+    def can_flush(self) -> bool:
+        """Whether rows that the last flush held back could be handed over now."""
+        closed = self._gate.closed
+        return self._has_held and any(buffer and buffer.task not in closed for buffer in self._buffers)
+
+    def hurry(self) -> None:
+        """Let the present step end with its present row. Any thread."""
+        for task in self.tasks:
+            task.must_yield = True
+
     def flush(self, least: int) -> None:
         """Hand over every buffer that holds at least so many rows and whose task is open."""
         closed = self._gate.closed
+        self._has_held = False
         for buffer in self._buffers:
-            if len(buffer) >= least and (buffer.ignores_gate or buffer.task not in closed):
+            if len(buffer) >= least:
+                if buffer.task in closed and not buffer.ignores_gate:
+                    self._has_held = True
+                    continue
                 rows = buffer[:]
                 buffer.clear()
                 buffer.stream.transferred += len(rows)
@@ -207,13 +223,14 @@ class BoltExecutor(Executor):
         if self._at or len(rows) > self._quantum:  # the quantum may have grown since the batch was begun
             rows = rows[self._at : self._at + self._quantum]
         started_s = self._clock()
-        self._task.run(rows, self._origin)
+        self._task.must_yield = False
+        done = self._task.run(rows, self._origin)
         self._adapt(self._clock() - started_s)
-        self._at += len(rows)
+        self._at += done
         if self._origin is TICK_ORIGIN:
-            self._ticks_waiting -= len(rows)
+            self._ticks_waiting -= done
         else:
-            self.inbox.done(len(rows))
+            self.inbox.done(done)
         return True
 
     def due_s(self) -> float:
@@ -365,10 +382,15 @@ class SpoutExecutor(Executor):
                 self._guarded(spout.spout.activate if self._is_active else spout.spout.deactivate)
 
     def _poll(self) -> bool:
-        """Ask for tuples until a batch is full, the time is up, or there are none."""
+        """Ask for tuples until a batch is full, the time is up, or there are none.
+
+        A spout that blocks is asked once: its next tuple may be long in coming, and this one must not wait for it.
+        """
         started_s = self._clock()
-        worked = False
-        for _ in range(self._quantum):
+        worked = must_yield = False
+        for spout in self._spouts:
+            spout.must_yield = False
+        for _ in range(1 if self.is_blocking else self._quantum):
             emitted = False
             for spout in self._spouts:
                 if spout.may_emit:
@@ -378,9 +400,10 @@ class SpoutExecutor(Executor):
                     except Exception as error:
                         raise spout.failure(error) from error
                     emitted |= spout.collector.emits != before
-            if not emitted:
+                must_yield |= spout.must_yield
+            worked |= emitted
+            if not emitted or must_yield:
                 break
-            worked = True
         if worked:
             self._adapt(self._clock() - started_s)
         return worked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
@@ -35,8 +35,8 @@ class OutStream:
     on streams without it; with it, each transferred row is one emitted tuple.
     """
 
-    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "origin",
-                 "transferred")  # fmt: skip
+    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "observe",
+                 "origin", "transferred")  # fmt: skip
 
     def __init__(self, origin: Origin, is_direct: bool) -> None:
         self.origin = origin
@@ -46,6 +46,7 @@ class OutStream:
         self.direct_tasks: frozenset[int] = frozenset()
         self.choose_one: One[OutBuffer] | None = None
         self.choose_many: Many[OutBuffer] = _nobody
+        self.observe: Callable[[Sequence[Any]], None] | None = None  # for tests: is shown what is emitted directly
         self.emitted = 0
         self.transferred = 0
 
@@ -95,6 +96,8 @@ class OutStream:
                 f"component {component!r} emitted on stream {stream!r} to task {task}, which does not subscribe to it "
                 f"by a direct grouping (subscribed: {sorted(self.direct_tasks)})"
             )
+        if self.observe is not None:
+            self.observe(values)
         return self.buffers[task]
 
 

@@ -9,10 +9,14 @@ its neighbours. So one that says it does gets a loop of its own from the start, 
 
 An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
 stays with the loop.
+
+A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import queue
 import threading
 import time
@@ -98,6 +102,7 @@ class RunLoop(threading.Thread):
             self.has_opened.set()
             while not self._is_stopping:
                 self._turn()
+            self._not_stepping()
             self._flush(least=1)
             for executor in self._executors:
                 executor.close()
@@ -106,6 +111,8 @@ class RunLoop(threading.Thread):
             self._settings.on_failure(failure)
         except Exception as error:  # a fault of ours: the worker must end all the same
             self._settings.on_failure(TaskFailure("__system", -1, error))
+        finally:
+            self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended
 
     def _turn(self) -> None:
         """Step every executor once; flush, and wait if there was nothing to do."""
@@ -118,10 +125,10 @@ class RunLoop(threading.Thread):
                 self._step += 1
                 self._stepping = executor
             worked |= self._drive(executor)
-        with self._lock:
-            self._stepping = None
+        self._not_stepping()
         now_s = self._settings.clock()
-        if not worked or now_s - self._last_flush_s >= self._settings.flush_interval_s:
+        is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
+        if is_due or not worked or any(executor.is_blocking for executor in self._executors):
             self._flush(least=1)
             self._last_flush_s = now_s
         self.turns += 1
@@ -134,10 +141,14 @@ class RunLoop(threading.Thread):
         worked = executor.step()
         if worked:
             executor.flush(self._settings.batch_size)
-            wall_s = time.perf_counter() - wall_s
-            if wall_s > SUSPICIOUS_STEP_S:
-                self._suspect(executor, wall_s, time.thread_time() - cpu_s)
+        wall_s = time.perf_counter() - wall_s
+        if wall_s > SUSPICIOUS_STEP_S:  # a spout may well wait and then find nothing
+            self._suspect(executor, wall_s, time.thread_time() - cpu_s)
         return worked
+
+    def _not_stepping(self) -> None:
+        with self._lock:
+            self._stepping = None
 
     def _flush(self, least: int) -> None:
         for executor in self._executors:
@@ -153,15 +164,15 @@ class RunLoop(threading.Thread):
     def _wait(self) -> None:
         """Sleep until woken or until an executor is due."""
         self._is_waiting = True
-        # Whoever puts into an inbox looks at _is_waiting afterwards; so what was put before this line is seen here.
-        if any(executor.has_work for executor in self._executors):
+        # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
+        # line is seen here.
+        if any(executor.has_work or executor.can_flush for executor in self._executors):
             self._is_waiting = False
             return
-        due_s = min((executor.due_s() for executor in self._executors), default=LONGEST_WAIT_S)
-        try:
+        due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
+        with contextlib.suppress(queue.Empty):
             self._wakeups.get(timeout=max(0.0, min(due_s - self._settings.clock(), LONGEST_WAIT_S)))
-        except queue.Empty:
-            self._is_waiting = False
+        self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
 
     def _suspect(self, executor: Executor, wall_s: float, cpu_s: float) -> None:
         """Note a long step; after enough of them that used little processor time, the executor moves out."""
@@ -174,15 +185,21 @@ class RunLoop(threading.Thread):
             del self._slow[executor]
             if cpu_s < CPU_SHARE_OF_BLOCKING * wall_s:
                 with self._lock:
+                    if len(self._executors) == 1:  # the watchdog has just moved the others
+                        return
                     self._remove([executor])
                 executor.is_blocking = True
                 self._settings.on_split(executor, [executor])
 
     def look_after(self, now_s: float) -> None:
-        """The watchdog, called every so often from another thread: free the neighbours of a step that does not end."""
+        """The watchdog, called every so often from another thread.
+
+        A step that does not end is asked to end with its present row; if it does nothing but wait, its neighbours are
+        freed.
+        """
         with self._lock:
             stuck = self._stepping
-            if stuck is None or len(self._executors) == 1 or self.ident is None or not self.is_alive():
+            if stuck is None or self.ident is None:
                 return
             cpu_s = time.clock_gettime(time.pthread_getcpuclockid(self.ident))
             step, since_s, cpu_then_s = self._watched
@@ -190,7 +207,10 @@ class RunLoop(threading.Thread):
                 self._watched = (self._step, now_s, cpu_s)
                 return
             elapsed_s = now_s - since_s
-            if elapsed_s < STUCK_S or cpu_s - cpu_then_s > CPU_SHARE_OF_BLOCKING * elapsed_s:
+            if elapsed_s < STUCK_S:
+                return
+            stuck.hurry()
+            if len(self._executors) == 1 or cpu_s - cpu_then_s > CPU_SHARE_OF_BLOCKING * elapsed_s:
                 return
             moved = [executor for executor in self._executors if executor is not stuck]
             self._remove(moved)

@@ -13,7 +13,7 @@ from typing import Any
 from tupletree.component import BasicBolt, Bolt, Component, Spout, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.rotating import RotatingMap
-from tupletree.tuples import Origin, Tuple
+from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Row
 from .collectors import SAMPLE_EVERY, RandomBits, TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
@@ -73,6 +73,7 @@ class Task:
         self.updates = Updates()  # replaced by that of the run loop that drives this task
         self.is_open = False
         self.is_declared_blocking = component.blocking
+        self.must_yield = False  # set by the watchdog: the present step has taken too long
         self._env = env
         component.context = context
 
@@ -116,8 +117,8 @@ class BasicBoltTask(Task):
         if self.is_open:
             self.bolt.cleanup()
 
-    def run(self, rows: Sequence[Row], origin: Origin) -> None:
-        """Execute rows, and ack or fail each.
+    def run(self, rows: Sequence[Row], origin: Origin) -> int:
+        """Execute rows, and ack or fail each; return how many were executed before ``must_yield`` was set.
 
         Raises:
             TaskFailure: ``execute`` raised anything but FailedException.
@@ -128,8 +129,11 @@ class BasicBoltTask(Task):
         acks = self.updates.acks
         known = acks.get
         started_s = self._env.clock()
-        failed = 0
+        count = failed = 0
         for values, root, edge in rows:
+            if self.must_yield:
+                break
+            count += 1
             collector.root = root
             collector.children = 0
             if root < 0:
@@ -149,12 +153,13 @@ class BasicBoltTask(Task):
                     self.updates.add_ack(tree, own ^ collector.children)
         collector.root = 0
         elapsed_s = self._env.clock() - started_s
-        counters.executed += len(rows)
+        counters.executed += count
         counters.failed += failed
-        counters.acked += len(rows) - failed
+        counters.acked += count - failed
         counters.execute_s += elapsed_s
         counters.process_s_sum += elapsed_s
-        counters.process_samples += len(rows)
+        counters.process_samples += count
+        return count
 
     def _fail(self, root: int, edge: Any, error: FailedException) -> None:
         if root > 0:
@@ -184,18 +189,21 @@ class BoltTask(Task):
         if self.is_open:
             self.bolt.cleanup()
 
-    def run(self, rows: Sequence[Row], origin: Origin) -> None:
-        """Execute rows.
+    def run(self, rows: Sequence[Row], origin: Origin) -> int:
+        """Execute rows; return how many were executed before ``must_yield`` was set.
 
         Raises:
             TaskFailure: ``execute`` raised.
         """
         execute = self.bolt.execute
         started_s = self._env.clock()
-        count = self.counters.executed
+        before = count = self.counters.executed
+        may_sample = origin.component != SYSTEM_COMPONENT  # few bolts ack their ticks
         for values, root, edge in rows:
+            if self.must_yield:
+                break
             tup = Tuple(values, root, edge, origin)
-            if count % SAMPLE_EVERY == 0 and self._sampled is None:
+            if count % SAMPLE_EVERY == 0 and may_sample and self._sampled is None:
                 self._sampled = tup
                 self._sampled_s = self._env.clock()
             count += 1
@@ -205,6 +213,7 @@ class BoltTask(Task):
                 raise self.failure(error) from error
         self.counters.executed = count
         self.counters.execute_s += self._env.clock() - started_s
+        return count - before
 
     def acked(self, tup: Tuple) -> None:
         """The collector acked a tuple."""
