@@ -169,7 +169,8 @@ class Bundles:
     def _remove(self, sha256: str) -> None:
         directory = self.directory(sha256)
         if directory.is_dir():
-            os.replace(directory, self._root / f"{sha256}.doomed")  # half of it must never be taken for the whole
+            # Half of it must never be taken for the whole.
+            os.replace(directory, self._root / f"{sha256}.{uuid.uuid4().hex}.doomed")
         for path in self._root.glob(f"{sha256}.*"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

@@ -220,21 +220,27 @@ class SupervisorDaemon:
         return await find_leader(addresses)
 
     async def _clean_up(self) -> None:
-        """Remove what nobody needs any more, and keep what workers print bounded."""
+        """Every few seconds: remove what nobody needs any more, and keep what workers print bounded."""
         ages = BundleAges()
         while True:
-            in_use = self._slots.bundles_in_use() | self._effects.bundles_being_localized
-            on_disk = await asyncio.to_thread(self._bundles.digests)
-            ages, stale = ages.observe(on_disk, in_use, time.monotonic(), self._config.bundle_delay_s)
-            for digest in stale:
-                await self._bundles.remove(digest, lambda digest=digest: digest in self._slots.bundles_in_use())
-            names = await asyncio.to_thread(self._workers.names)
-            for worker_id in abandoned_workers(names, self._effects.known_workers):
-                await asyncio.to_thread(self._workers.remove, worker_id)
-            for launched in self._effects.live:
-                output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
-                await asyncio.to_thread(limit_output, output, self._config.output_max_bytes)
+            try:
+                on_disk = await asyncio.to_thread(self._bundles.digests)
+                in_use = {digest for digest in on_disk if self._needs(digest)}
+                ages, stale = ages.observe(on_disk, in_use, time.monotonic(), self._config.bundle_delay_s)
+                for digest in stale:
+                    await self._bundles.remove(digest, functools.partial(self._needs, digest))
+                names = await asyncio.to_thread(self._workers.names)
+                for worker_id in abandoned_workers(names, self._effects.known_workers):
+                    await asyncio.to_thread(self._workers.remove, worker_id)
+                for launched in self._effects.live:
+                    output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
+                    await asyncio.to_thread(limit_output, output, self._config.output_max_bytes)
+            except OSError as error:
+                event(log, "clean_up.failed", level=logging.WARNING, cause=str(error))
             await asyncio.sleep(_CLEAN_UP_S)
+
+    def _needs(self, digest: str) -> bool:
+        return digest in self._slots.bundles_in_use() or digest in self._effects.bundles_being_localized
 
     # End
 

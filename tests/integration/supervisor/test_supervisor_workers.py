@@ -1,0 +1,245 @@
+"""A supervisor process and the workers in its slots: launched, watched, restarted, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from supervisor_harness import Supervisor, alive, make_bundle, supervisor, time_until
+
+from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._wait import wait_until
+from tupletree.bundle import BundleInfo
+from tupletree.v1 import supervisor_pb2 as pb
+
+
+@pytest.fixture(scope="module")
+def subject(zookeeper: EmbeddedZooKeeper) -> Iterator[Supervisor]:
+    """One supervisor for all tests here; each uses topologies of its own and leaves the slots empty."""
+    timeouts = {
+        "supervisor.worker.timeout.secs": 2,
+        "supervisor.worker.start.timeout.secs": 6,
+        "supervisor.worker.shutdown.sleep.secs": 0.5,
+        "worker.log.max.bytes": 4000,
+    }
+    with supervisor(zookeeper, "/workers", 2, **timeouts) as one:
+        one.start()
+        yield one
+
+
+@pytest.fixture(scope="module")
+def plain(subject: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> BundleInfo:
+    return subject.bundles.add(make_bundle(tmp_path_factory.mktemp("bundle")))
+
+
+@pytest.fixture(autouse=True)
+def empty_slots(subject: Supervisor) -> Iterator[None]:
+    yield
+    for topology_id in subject.topologies:
+        subject.remove(topology_id)
+    subject.topologies.clear()
+    for port in subject.ports:
+        subject.wait_slot(port, "empty")
+
+
+def test_an_assignment_becomes_a_worker_and_its_removal_an_empty_slot(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("plain", plain, **{"topology.version": "7"}), subject.ports[0]
+    subject.assign(topology_id, port)
+    slot = subject.wait_slot(port, "running")
+    assert (slot.topology_id, slot.launches, slot.http_port) == (topology_id, 1, 4242)
+    presence = subject.wait_presence(topology_id, port, slot.worker_id)
+    assert (presence.pid, presence.supervisor_id, presence.host) == (slot.pid, "me", "127.0.0.1")
+    assert os.getpgid(slot.pid) == os.getsid(slot.pid) == slot.pid
+
+    directory = subject.directory / "data" / "workers" / slot.worker_id
+    launch = json.loads((directory / "launch.json").read_text())
+    assert launch["conf"]["topology.version"] == "7"
+    assert launch["conf"]["zookeeper.root"] == "/workers"
+    assert launch["supervisor_address"] == f"127.0.0.1:{subject.announced()['grpc_port']}"
+    assert launch["log_dir"] == str(subject.directory / "logs" / topology_id / str(port))
+    assert Path(launch["bundle_dir"], "topology.pb").exists()
+    assert Path(launch["bundle_dir"], "code", "bundle_code.py").exists()
+    assert slot.worker_id in Path(launch["log_dir"], "worker.out").read_text()
+
+    subject.assign(topology_id)
+    subject.wait_slot(port, "empty")
+    assert not alive(slot.pid)
+    wait_until(lambda: subject.presences(topology_id) == {})
+    wait_until(lambda: not directory.exists())
+
+
+def test_a_killed_worker_is_gone_from_zookeeper_and_replaced_at_once(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("killed", plain), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "running")
+    subject.wait_presence(topology_id, port, first.worker_id)
+    os.kill(first.pid, signal.SIGKILL)
+
+    def changed() -> bool:
+        presence = subject.presences(topology_id).get(port)
+        return presence is None or presence.worker_id != first.worker_id
+
+    assert time_until(changed) < 0.5  # on a quiet machine a few milliseconds
+    second = subject.wait_slot(port, "running", unlike=first.worker_id)
+    assert second.last_exit == "killed by SIGKILL"
+    assert second.launches == first.launches + 1
+    subject.wait_presence(topology_id, port, second.worker_id)
+
+
+def test_a_crash_looping_worker_waits_and_its_last_words_are_reported(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("crash", plain, **{"standin.mode": "crash"}), subject.ports[0]
+    before = subject.slot(port).launches
+    subject.assign(topology_id, port)
+    slot = subject.wait_slot(port, "delayed")
+    assert slot.launches == before + 2  # the first restart was at once
+    assert slot.last_exit == "exit status 3: the stand-in fails on purpose"
+    error = wait_until(lambda: subject.store.errors(topology_id))[0]
+    assert error.port == port
+    assert "died before its first life sign: exit status 3: the stand-in fails on purpose" in error.message
+    assert 'exits_total{cause="error"}' in subject.get("/metrics")[1]
+    wait_until(lambda: subject.presences(topology_id) == {})
+
+
+def test_a_worker_that_ignores_sigterm_is_killed_with_all_it_started(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("stubborn", plain, **{"standin.mode": "stubborn"}), subject.ports[0]
+    subject.assign(topology_id, port)
+    slot = subject.wait_slot(port, "running")
+    child = int((subject.directory / "logs" / topology_id / str(port) / "child.pid").read_text())
+    assert alive(child)
+    subject.assign(topology_id)
+    ended = subject.wait_slot(port, "empty")
+    assert ended.last_exit == "stopped: its assignment changed"
+    wait_until(lambda: not alive(slot.pid) and not alive(child))
+
+
+def test_other_executors_mean_another_worker(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("rebalanced", plain), subject.ports[0]
+    subject.assign(topology_id, port, tasks=2)
+    first = subject.wait_slot(port, "running")
+    subject.assign(topology_id, port, tasks=1)
+    subject.wait_slot(port, "running", unlike=first.worker_id)
+    assert not alive(first.pid)
+
+
+def test_a_slot_goes_from_one_topology_to_another(subject: Supervisor, plain: BundleInfo) -> None:
+    one, other, port = subject.submit("one", plain), subject.submit("other", plain), subject.ports[0]
+    subject.assign(one, port)
+    first = subject.wait_slot(port, "running")
+    subject.assign(one)
+    subject.assign(other, port)
+    second = subject.wait_slot(port, "running", unlike=first.worker_id)
+    assert second.topology_id == other
+    wait_until(lambda: subject.presences(one) == {})
+
+
+def test_a_worker_that_falls_silent_is_restarted(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("silent", plain), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "running")
+    silence = subject.directory / "logs" / topology_id / str(port) / "be-silent"
+    silence.touch()
+    wait_until(lambda: subject.slot(port).worker_id != first.worker_id, 10)
+    silence.unlink()
+    second = subject.wait_slot(port, "running", unlike=first.worker_id)
+    assert second.last_exit == "stopped: no life sign for 2 s"
+    assert any("no life sign for 2 s" in error.message for error in subject.store.errors(topology_id))
+
+
+def test_a_worker_that_never_gives_a_life_sign_is_restarted(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("mute", plain, **{"standin.mode": "mute"}), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "starting")
+    second = subject.wait_slot(port, "starting", unlike=first.worker_id)
+    assert second.last_exit == "stopped: no life sign within 6 s of its launch"
+
+
+def test_restart_worker_starts_it_afresh(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("restarted", plain), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "running")
+    with subject.stub() as stub:
+        stub.RestartWorker(pb.RestartWorkerRequest(epoch=0, port=port), timeout=5)
+        second = subject.wait_slot(port, "running", unlike=first.worker_id)
+        assert second.last_exit == "stopped: a restart was requested"
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.RestartWorker(pb.RestartWorkerRequest(epoch=0, port=subject.ports[1]), timeout=5)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_commands_of_a_deposed_leader_are_refused(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("epochs", plain), subject.ports[0]
+    subject.epoch = 5
+    subject.assign(topology_id, port)
+    subject.wait_slot(port, "running")
+    with subject.stub() as stub:
+        for call, request in (
+            (stub.Wake, pb.WakeRequest(epoch=4)),
+            (stub.RestartWorker, pb.RestartWorkerRequest(epoch=4, port=port)),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                call(request, timeout=5)
+            assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert "epoch 5 has begun" in (caught.value.details() or "")
+        stub.Wake(pb.WakeRequest(epoch=6), timeout=5)
+        with pytest.raises(grpc.RpcError):
+            stub.Wake(pb.WakeRequest(epoch=5), timeout=5)
+
+
+def test_a_worker_that_nobody_knows_is_told_to_end(subject: Supervisor) -> None:
+    with subject.stub() as stub:
+        assert stub.Beat(pb.BeatRequest(worker_id="stranger", port=subject.ports[0], pid=1), timeout=5).stop
+
+
+def test_a_log_is_read_from_its_end_from_an_offset_and_across_rotation(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("logging", plain), subject.ports[0]
+    subject.assign(topology_id, port)
+    subject.wait_slot(port, "running")
+    directory = subject.directory / "logs" / topology_id / str(port)
+    with subject.stub() as stub:
+        # 2,400 bytes a second, rotated at 4,000: follow until past a rotation
+        rotations, text = 0, b""
+        call = stub.TailLog(
+            pb.TailLogRequest(topology_id=topology_id, port=port, last_bytes=1, follow=True), timeout=90
+        )
+        last = 0
+        for reply in call:
+            rotations += reply.offset < last
+            last = reply.offset
+            text += reply.data
+            if rotations:
+                break
+        call.cancel()
+        numbers = [int(line.split()[1]) for line in text.splitlines()[1:-1] if line.startswith(b"line")]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+        replies = list(stub.TailLog(pb.TailLogRequest(topology_id=topology_id, port=port, last_bytes=500), timeout=5))
+        assert sum(len(reply.data) for reply in replies) == 500
+        replies = list(stub.TailLog(pb.TailLogRequest(topology_id=topology_id, port=port, offset=12), timeout=5))
+        assert replies[0].offset == 12
+        whole = (directory / "worker.log").read_bytes()
+        assert whole[12:].startswith(b"".join(reply.data for reply in replies))
+
+        for wrong in (pb.TailLogRequest(topology_id="none", port=port), pb.TailLogRequest(topology_id="..", port=port)):
+            with pytest.raises(grpc.RpcError) as caught:
+                list(stub.TailLog(wrong, timeout=5))
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_health_and_metrics_show_the_slots(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("metrics", plain), subject.ports[0]
+    subject.assign(topology_id, port)
+    subject.wait_slot(port, "running")
+    assert subject.get("/healthz")[0] == 200
+    assert subject.get("/readyz") == (200, '{"ready":true,"reasons":[]}')
+    metrics = subject.get("/metrics")[1]
+    assert 'tupletree_supervisor_slots{state="running"} 1.0' in metrics
+    assert 'tupletree_supervisor_slots{state="empty"} 1.0' in metrics
+    assert "tupletree_supervisor_worker_launches_total" in metrics
+    shown = subject.store.supervisors()["me"]
+    assert list(shown.slots) == subject.ports
+    assert shown.grpc_port == subject.announced()["grpc_port"]
