@@ -57,6 +57,7 @@ log = logging.getLogger(__name__)
 _THREADS = 32  # calls to ZooKeeper wait in threads while it is away
 _GRACE_S = 0.5  # for calls in flight at the end
 _KILL_S = 5.0  # for killed workers to be gone
+_SETTLE_S = 2.0  # for ZooKeeper to hear of the last deaths
 _CLEAN_UP_S = 5.0  # between two rounds of clean-up
 
 
@@ -80,7 +81,7 @@ class SupervisorDaemon:
         rpc = await self._serve()
         try:
             self._background.start(self._slots.keep_time(), "time")
-            self._background.start(self._follow(), "assignments")
+            following = self._background.start(self._follow(), "assignments")
             self._background.start(self._clean_up(), "clean-up")
             stopping = asyncio.create_task(stop.wait())
             ends: set[asyncio.Future[Any]] = {stopping, self._background.failed}
@@ -88,6 +89,7 @@ class SupervisorDaemon:
             stopping.cancel()
             if self._background.failed.done():
                 self._background.failed.result()
+            following.cancel()  # what is assigned matters no more
             await self._wind_down()
         finally:
             await self._background.cancel()
@@ -250,3 +252,5 @@ class SupervisorDaemon:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._slots.empty(), self._config.limits.shutdown_s + _KILL_S)
         await self._effects.launches_done()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._presences.settled(), _SETTLE_S)

@@ -51,6 +51,7 @@ class WorkerPresences:
         self._supervisor_id = supervisor_id
         self._wishes: dict[tuple[str, int], _Wish] = {}
         self._busy: set[tuple[str, int]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, topology_id: str, presence: WorkerPresence) -> None:
         self._wish(topology_id, presence.port, _Wish(presence.worker_id, presence, time.monotonic()))
@@ -63,7 +64,9 @@ class WorkerPresences:
         self._wishes[key] = wish
         if key not in self._busy:
             self._busy.add(key)
-            self._background.start(self._fulfil(key), f"presence-{port}")
+            task = self._background.start(self._fulfil(key), f"presence-{port}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _fulfil(self, key: tuple[str, int]) -> None:
         try:
@@ -73,6 +76,11 @@ class WorkerPresences:
                     await asyncio.sleep(_RETRY_S)
         finally:
             self._busy.discard(key)
+
+    async def settled(self) -> None:
+        """Returns when every wish is fulfilled."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _attempt(self, key: tuple[str, int], wish: _Wish) -> bool:
         try:

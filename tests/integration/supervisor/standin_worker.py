@@ -11,6 +11,7 @@ stubborn    ignores SIGTERM, and so does the child it starts
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
 import logging.handlers
@@ -77,9 +78,9 @@ def beat(launch: dict[str, Any], mode: str, log: logging.Logger, stop: threading
     )
     silence = Path(launch["log_dir"], "be-silent")
     stub = supervisor_pb2_grpc.SupervisorStub(channel(launch["supervisor_address"]))
-    number = 0
+    lines = itertools.count(1)
     while not stop.wait(0.1) and os.path.exists(f"/proc/{owner}"):
-        for number in range(number + 1, number + 21):
+        for number in itertools.islice(lines, 20):
             log.info("line %06d", number)
         if mode == "mute" or silence.exists():
             continue
