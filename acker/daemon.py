@@ -17,6 +17,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -47,6 +48,7 @@ logger = logging.getLogger(__name__)
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5  # between two looks at what is due
 _DRAIN_POLL_S = 0.05
 _UNTIMED_DRAIN_S = 30.0  # the drain's limit where no topology has a message timeout
+_LEAVE_S = 3.0  # for taking leave of ZooKeeper
 _LAST_WORDS_S = 2.0  # for ending streams to deliver what they hold
 
 
@@ -79,10 +81,7 @@ class AckerDaemon:
         try:
             client = await self._reach_zookeeper(stop)
             if client is not None:
-                try:
-                    await self._serve(client, stop, timekeeper)
-                finally:
-                    await asyncio.to_thread(disconnect, client)
+                await self._serve(client, stop, timekeeper)
         finally:
             timekeeper.cancel()
             await rpc.stop(_LAST_WORDS_S)
@@ -113,7 +112,19 @@ class AckerDaemon:
 
     async def _serve(self, client: KazooClient, stop: asyncio.Event, timekeeper: asyncio.Task[None]) -> None:
         registration = Registration(client, self._config.zookeeper_root, "acker", self._presence)
-        await asyncio.to_thread(registration.start)
+        try:
+            await asyncio.to_thread(registration.start)
+            await self._serve_registered(registration, stop, timekeeper)
+        finally:
+            # Politeness with a limit: a ZooKeeper that is away must not hold the process, and forgets it by itself.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await asyncio.to_thread(registration.stop)
+                    await asyncio.to_thread(disconnect, client)
+
+    async def _serve_registered(
+        self, registration: Registration, stop: asyncio.Event, timekeeper: asyncio.Task[None]
+    ) -> None:
         self._readiness.set("zookeeper", None)
         facts: dict[str, Any] = {
             "id": self._acker_id,
@@ -123,15 +134,12 @@ class AckerDaemon:
         }
         announce(self._announce_path, role="acker", **facts)
         event(logger, "acker.started", limit=self._gate.limit, **facts)
-        try:
-            stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait({stopping, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
-            if timekeeper.done():
-                stopping.cancel()
-                timekeeper.result()
-            await self._drain(registration)
-        finally:
-            await asyncio.to_thread(registration.stop)
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopping, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
+        if timekeeper.done():
+            stopping.cancel()
+            timekeeper.result()
+        await self._drain(registration)
 
     async def _drain(self, registration: Registration) -> None:
         """Serve the old trees until they have ended or the time for it is over, then end the streams."""

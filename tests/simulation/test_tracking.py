@@ -87,7 +87,7 @@ class OneEdgeForAllCopies(Rules):
 class InitsCountAgain(Rules):
     """A ledger that applies the value of an init whose tree it knows."""
 
-    class ledger(Ledger):
+    class ledger(Ledger):  # type: ignore[misc]
         def _init(self, roots, values, tasks, *rest):  # type: ignore[no-untyped-def]
             for root, value in zip(roots, values, strict=True):
                 if root in self._young:

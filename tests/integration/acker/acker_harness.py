@@ -65,11 +65,7 @@ class AckerProcess:
         return self.process.stderr.read().decode()
 
     def http(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return http(self.http_port, path)
 
     def ledger(self) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.http("/ledger")[1])
@@ -167,6 +163,17 @@ class HandWorker:
         self._requests.put(None)
         self._call.cancel()
         self._reader.join(5)
+
+
+def http(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a page; status 0 where nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except urllib.error.URLError as error:
+        return 0, str(error)
 
 
 def update(

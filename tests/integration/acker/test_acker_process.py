@@ -17,14 +17,14 @@ from pathlib import Path
 
 import grpc
 import pytest
-from acker_harness import AckerProcess, HandWorker, update
+from acker_harness import AckerProcess, HandWorker, http, update
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tupletree._coord.session import connect as connect_zookeeper
 from tupletree._coord.session import disconnect
 from tupletree._coord.store import Store
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._rpc.ports import bind
+from tupletree._rpc.ports import ReservedPorts, bind
 from tupletree._wait import wait_until
 from tupletree.config import load
 from tupletree.v1 import acker_pb2 as pb
@@ -271,11 +271,43 @@ def test_tuples_are_tracked_while_zookeeper_is_away(
         zookeeper.start()
 
 
-def start_and_fail(directory: Path, *overrides: str) -> tuple[int, str]:
+def test_it_ends_on_sigterm_while_zookeeper_is_away(start_acker: StartAcker, zookeeper: EmbeddedZooKeeper) -> None:
+    acker = start_acker()
+    zookeeper.stop()
+    try:
+        acker.signal(signal.SIGTERM)
+        assert acker.wait(8) == 0
+    finally:
+        zookeeper.start()
+
+
+def test_it_is_alive_but_not_ready_before_it_has_reached_zookeeper(tmp_path: Path) -> None:
+    ports = ReservedPorts()
+    http_port, nobody_listens = ports.take(2)
+    settings = (f"zookeeper.servers=[127.0.0.1:{nobody_listens}]", f"acker.http.port={http_port}")
+    process = subprocess.Popen(command(tmp_path, *settings), cwd=tmp_path, start_new_session=True)
+    try:
+        wait_until(lambda: http(http_port, "/healthz")[0] == 200)
+        status, text = http(http_port, "/readyz")
+        assert status == 503
+        assert json.loads(text)["reasons"] == ["zookeeper: connecting"]
+        process.terminate()
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        process.wait()
+        ports.release()
+
+
+def command(directory: Path, *overrides: str) -> list[str]:
     settings = [f"local.dir={directory}", "acker.port=0", "acker.http.port=0", *overrides]
     arguments = [argument for setting in settings for argument in ("-c", setting)]
-    command = [sys.executable, "-m", "tupletree.acker", *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=30, check=False)
+    return [sys.executable, "-m", "tupletree.acker", *arguments]
+
+
+def start_and_fail(directory: Path, *overrides: str) -> tuple[int, str]:
+    arguments = command(directory, *overrides)
+    done = subprocess.run(arguments, cwd=directory, capture_output=True, text=True, timeout=30, check=False)
     return done.returncode, done.stderr.strip()
 
 
