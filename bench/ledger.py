@@ -1,6 +1,7 @@
 """How fast one shard's ledger takes updates, and what a pending tree costs. Prints one JSON line.
 
     python -m bench.ledger [--trees 400000] [--acks 3] [--window 50000] [--batch 4096] [--pending 1000000]
+                           [--record]
 
 Speed: ``trees`` trees of one init and ``acks`` acks each, with at most ``window`` of them pending at a time, in batches
 as a worker's flush sends them; the arrays are made before the clock starts. Every tree must end as acked.
@@ -13,15 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
-import subprocess
 import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from bench._record import RESULTS, record
 from tupletree.acker.ledger import Ledger
 
 Batch: TypeAlias = "tuple[array[int], array[int], array[int], array[int], array[int]]"
@@ -78,14 +78,6 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def commit() -> str:
-    here = Path(__file__).parent
-    told = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
-    return told.stdout.strip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, default=400_000)
@@ -93,18 +85,17 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=50_000)
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--pending", type=int, default=1_000_000)
+    parser.add_argument("--record", action="store_true", help="also write the result to bench/results")
     args = parser.parse_args()
     measured, reported = bytes_per_tree(args.pending)
     result = {
-        "bench": "ledger",
         "updates_per_s": round(updates_per_s(args.trees, args.acks, args.window, args.batch)),
         "bytes_per_tree": round(measured, 1),
         "bytes_per_tree_reported": round(reported, 1),
-        "config": vars(args),
-        "machine": {"python": platform.python_version(), "cpu": platform.machine(), "cores": os.cpu_count()},
-        "commit": commit(),
     }
-    print(json.dumps(result))
+    config = {name: value for name, value in vars(args).items() if name != "record"}
+    entry = record("ledger", config, result, RESULTS if args.record else None)
+    print(json.dumps({**result, **{name: value for name, value in entry.items() if name != "result"}}))
 
 
 if __name__ == "__main__":
