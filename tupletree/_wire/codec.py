@@ -1,9 +1,9 @@
 """How tuple values become bytes between workers.
 
 The values of a batch are one msgpack array of rows. msgpack itself carries None, bool, int (64 bits), float, str,
-bytes, list, dict and datetime with a time zone. Beside these, four types travel as msgpack extensions, and a user may register
-more with ``register_type``. Every other type is an error, never a silent pickle: what a receiver builds is decided by
-the receiver's own registry.
+bytes, list, dict and datetime with a time zone. Beside these, four types travel as msgpack extensions, and a user may
+register more with ``register_type``. Every other type is an error, never a silent pickle: what a receiver builds is
+decided by the receiver's own registry.
 
     extension code   type
     1                tuple             msgpack array
@@ -18,6 +18,7 @@ Types are matched exactly: a subclass of a carried type is another type.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import numbers
 import zlib
 from collections.abc import Callable, Sequence
@@ -180,7 +181,7 @@ def _canonical(value: Any) -> Any:
     Python's hash of a number is the same for equal numbers of all types, and is not salted as that of a string is.
     """
     if isinstance(value, numbers.Number):
-        return hash(value)
+        return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object
     if type(value) is list or type(value) is tuple:
         return [_canonical(item) for item in value]
     if type(value) is dict:

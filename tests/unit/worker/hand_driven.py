@@ -1,0 +1,120 @@
+"""The executors of a topology, stepped one at a time on the test's own thread: no run loop, no clock but the test's."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tupletree import config
+from tupletree.acker.ledger import Ledger, Verdicts
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.topology import Topology
+from tupletree.tuples import Origin
+from tupletree.worker.assembly import Plan, build_executor
+from tupletree.worker.batches import Batch, Row
+from tupletree.worker.engine import local_tasks
+from tupletree.worker.executor import (
+    Control,
+    Executor,
+    SpoutExecutor,
+    TreesAcked,
+    TreesExpired,
+    TreesFailed,
+    TreesReset,
+)
+from tupletree.worker.inbox import Gate
+from tupletree.worker.tasks import Environment
+from tupletree.worker.tracking import Updates
+
+
+class HandDriven:
+    """A worker without threads. What an executor emits lies in the receiver's inbox after ``step``; what it has to tell
+    the ackers is in ``updates`` until the test takes it."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        conf: Mapping[str, Any] | None = None,
+        getrandbits: Callable[[int], int] | None = None,
+        is_tracked: bool = True,
+    ) -> None:
+        merged = {**config.defaults(), **(conf or {})}
+        spec = topology.spec()
+        self.now_s = 0.0
+        self.errors: list[tuple[str, int, BaseException]] = []
+        self.delivered: list[tuple[Origin, int, list[Row]]] = []
+        self.tasks = {component: list(ids) for component, ids in tasks_of(spec, merged).items()}
+        ranges = executors_of(tasks_of(spec, merged), executor_counts(spec, merged))
+        environment = Environment(
+            clock=lambda: self.now_s,
+            getrandbits=getrandbits or random.Random(1).getrandbits,
+            report_error=lambda component, task, error: self.errors.append((component, task, error)),
+            is_tracked=is_tracked,
+        )
+        plan = Plan("hand", spec, merged, self.tasks, local_tasks(ranges), environment, seed=1)
+        self.gate = Gate(lambda: None)
+        self.executors = [build_executor(plan, range_, self.gate, self._deliver) for range_ in ranges]
+        self._by_task = {task.task_id: executor for executor in self.executors for task in executor.tasks}
+        self.updates = Updates()
+        self._share_updates()
+        for executor in self.executors:
+            executor.open()
+            if isinstance(executor, SpoutExecutor):
+                executor.wants_active = True
+
+    def executor(self, component: str, index: int = 0) -> Executor:
+        """The executor of a component's task."""
+        return self._by_task[self.tasks[component][index]]
+
+    def step(self, component: str, index: int = 0) -> bool:
+        """One step of one executor, and the handing over of all it emitted."""
+        executor = self.executor(component, index)
+        worked = executor.step()
+        executor.flush(1)
+        return worked
+
+    def take_updates(self) -> Updates:
+        """What would go to the ackers now."""
+        updates, self.updates = self.updates, Updates()
+        self._share_updates()
+        return updates
+
+    def tell(self, component: str, control: Control, index: int = 0) -> None:
+        """Put a control message into a spout executor's inbox."""
+        self.executor(component, index).inbox.put(control, 0)
+
+    def tell_verdicts(self, verdicts: Verdicts) -> None:
+        """Hand the verdicts of a ledger to the spout tasks that they are addressed to."""
+        for kind, by_task in (
+            (TreesAcked, verdicts.acked),
+            (TreesFailed, verdicts.failed),
+            (TreesExpired, verdicts.expired),
+            (TreesReset, verdicts.reset),
+        ):
+            for task, roots in by_task.items():
+                self._by_task[task].inbox.put(kind(task, roots), 0)
+
+    def _deliver(self, origin: Origin, target: int, rows: Sequence[Row]) -> None:
+        self.delivered.append((origin, target, list(rows)))
+        self._by_task[target].inbox.put(Batch(origin, target, rows), len(rows))
+
+    def _share_updates(self) -> None:
+        for executor in self.executors:
+            for task in executor.tasks:
+                task.updates = self.updates
+
+
+def apply(ledger: Ledger, updates: Updates, now_s: float = 0.0) -> Verdicts:
+    """Tell a ledger one flush's updates."""
+    return ledger.apply(
+        array("Q", updates.init_roots),
+        array("Q", updates.init_values),
+        array("I", updates.init_tasks),
+        array("Q", updates.acks.keys()),
+        array("Q", updates.acks.values()),
+        array("Q", updates.fails),
+        array("Q", updates.resets),
+        now_s,
+    )
