@@ -133,6 +133,12 @@ def _definition(component: pb.ComponentSpec) -> Definition:
         config.validate_component(conf)
     except ConfigError as error:
         _refuse(component, "configuration", str(error))
+    return Definition(
+        component.id, component.kind, None, component.parallelism, _outputs(component), _inputs(component), conf
+    )
+
+
+def _outputs(component: pb.ComponentSpec) -> dict[str, Stream]:
     outputs: dict[str, Stream] = {}
     for stream in component.outputs:
         if stream.id in outputs or not stream.id:
@@ -140,12 +146,16 @@ def _definition(component: pb.ComponentSpec) -> Definition:
         if len(set(stream.fields)) < len(stream.fields):
             _refuse(component, stream.id, f"its stream '{stream.id}' has a field twice")
         outputs[stream.id] = Stream(stream.id, tuple(stream.fields), stream.direct)
+    return outputs
+
+
+def _inputs(component: pb.ComponentSpec) -> list[Input]:
     inputs = []
     for one in component.inputs:
         if one.grouping not in pb.GroupingKind.values() or one.grouping == pb.GROUPING_KIND_UNSPECIFIED:
             _refuse(component, one.source, f"its subscription to '{one.source}' has no known grouping")
         inputs.append(Input(one.source, one.stream, one.grouping, tuple(one.fields)))
-    return Definition(component.id, component.kind, None, component.parallelism, outputs, inputs, conf)
+    return inputs
 
 
 def _conf(text: str, what: str) -> dict[str, Any]:

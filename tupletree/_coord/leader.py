@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -99,11 +98,11 @@ class LeaderElection:
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._loop = WakeLoop(f"election-{identity}", self._step)
-        self._lock = threading.Lock()  # guards the four below; held for assignments only
+        self._lock = threading.Lock()  # guards what follows; held for assignments only
         self._prefix = ""  # of this enrolment's candidate node
         self._node = ""  # the candidate node; empty: not enrolled
         self._reign: _Reign | None = None
-        self._stands_again_at = 0.0  # monotonic seconds
+        self._standing = False
         self._watch: TreeWatch | None = None
         self._stopping = False
 
@@ -114,7 +113,7 @@ class LeaderElection:
         return None if reign is None else reign.epoch
 
     def start(self) -> None:
-        """Create what the cluster's tree needs, and stand. Raises UnavailableError while ZooKeeper is away."""
+        """Create what the cluster's tree needs, but do not stand yet. Raises UnavailableError."""
         with translated("preparing the tree"):
             for folder in paths.folders(self._root):
                 result(self._client.ensure_path_async(folder))
@@ -137,14 +136,17 @@ class LeaderElection:
         with suppress(Exception):
             self._withdraw()
 
-    def resign(self, stand_again_after_s: float) -> None:
-        """Give leadership, or the place in the queue, up; stand again later, behind everybody else."""
-        with self._lock:
-            self._stands_again_at = time.monotonic() + stand_again_after_s
-        self._loop.wake()
-        timer = threading.Timer(stand_again_after_s + 0.01, self._loop.wake)
-        timer.daemon = True
-        timer.start()
+    def stand(self) -> None:
+        """Take part, behind everybody who does already. Returns at once; nothing if this nimbus stands."""
+        if not self._standing:
+            self._standing = True
+            self._loop.wake()
+
+    def stand_down(self) -> None:
+        """Give leadership, or the place in the queue, up until ``stand`` is called again. Returns at once."""
+        if self._standing:
+            self._standing = False
+            self._loop.wake()
 
     def write(self, epoch: int, writes: Sequence[Write]) -> None:
         """Apply all of ``writes``, or none.
@@ -191,8 +193,8 @@ class LeaderElection:
             return
         if self._reign is not None and not self._node:
             self._depose("session lost")
-        if time.monotonic() < self._stands_again_at:
-            self._depose("resigned")
+        if not self._standing:
+            self._depose("stood down")
             self._withdraw()
             return
         with translated("taking part in the election"):

@@ -30,7 +30,7 @@ else creates them, so that a late worker of a removed topology leaves nothing be
 from __future__ import annotations
 
 from typing import Literal, get_args
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 PresenceKind = Literal["supervisor", "acker", "nimbus"]
 PRESENCE_KINDS: tuple[PresenceKind, ...] = get_args(PresenceKind)
@@ -95,6 +95,12 @@ def workers_of(root: str, topology_id: str) -> str:
 
 def worker(root: str, topology_id: str, supervisor_id: str, port: int) -> str:
     return f"{root}/workers/{segment(topology_id)}/{segment(supervisor_id)}:{port}"
+
+
+def worker_of(node: str) -> tuple[str, int]:
+    """The supervisor id and port that a child of ``workers_of`` stands for."""
+    supervisor, _, port = node.rpartition(":")
+    return unquote(supervisor), int(port)
 
 
 def errors(root: str) -> str:

@@ -9,7 +9,7 @@ What the leader alone writes (records, assignments) is written in ``leader.py``,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -137,6 +137,15 @@ class Store:
         found = self._load_all(folder, pb.WorkerPresence, lambda one: f"{one.supervisor_id}:{one.port}")
         return {(one.value.supervisor_id, one.value.port): one.value for one in found.values()}
 
+    def worker_slots(self, topology_ids: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
+        """The keys of ``worker_presences`` of several topologies, without the values."""
+        pending = [(one, self.client.get_children_async(paths.workers_of(self.root, one))) for one in topology_ids]
+        slots = {}
+        for topology_id, one in pending:
+            with translated(f"reading the workers of {topology_id}"):
+                slots[topology_id] = {paths.worker_of(name) for name in _or_none(one) or ()}
+        return slots
+
     def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence) -> None:
         """Say which incarnation of a worker runs in a slot; replaces an earlier one.
 
@@ -261,6 +270,14 @@ class Store:
                 data, stat = answer
                 found.append((node, Versioned(decode(data, kind, node), stat.version)))
         return found
+
+    def tree_below(self, node: str) -> list[str]:
+        """A node and everything below it, children before their parents. Empty if there is no such node."""
+        with translated(f"reading {node}"):
+            names = _or_none(self.client.get_children_async(node))
+        if names is None:
+            return []
+        return [path for name in sorted(names) for path in self.tree_below(f"{node}/{name}")] + [node]
 
     def _children(self, folder: str) -> list[str]:
         return list(_or_none(self.client.get_children_async(folder)) or ())

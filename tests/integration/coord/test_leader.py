@@ -33,6 +33,7 @@ class Candidate:
             on_deposed=lambda epoch: self.story.append(("deposed", epoch)),
         )
         self.election.start()
+        self.election.stand()
 
     def await_story(self, *story: tuple[str, int]) -> None:
         wait_until(lambda: self.story == list(story), what=f"{self.name}: {story}")
@@ -113,15 +114,17 @@ def test_a_dropped_connection_changes_nothing(stand: Stand, session: KazooClient
     assert first.story == [("elected", 1)]
 
 
-def test_who_resigns_lets_the_others_lead_and_stands_again_behind_them(stand: Stand) -> None:
+def test_who_stands_down_lets_the_others_lead_and_stands_again_behind_them(stand: Stand) -> None:
     first = stand("n1")
     first.await_story(("elected", 1))
-    first.election.resign(stand_again_after_s=0.1)
-    first.await_story(("elected", 1), ("deposed", 1), ("elected", 2))
+    first.election.stand_down()
+    first.await_story(("elected", 1), ("deposed", 1))
     second = stand("n2")
+    second.await_story(("elected", 2))
+    first.election.stand()
     wait_until(lambda: len(second.client.get_children(paths.leader_candidates(second.election._root))) == 2)
-    first.election.resign(stand_again_after_s=0.1)
-    second.await_story(("elected", 3))
+    second.election.stand_down()
+    first.await_story(("elected", 1), ("deposed", 1), ("elected", 3))
 
 
 def test_a_leader_whose_candidate_node_is_removed_stands_down(

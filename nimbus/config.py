@@ -1,0 +1,57 @@
+"""What a nimbus takes from the configuration, parsed once."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_EVERYWHERE = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True)
+class NimbusConfig:
+    """One field for each value a nimbus uses. Paths are absolute."""
+
+    conf: Mapping[str, Any]  # the whole configuration: defaults for the topologies' own
+    local_dir: str  # local.dir: blobs are kept below it
+    logs_dir: str  # logs.dir: <local_dir>/logs if unset
+    logs_level: str  # logs.level
+    bind_host: str  # bind.host: where both ports listen
+    host: str  # advertise.host: how other machines reach this one
+    grpc_port: int  # nimbus.port; 0: any free one
+    http_port: int  # nimbus.http.port; 0: any free one
+    root: str  # zookeeper.root
+    monitor_s: float  # nimbus.monitor.freq.secs: longest pause between two looks at the cluster
+    task_timeout_s: float  # nimbus.task.timeout.secs: a worker silent for so long is dead
+    task_launch_s: float  # nimbus.task.launch.secs: grace for one that was just assigned
+    blob_delay_s: float  # nimbus.topology.blobstore.deletion.delay.ms, in seconds
+    max_bundle_bytes: int  # nimbus.max.bundle.bytes
+
+    @property
+    def blob_directory(self) -> str:
+        return os.path.join(self.local_dir, "nimbus", "blobs")
+
+    @classmethod
+    def from_conf(cls, conf: Mapping[str, Any]) -> NimbusConfig:
+        """The nimbus's part of a loaded and validated configuration."""
+        local_dir = os.path.abspath(os.path.expanduser(conf["local.dir"]))
+        bind_host = conf["bind.host"]
+        return cls(
+            conf=conf,
+            local_dir=local_dir,
+            logs_dir=os.path.abspath(os.path.expanduser(conf["logs.dir"] or os.path.join(local_dir, "logs"))),
+            logs_level=conf["logs.level"],
+            bind_host=bind_host,
+            host=conf["advertise.host"] or (socket.gethostname() if bind_host in _EVERYWHERE else bind_host),
+            grpc_port=int(conf["nimbus.port"]),
+            http_port=int(conf["nimbus.http.port"]),
+            root=conf["zookeeper.root"],
+            monitor_s=float(conf["nimbus.monitor.freq.secs"]),
+            task_timeout_s=float(conf["nimbus.task.timeout.secs"]),
+            task_launch_s=float(conf["nimbus.task.launch.secs"]),
+            blob_delay_s=conf["nimbus.topology.blobstore.deletion.delay.ms"] / 1000,
+            max_bundle_bytes=int(conf["nimbus.max.bundle.bytes"]),
+        )

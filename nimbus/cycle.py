@@ -1,0 +1,84 @@
+"""One look at the cluster, and the writing of what was decided from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tupletree._coord import paths
+from tupletree._coord.leader import Create, Delete, LeaderElection, Put, Write
+from tupletree._coord.store import Store, encode
+from tupletree._coord.versioned import Versioned
+from tupletree.v1 import topology_pb2 as pb
+
+from .decision import Change, Remove, Snapshot, Update
+from .scheduler import Slot
+from .shards import Acker
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What ZooKeeper holds, at one moment as nearly as it can be read."""
+
+    records: Mapping[str, Versioned[pb.TopologyRecord]]
+    assignments: Mapping[str, Versioned[pb.Assignment]]
+    supervisors: Mapping[str, pb.Presence]
+    ackers: Mapping[str, pb.Presence]
+    worker_presences: Mapping[str, set[Slot]]
+
+
+def load(store: Store) -> Loaded:
+    """Read everything a decision needs. Assignments come before records: one without a record is a leftover, not one
+    whose record was written in between."""
+    assignments = store.assignments()
+    records = store.topologies()
+    workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(records).items()}
+    return Loaded(records, assignments, store.supervisors(), store.ackers(), workers)
+
+
+def snapshot(loaded: Loaded, epoch: int, ackers: Mapping[str, Acker], dead: frozenset[tuple[str, Slot]]) -> Snapshot:
+    return Snapshot(
+        epoch=epoch,
+        now_unix_s=time.time(),
+        records=loaded.records,
+        assignments=loaded.assignments,
+        supervisors=loaded.supervisors,
+        ackers=ackers,
+        worker_presences=loaded.worker_presences,
+        dead=dead,
+    )
+
+
+def apply(store: Store, election: LeaderElection, epoch: int, change: Change) -> None:
+    """Write one change as one transaction. Raises ConflictError, AuthorityError or UnavailableError."""
+    match change:
+        case Update():
+            election.write(epoch, _update(store.root, change))
+        case Remove():
+            election.write(epoch, _remove(store, change))
+
+
+def _update(root: str, change: Update) -> list[Write]:
+    writes: list[Write] = []
+    if change.record is not None:
+        writes.append(Put(paths.topology(root, change.topology_id), encode(change.record.value), change.record.version))
+    if change.assignment is not None:
+        path, data = paths.assignment(root, change.topology_id), encode(change.assignment.value)
+        version = change.assignment.version
+        writes.append(Create(path, data) if version < 0 else Put(path, data, version))
+    writes += [Delete(paths.worker(root, change.topology_id, slot.supervisor_id, slot.port)) for slot in change.forget]
+    return writes
+
+
+def _remove(store: Store, change: Remove) -> list[Write]:
+    """Everything of the topology, the children before their parents, in one go: no half of it can be left."""
+    root, topology_id = store.root, change.topology_id
+    writes: list[Write] = []
+    for folder in (paths.workers_of(root, topology_id), paths.errors_of(root, topology_id)):
+        writes += [Delete(node) for node in store.tree_below(folder)]
+    if store.assignment(topology_id) is not None:
+        writes.append(Delete(paths.assignment(root, topology_id)))
+    if change.record_version >= 0:
+        writes.append(Delete(paths.topology(root, topology_id), change.record_version))
+    return writes

@@ -1,0 +1,284 @@
+"""The nimbus process: ports, session, election, the leader's rule, replication; and their end in reverse order.
+
+gRPC, HTTP bound -> ZooKeeper -> registered -> bundles complete -> stands for election -> elected: rules
+                                                    |
+                                                    +-- not to be had: stands down, not ready, tries again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import time
+import uuid
+from importlib.metadata import version
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+
+from tupletree._coord.leader import LeaderElection
+from tupletree._coord.presence import Registration
+from tupletree._coord.session import connect, disconnect
+from tupletree._coord.store import Leadership, Store
+from tupletree._coord.watch import TreeWatch
+from tupletree._daemon.announce import announce
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.http import HttpServer
+from tupletree._daemon.logs import event
+from tupletree._rpc.server import RpcServer, start_server
+from tupletree.errors import UnavailableError
+from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
+from tupletree.v1.topology_pb2 import Presence, TopologyRecord
+
+from .blobs import BlobStore
+from .config import NimbusConfig
+from .metrics import NimbusMetrics
+from .peers import address_of
+from .reign import Reign
+from .replication import Replication
+from .rule import Rule
+from .service import NimbusService
+from .upload import Uploads
+
+log = logging.getLogger("tupletree.nimbus")
+
+_RETRY_S = 1.0
+_GRACE_S = 1.0
+
+
+class NimbusDaemon:
+    """One nimbus. ``run`` is its whole life."""
+
+    store: Store
+    election: LeaderElection
+    uploads: Uploads
+
+    def __init__(self, config: NimbusConfig, announce_path: str | None = None) -> None:
+        self._config = config
+        self._announce_path = announce_path
+        self.identity = f"nimbus-{uuid.uuid4().hex[:10]}"
+        self._readiness = Readiness()
+        self._readiness.set("zookeeper", "connecting")
+        self._loop = asyncio.get_running_loop()
+        self._replicate_now = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._leadership: Leadership | None = None
+        self._rule: Rule | None = None
+        self._reigning: asyncio.Task[None] | None = None
+        self._replication: Replication
+        self._failure: BaseException | None = None
+        self.blobs = BlobStore(config.blob_directory)
+        self.metrics = NimbusMetrics()
+        self.version = version("tupletree")
+
+    @property
+    def rule(self) -> Rule | None:
+        return self._rule
+
+    @property
+    def leadership(self) -> Leadership | None:
+        return self._leadership
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop``. Raises UsageError or UnavailableError if it cannot begin."""
+        await asyncio.to_thread(self.blobs.open)
+        async with contextlib.AsyncExitStack() as ends:
+            server, http_port = await self._serve(ends)
+            presence = Presence(
+                id=self.identity,
+                host=self._config.host,
+                grpc_port=server.port,
+                http_port=http_port,
+                started_unix_s=time.time(),
+                version=self.version,
+                pid=os.getpid(),
+            )
+            client = await self._join(ends, presence)
+            self._watch(ends, client)
+            for work in (self._keep_replicating(), self._keep_looking()):
+                task = asyncio.create_task(work)
+                task.add_done_callback(lambda done: self._stop_on_failure(done, stop))
+                ends.push_async_callback(_end, task)
+            event(log, "nimbus.started", id=self.identity, grpc_port=server.port, http_port=http_port)
+            announce(
+                self._announce_path,
+                role="nimbus",
+                id=self.identity,
+                host=self._config.host,
+                grpc_port=server.port,
+                http_port=http_port,
+            )
+            await stop.wait()
+            event(log, "nimbus.stopping", id=self.identity)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _serve(self, ends: contextlib.AsyncExitStack) -> tuple[RpcServer, int]:
+        service = functools.partial(add_NimbusServicer_to_server, NimbusService(self))
+        server = await start_server([service], self._config.bind_host, self._config.grpc_port, self._readiness)
+        ends.push_async_callback(server.stop, _GRACE_S)
+        http = HttpServer(self._readiness, self.metrics.registry)
+        ends.push_async_callback(http.stop)
+        return server, await http.start(self._config.bind_host, self._config.http_port)
+
+    async def _join(self, ends: contextlib.AsyncExitStack, presence: Presence) -> KazooClient:
+        """Open the session, prepare all that needs it, and register."""
+        client = await asyncio.to_thread(connect, self._config.conf)
+        ends.push_async_callback(asyncio.to_thread, disconnect, client)
+        client.add_listener(self._on_session)
+        self._readiness.set("zookeeper", None)
+        self.store = Store(client, self._config.root)
+        self.election = LeaderElection(
+            client,
+            self._config.root,
+            self.identity,
+            address_of(presence),
+            on_elected=lambda epoch: self._post(self._elected, epoch),
+            on_deposed=lambda epoch: self._post(self._deposed, epoch),
+        )
+        await asyncio.to_thread(self.election.start)
+        ends.push_async_callback(self._end_reign)
+        ends.push_async_callback(asyncio.to_thread, self.election.stop)
+        self._replication = Replication(
+            self.store, self.blobs, self.identity, self._config.blob_delay_s, time.monotonic
+        )
+        self.uploads = Uploads(self._config, self.store, self.blobs, self.election, self._replication, self._wake_rule)
+        registration = Registration(client, self._config.root, "nimbus", presence)
+        await asyncio.to_thread(registration.start)
+        ends.push_async_callback(asyncio.to_thread, registration.stop)
+        return client
+
+    def _watch(self, ends: contextlib.AsyncExitStack, client: KazooClient) -> None:
+        watches: list[TreeWatch] = [
+            self.store.watch_topologies(lambda: self._post(self._topologies_changed)),
+            self.store.watch_presence("nimbus", lambda: self._post(self._replicate_now.set)),
+            self.store.watch_presence("supervisor", lambda: self._post(self._wake_rule)),
+            self.store.watch_presence("acker", lambda: self._post(self._wake_rule)),
+            self.store.watch_leadership(lambda: self._post(self._look_now.set)),
+        ]
+        for watch in watches:
+            ends.callback(watch.cancel)
+
+    # Wakes, all in the event loop's thread.
+
+    def _post(self, call: object, *arguments: object) -> None:
+        """Have the event loop call something soon. Kazoo's threads come here."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            self._loop.call_soon_threadsafe(call, *arguments)  # type: ignore[arg-type]
+
+    def _wake_rule(self) -> None:
+        if self._rule is not None:
+            self._rule.wake()
+
+    def _topologies_changed(self) -> None:
+        self._replicate_now.set()
+        self._wake_rule()
+
+    def _on_session(self, state: str) -> None:
+        self._readiness.set("zookeeper", None if state == KazooState.CONNECTED else "the connection is lost")
+
+    # Leadership
+
+    def _elected(self, epoch: int) -> None:
+        self._reigning = asyncio.create_task(self._reign(epoch, self._reigning))
+
+    def _deposed(self, epoch: int) -> None:
+        self._rule = None
+        self.metrics.leading.set(0)
+        if self._reigning is not None:
+            self._reigning.cancel()
+
+    async def _reign(self, epoch: int, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        while True:
+            try:
+                missing = await self._replication.sync(())
+                break
+            except UnavailableError:
+                await asyncio.sleep(_RETRY_S)
+        if missing:
+            self._give_up(missing)
+            self._replicate_now.set()
+            return
+        reign = Reign(epoch, self._config.task_timeout_s, self._config.task_launch_s, time.monotonic())
+        rule = Rule(reign, self.store, self.election, self._readiness, self.metrics, self._config.monitor_s)
+        self._rule = rule
+        self.metrics.leading.set(1)
+        self.metrics.epoch.set(epoch)
+        log.info("This nimbus leads as of epoch %d.", epoch)
+        try:
+            await rule.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("leader.failed epoch=%d", epoch)
+            self.election.stand_down()  # another may fare better; this one stands again with its next replication
+
+    async def _end_reign(self) -> None:
+        self._deposed(0)
+        if self._reigning is not None:
+            await _end(self._reigning)
+
+    def _give_up(self, missing: list[TopologyRecord]) -> None:
+        names = ", ".join(f"'{record.name}'" for record in missing)
+        event(log, "leader.gives_up", level=logging.WARNING, cause=f"the bundles of {names} are missing")
+        self.election.stand_down()
+
+    # Following
+
+    async def _keep_replicating(self) -> None:
+        """Hold every bundle; stand for election while that is so."""
+        while True:
+            self._replicate_now.clear()
+            pause_s = self._config.monitor_s
+            in_use = self._rule.reign.blobs_in_use if self._rule is not None else set()
+            try:
+                missing = await self._replication.sync(in_use)
+            except UnavailableError as error:
+                event(log, "replication.waits", level=logging.DEBUG, cause=error)
+                pause_s = _RETRY_S
+            else:
+                self._take_stock(missing)
+                removal_s = self._replication.next_removal_s()
+                if removal_s is not None:
+                    pause_s = min(pause_s, max(0.05, removal_s - time.monotonic()))
+                if missing:
+                    pause_s = _RETRY_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._replicate_now.wait(), pause_s)
+
+    def _take_stock(self, missing: list[TopologyRecord]) -> None:
+        if not missing:
+            self._readiness.set("bundles", None)
+            self.election.stand()
+            return
+        names = ", ".join(f"'{record.name}'" for record in missing)
+        self._readiness.set("bundles", f"no nimbus that answers has the bundle of {names}; kill it or restore it")
+        if self.election.epoch is not None:
+            self._give_up(missing)
+        self.election.stand_down()
+
+    async def _keep_looking(self) -> None:
+        """Know who leads."""
+        while True:
+            self._look_now.clear()
+            try:
+                self._leadership = await asyncio.to_thread(self.store.leadership)
+            except UnavailableError:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            await self._look_now.wait()
+
+    def _stop_on_failure(self, task: asyncio.Task[None], stop: asyncio.Event) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            stop.set()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

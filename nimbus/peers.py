@@ -1,0 +1,80 @@
+"""Calls from nimbus to other daemons. All are hints or repeated: a peer that does not answer is logged and left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree.v1 import acker_pb2, supervisor_pb2
+from tupletree.v1.acker_pb2_grpc import AckerStub
+from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
+from tupletree.v1.topology_pb2 import Presence
+
+log = logging.getLogger("tupletree.nimbus")
+
+_WAKE_TIMEOUT_S = 2.0
+_DROP_TIMEOUT_S = 5.0
+
+
+def address_of(presence: Presence) -> str:
+    """Where a registered process is called."""
+    host = f"[{presence.host}]" if ":" in presence.host else presence.host
+    return f"{host}:{presence.grpc_port}"
+
+
+class Peers:
+    """Channels to supervisors and ackers, one for each address."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def wake_supervisors(self, addresses: Iterable[str], epoch: int) -> None:
+        """Have supervisors look at their assignments now. Returns at once."""
+        for address in addresses:
+            stub = SupervisorStub(self._channel(address))
+            request = supervisor_pb2.WakeRequest(epoch=epoch)
+            self._start(self._call(stub.Wake(request, timeout=_WAKE_TIMEOUT_S), "supervisor.unwoken", address))
+
+    def drop_topology(self, addresses: Iterable[str], epoch: int, topology_id: str) -> None:
+        """Have ackers forget a removed topology. Returns at once."""
+        for address in addresses:
+            stub = AckerStub(self._channel(address))
+            request = acker_pb2.DropTopologyRequest(epoch=epoch, topology_id=topology_id)
+            self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
+
+    async def close(self) -> None:
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+    def keep_only(self, addresses: set[str]) -> None:
+        """Close the channels to peers that are gone."""
+        for address in self._channels.keys() - addresses:
+            self._start(self._close(self._channels.pop(address)))
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            self._channels[address] = aio_channel(address)
+        return self._channels[address]
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _call(self, call: Any, failure: str, address: str) -> None:
+        try:
+            await call
+        except grpc.aio.AioRpcError as error:
+            event(log, failure, level=logging.DEBUG, address=address, cause=error.details())
+
+    async def _close(self, channel: grpc.aio.Channel) -> None:
+        await channel.close(_WAKE_TIMEOUT_S)

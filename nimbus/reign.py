@@ -1,0 +1,74 @@
+"""What a leader holds in memory for one leadership: life signs, statistics, names being submitted.
+
+All of it can be lost: a new leader begins with none and has it again from the next reports. Touched only by the event
+loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tupletree.errors import NameInUseError
+from tupletree.v1 import nimbus_pb2 as rpc
+
+from .failures import Liveness, Placements
+from .scheduler import Slot
+from .stats import TopologyStatistics
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A worker's latest report."""
+
+    report: rpc.WorkerReport
+    at_s: float  # monotonic
+
+
+class Reign:
+    """One leadership, from election to deposition."""
+
+    def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
+        self.epoch = epoch
+        self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
+        self.reports: dict[tuple[str, Slot], Reported] = {}
+        self._statistics: dict[str, TopologyStatistics] = {}
+        self._submitting: dict[str, str] = {}  # name -> digest
+
+    def report(self, report: rpc.WorkerReport, now_s: float) -> None:
+        """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored."""
+        slot = Slot(report.supervisor_id, report.port)
+        if self.liveness.reported(report.topology_id, slot, now_s):
+            self.reports[report.topology_id, slot] = Reported(report, now_s)
+            self.statistics(report.topology_id).report(report, now_s)
+
+    def statistics(self, topology_id: str) -> TopologyStatistics:
+        return self._statistics.setdefault(topology_id, TopologyStatistics())
+
+    def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
+        """The stored assignments; forgets what is no longer there."""
+        self.liveness.assigned(placements, now_s)
+        self.reports = {key: reported for key, reported in self.reports.items() if key[1] in placements.get(key[0], ())}
+        self._statistics = {one: kept for one, kept in self._statistics.items() if one in topology_ids}
+
+    @contextmanager
+    def reserving(self, name: str, sha256: str) -> Iterator[None]:
+        """Inside, no other submission may use the name, and the blob is not garbage. Raises NameInUseError."""
+        if name in self._submitting:
+            raise NameInUseError(f"a topology named '{name}' is being submitted at this moment")
+        self._submitting[name] = sha256
+        try:
+            yield
+        finally:
+            del self._submitting[name]
+
+    @property
+    def blobs_in_use(self) -> set[str]:
+        return set(self._submitting.values())
+
+
+def timeouts(confs: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
+    """The worker timeouts that topologies set for themselves, in seconds, by topology id."""
+    found = {one: conf.get("topology.worker.timeout.secs") for one, conf in confs.items()}
+    return {one: float(value) for one, value in found.items() if isinstance(value, int | float)}

@@ -1,0 +1,192 @@
+"""The leader's loop: look, decide, write, until nothing is left to change; then wait to be woken.
+
+It is woken by every watch and call that may matter, and looks at least every ``nimbus.monitor.freq.secs``, when a kill
+or rebalance is due, and when a worker's silence becomes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Mapping
+
+from tupletree._coord.leader import LeaderElection
+from tupletree._coord.store import Store
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.logs import event
+from tupletree.errors import AuthorityError, ConflictError, UnavailableError
+from tupletree.v1 import topology_pb2 as pb
+
+from . import cycle, lifecycle
+from .acker_watch import AckerWatch
+from .decision import Change, Remove, Update, decide, placement_of
+from .metrics import NimbusMetrics
+from .peers import Peers, address_of
+from .reign import Reign, timeouts
+from .scheduler import Slot
+
+log = logging.getLogger("tupletree.nimbus")
+
+_STEP_S = 1.0  # the longest pause between two steps of the liveness clock
+_RETRY_S = 0.5
+_SETTLE_S = 1.0
+
+
+class Rule:
+    """One leadership at work."""
+
+    def __init__(
+        self,
+        reign: Reign,
+        store: Store,
+        election: LeaderElection,
+        readiness: Readiness,
+        metrics: NimbusMetrics,
+        monitor_s: float,
+    ) -> None:
+        self.reign = reign
+        self._store = store
+        self._election = election
+        self._readiness = readiness
+        self._metrics = metrics
+        self._monitor_s = monitor_s
+        self._woken = asyncio.Event()
+        self._peers = Peers()
+        self.ackers = AckerWatch(self.wake)
+        self._dead: frozenset[tuple[str, Slot]] = frozenset()
+        self._seen: dict[str, set[str]] = {}
+        self._due_unix_s: float | None = None
+        self._timeouts_s: dict[str, float] = {}
+
+    def wake(self) -> None:
+        """Look at the cluster now. From the event loop's thread."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Rule until cancelled, or until ZooKeeper says that another leads."""
+        try:
+            await self._begin()
+            while True:
+                try:
+                    await self._until_settled()
+                    self._readiness.set("zookeeper", None)
+                except UnavailableError as error:
+                    self._readiness.set("zookeeper", str(error))
+                    await self._pause(_RETRY_S)
+                    continue
+                await self._wait()
+        except AuthorityError as error:
+            event(log, "leader.rule_ended", epoch=self.reign.epoch, cause=error)
+        finally:
+            await self.ackers.close()
+            await self._peers.close()
+
+    async def _begin(self) -> None:
+        """Know the ackers before the first decision, so that no shard is given to a dead one."""
+        while True:
+            try:
+                self.ackers.follow(await asyncio.to_thread(self._store.ackers))
+                await self.ackers.settle(_SETTLE_S)
+                return
+            except UnavailableError:
+                await self._pause(_RETRY_S)
+
+    async def _until_settled(self) -> None:
+        """Look and change until a look finds nothing to change."""
+        while True:
+            self._woken.clear()
+            try:
+                if not await self._look():
+                    return
+            except ConflictError as error:
+                event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
+                await self._pause(0.02)
+
+    async def _look(self) -> bool:
+        """One look; True if something was changed."""
+        began_s = time.monotonic()
+        loaded = await asyncio.to_thread(cycle.load, self._store)
+        self._notice(loaded)
+        now_s = time.monotonic()
+        self.reign.liveness.step(now_s)
+        placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
+        self.reign.assigned(placements, loaded.records.keys(), now_s)
+        self._timeouts_s = timeouts({one: json.loads(r.value.conf_json) for one, r in loaded.records.items()})
+        dead = self.reign.liveness.dead(self._timeouts_s, now_s)
+        self._notice_dead(dead)
+        alive = self.ackers.alive()
+        changes = decide(cycle.snapshot(loaded, self.reign.epoch, alive, dead))
+        for change in changes:
+            await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
+            self._changed(change, loaded)
+        dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
+        self._due_unix_s = min(dues, default=None)
+        self._metrics.loaded(loaded, len(alive), len(dead))
+        self._metrics.cycle_s.observe(time.monotonic() - began_s)
+        return bool(changes)
+
+    def _changed(self, change: Change, loaded: cycle.Loaded) -> None:
+        """Log a change that is written, and tell those whom it concerns."""
+        self._metrics.changes.inc()
+        epoch = self.reign.epoch
+        match change:
+            case Remove(topology_id):
+                event(log, "topology.removed", topology=topology_id, epoch=epoch)
+                addresses = [address_of(one) for one in loaded.ackers.values()]
+                self._peers.drop_topology(addresses, epoch, topology_id)
+                self._peers.wake_supervisors(map(address_of, loaded.supervisors.values()), epoch)
+            case Update(topology_id, record, assignment, forget, touched):
+                if record is not None:
+                    status = lifecycle.status_name(record.value.status)
+                    event(log, "topology.status", topology=topology_id, status=status, cause="rebalanced")
+                if assignment is not None:
+                    version = assignment.value.version
+                    event(log, "assignment.written", topology=topology_id, version=version, epoch=epoch)
+                for slot in forget:
+                    event(log, "worker.forgotten", topology=topology_id, slot=f"{slot.supervisor_id}:{slot.port}")
+                concerned = [loaded.supervisors[one] for one in sorted(touched) if one in loaded.supervisors]
+                self._peers.wake_supervisors(map(address_of, concerned), epoch)
+        log.info("%s", change.sentence)
+
+    def _notice(self, loaded: cycle.Loaded) -> None:
+        """Log who came and went since the last look, and follow the ackers that are registered."""
+        self.ackers.follow(loaded.ackers)
+        found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": loaded.supervisors, "acker": loaded.ackers}
+        for kind, presences in found.items():
+            before = self._seen.get(kind, set())
+            for one in sorted(presences.keys() - before):
+                event(log, f"{kind}.joined", id=one, address=address_of(presences[one]))
+            for one in sorted(before - presences.keys()):
+                event(log, f"{kind}.left", id=one)
+            self._seen[kind] = set(presences)
+        everybody = [*loaded.supervisors.values(), *loaded.ackers.values()]
+        self._peers.keep_only({address_of(one) for one in everybody})
+
+    def _notice_dead(self, dead: frozenset[tuple[str, Slot]]) -> None:
+        for topology_id, slot in sorted(dead - self._dead):
+            where = f"{slot.supervisor_id}:{slot.port}"
+            event(log, "worker.silent", level=logging.WARNING, topology=topology_id, slot=where)
+        for topology_id, slot in sorted(self._dead - dead):
+            event(log, "worker.silence_over", topology=topology_id, slot=f"{slot.supervisor_id}:{slot.port}")
+        self._dead = dead
+
+    async def _wait(self) -> None:
+        """Until woken, or something is due, or the next regular look."""
+        look_at_s = time.monotonic() + self._monitor_s
+        while not self._woken.is_set():
+            now_s = time.monotonic()
+            self.reign.liveness.step(now_s)
+            silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
+            at_s = min(look_at_s, silent_at_s if silent_at_s is not None else look_at_s)
+            if self._due_unix_s is not None:
+                at_s = min(at_s, now_s + max(0.0, self._due_unix_s - time.time()))
+            if at_s <= now_s:
+                return
+            await self._pause(min(_STEP_S, at_s - now_s))
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), seconds)

@@ -1,0 +1,174 @@
+"""What the tasks of a topology have done, from the reports of their workers.
+
+A worker reports counters since its own start. A task that lived in several workers one after the other, its
+incarnations, has done the sum of what each reported last; so figures go on rising when a worker is restarted. What is
+waiting or pending is of the present incarnation only. A new leader begins with the incarnations that report to it.
+
+Rates are over the last seconds; capacity is the share of the last ten minutes that an executor spent executing.
+Times are seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+RATE_WINDOW_S = 10.0
+CAPACITY_WINDOW_S = 600.0
+_CAPACITY_STEP_S = 10.0
+_STALE_S = 5.0  # without a report for so long, rates are 0
+_RETIRED_KEPT = 1000
+
+_COUNTERS = (
+    "executed",
+    "acked",
+    "failed",
+    "execute_s",
+    "process_s_sum",
+    "process_samples",
+    "complete_s_sum",
+    "complete_samples",
+    "timeouts",
+)
+_GAUGES = ("queued", "pending")
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Tuples a second over the last few seconds."""
+
+    emitted: float = 0.0
+    executed: float = 0.0
+    acked: float = 0.0
+
+
+@dataclass
+class _Task:
+    """One task's story."""
+
+    worker_id: str
+    latest: rpc.TaskStats
+    earlier: rpc.TaskStats = field(default_factory=rpc.TaskStats)  # the sum of incarnations that are over
+    recent: deque[tuple[float, int, int, int]] = field(default_factory=deque)  # time; emitted, executed, acked
+    busy: deque[tuple[float, float]] = field(default_factory=deque)  # time; seconds executing, over all incarnations
+
+
+class TopologyStatistics:
+    """The statistics of one topology."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, _Task] = {}
+        self._retired: deque[tuple[int, str]] = deque(maxlen=_RETIRED_KEPT)  # incarnations that must not return
+
+    def report(self, report: rpc.WorkerReport, now_s: float) -> None:
+        """Take a worker's report in. A late one of an incarnation that was replaced is ignored."""
+        for stats in report.tasks:
+            if (stats.task_id, report.worker_id) not in self._retired:
+                self._take(report, stats, now_s)
+
+    def component(self, tasks: Iterable[int]) -> rpc.TaskStats:
+        """The sum over some tasks; task id 0."""
+        total = rpc.TaskStats()
+        for task_id in tasks:
+            task = self._tasks.get(task_id)
+            if task is not None:
+                add(total, task.earlier)
+                add(total, task.latest)
+                for gauge in _GAUGES:
+                    setattr(total, gauge, getattr(total, gauge) + getattr(task.latest, gauge))
+                total.congested = total.congested or task.latest.congested
+        return total
+
+    def rates(self, tasks: Iterable[int], now_s: float) -> Rates:
+        """The sum of some tasks' rates."""
+        sums = [0.0, 0.0, 0.0]
+        for task in map(self._tasks.get, tasks):
+            if task is None or len(task.recent) < 2 or now_s - task.recent[-1][0] > _STALE_S:
+                continue
+            first, last = task.recent[0], task.recent[-1]
+            for number in range(3):
+                sums[number] += (last[number + 1] - first[number + 1]) / (last[0] - first[0])
+        return Rates(*sums)
+
+    def capacity(self, executors: Iterable[Sequence[int]], now_s: float) -> float:
+        """That of the busiest executor, each given as its tasks."""
+        return max((sum(self._busy_share(task, now_s) for task in tasks) for tasks in executors), default=0.0)
+
+    def _take(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
+        task = self._tasks.get(stats.task_id)
+        if task is None:
+            task = self._tasks[stats.task_id] = _Task(report.worker_id, stats)
+            task.busy.append((now_s - report.uptime_s, 0.0))
+        elif task.worker_id != report.worker_id:
+            self._retired.append((stats.task_id, task.worker_id))
+            add(task.earlier, task.latest)
+            task.worker_id = report.worker_id
+            task.recent.clear()
+        task.latest = stats
+        emitted = sum(stream.emitted for stream in stats.streams)
+        if not task.recent or now_s > task.recent[-1][0]:
+            task.recent.append((now_s, emitted, stats.executed, stats.acked))
+        while len(task.recent) > 2 and task.recent[1][0] <= now_s - RATE_WINDOW_S:
+            task.recent.popleft()
+        if now_s - task.busy[-1][0] >= _CAPACITY_STEP_S:
+            task.busy.append((now_s, task.earlier.execute_s + stats.execute_s))
+        while len(task.busy) > 1 and task.busy[1][0] <= now_s - CAPACITY_WINDOW_S:
+            task.busy.popleft()
+
+    def _busy_share(self, task_id: int, now_s: float) -> float:
+        task = self._tasks.get(task_id)
+        if task is None:
+            return 0.0
+        since_s, busy_s = task.busy[0]
+        window_s = now_s - since_s
+        total_s = task.earlier.execute_s + task.latest.execute_s
+        return max(0.0, total_s - busy_s) / window_s if window_s > 0 else 0.0
+
+
+def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
+    """Add the counters of one to another, stream by stream."""
+    for counter in _COUNTERS:
+        setattr(total, counter, getattr(total, counter) + getattr(more, counter))
+    total.component_id = total.component_id or more.component_id
+    streams = {stream.stream: stream for stream in total.streams}
+    for stream in more.streams:
+        into = streams.get(stream.stream)
+        if into is None:
+            into = streams[stream.stream] = total.streams.add(stream=stream.stream)
+        into.emitted += stream.emitted
+        into.transferred += stream.transferred
+
+
+def summarize(
+    statistics: TopologyStatistics,
+    record: pb.TopologyRecord,
+    kinds: Mapping[str, pb.ComponentKind],
+    tasks: Mapping[str, range],
+    executors: Iterable[tuple[int, int]],
+    now_s: float,
+) -> list[rpc.ComponentStats]:
+    """One entry for each component, ascending by id. ``executors``: first and last task of every executor."""
+    ranges = [range(first, last + 1) for first, last in executors]
+    summaries = []
+    for component_id, ids in sorted(tasks.items()):
+        own = [one for one in ranges if one.start in ids]
+        rates = statistics.rates(ids, now_s)
+        summaries.append(
+            rpc.ComponentStats(
+                component_id=component_id,
+                kind=kinds.get(component_id, pb.COMPONENT_KIND_UNSPECIFIED),
+                executors=len(own),
+                tasks=record.tasks[component_id],
+                total=statistics.component(ids),
+                capacity=statistics.capacity(own, now_s),
+                emitted_per_s=rates.emitted,
+                executed_per_s=rates.executed,
+                acked_per_s=rates.acked,
+            )
+        )
+        summaries[-1].total.component_id = component_id
+    return summaries

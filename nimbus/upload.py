@@ -1,0 +1,157 @@
+"""Taking a submission in: header, bytes, record, in an order that leaves nothing behind when it is cut short.
+
+    header checked -> name reserved -> bytes to a temporary file -> digest -> rename -> topology.pb compared
+    -> record, in one transaction with its folders and the counter -> standbys have the bundle -> reply
+
+A crash before the transaction leaves a temporary file (removed at the next start) or an unneeded blob (removed after
+the deletion delay); a crash after it leaves a topology that runs, though its client did not hear so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tarfile
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from tupletree._coord import paths
+from tupletree._coord.leader import Create, LeaderElection, Put, Write
+from tupletree._coord.store import Store, encode
+from tupletree._daemon.logs import event
+from tupletree.bundle import SPEC
+from tupletree.errors import ConflictError, UnavailableError, UsageError
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+from .blobs import BlobStore
+from .config import NimbusConfig
+from .reign import Reign
+from .replication import Replication
+from .submission import check_header, new_record, topology_id, without_objects
+
+log = logging.getLogger("tupletree.nimbus")
+
+_CONFIRM_TIMEOUT_S = 5.0
+_STORE_TIMEOUT_S = 20.0
+_RETRY_S = 0.25
+
+
+class Uploads:
+    """Takes submissions in, any number at a time."""
+
+    def __init__(
+        self,
+        config: NimbusConfig,
+        store: Store,
+        blobs: BlobStore,
+        election: LeaderElection,
+        replication: Replication,
+        wake: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._blobs = blobs
+        self._election = election
+        self._replication = replication
+        self._wake = wake
+
+    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reign: Reign) -> str:
+        """Take one submission in and return its topology id. Raises UsageError or UnavailableError."""
+        header = await _header(requests)
+        try:
+            names = {one.value.name for one in (await asyncio.to_thread(self._store.topologies)).values()}
+            check_header(header, names, self._config.max_bundle_bytes)
+            new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
+            with reign.reserving(header.name, header.sha256):
+                await self._receive(header, requests)
+                await asyncio.to_thread(check_bundle, self._blobs.path(header.sha256), header.spec)
+                record = await self._store_record(header, reign.epoch)
+                self._wake()
+        except (UsageError, UnavailableError) as error:
+            event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)
+            raise
+        event(
+            log,
+            "topology.submitted",
+            topology=record.id,
+            owner=record.owner,
+            bytes=record.bundle_bytes,
+            workers=record.workers,
+            tasks=sum(record.tasks.values()),
+        )
+        await self._replication.confirm(record, _CONFIRM_TIMEOUT_S)
+        return record.id
+
+    async def _receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
+        incoming = await asyncio.to_thread(self._blobs.receive, header.sha256, header.size)
+        try:
+            async for request in requests:
+                if request.WhichOneof("kind") != "chunk":
+                    raise UsageError("a submission is one header and then chunks")
+                await asyncio.to_thread(incoming.write, request.chunk)
+            await asyncio.to_thread(incoming.finish)
+        finally:
+            await asyncio.to_thread(incoming.discard)
+
+    async def _store_record(self, header: rpc.SubmitHeader, epoch: int) -> pb.TopologyRecord:
+        """Write the record. When ZooKeeper's answer is lost, find out whether it was written."""
+        now_unix_s = time.time()
+        deadline_s = time.monotonic() + _STORE_TIMEOUT_S
+        tried: set[str] = set()
+        while True:
+            try:
+                for earlier in tried:
+                    if (found := await asyncio.to_thread(self._store.topology, earlier)) is not None:
+                        return found.value
+                counter = await asyncio.to_thread(self._store.counter)
+                number = counter.value + 1
+                record = new_record(header, self._config.conf, topology_id(header.name, number, now_unix_s), now_unix_s)
+                tried.add(record.id)
+                writes = _creation(self._store.root, record, number, counter.version)
+                await asyncio.to_thread(self._election.write, epoch, writes)
+                return record
+            except (ConflictError, UnavailableError) as error:
+                if time.monotonic() > deadline_s:
+                    raise UnavailableError(f"the topology could not be stored: {error}") from error
+                if isinstance(error, UnavailableError):
+                    await asyncio.sleep(_RETRY_S)
+
+
+def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
+    """Refuse a bundle whose topology is not the one that the header described. Raises UsageError."""
+    if read_outline(path) != without_objects(header_spec):
+        raise UsageError("the bundle holds another topology than its header describes")
+
+
+def read_outline(path: Path) -> pb.TopologySpec:
+    """The topology in a bundle, without objects. Raises UsageError if it is not a bundle."""
+    try:
+        with tarfile.open(path, mode="r:gz") as archive:
+            member = archive.extractfile(SPEC)
+            data = member.read() if member is not None else b""
+        return without_objects(pb.TopologySpec.FromString(data))
+    except (tarfile.TarError, KeyError, EOFError, OSError, zlib.error, DecodeError):
+        raise UsageError(f"the upload is not a bundle: it holds no readable {SPEC}") from None
+
+
+async def _header(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeader:
+    async for request in requests:
+        if request.WhichOneof("kind") == "header":
+            return request.header
+        break
+    raise UsageError("a submission begins with a header")
+
+
+def _creation(root: str, record: pb.TopologyRecord, number: int, counter_version: int) -> list[Write]:
+    path, data = paths.counter(root), str(number).encode()
+    return [
+        Create(path, data) if counter_version < 0 else Put(path, data, counter_version),
+        Create(paths.topology(root, record.id), encode(record)),
+        Create(paths.workers_of(root, record.id)),
+        Create(paths.errors_of(root, record.id)),
+    ]

@@ -1,0 +1,128 @@
+"""What the read-only calls answer, from what ZooKeeper holds and what the workers reported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+from .cycle import Loaded
+from .decision import executors, placement_of, unscheduled
+from .reign import Reign
+from .scheduler import Slot
+from .stats import summarize
+
+_FRESH_S = 5.0  # a worker counts as ready while its last report is no older
+
+
+def topologies(loaded: Loaded, reign: Reign, now_s: float, now_unix_s: float) -> list[rpc.TopologySummary]:
+    """Every topology, the oldest first."""
+    records = sorted((one.value for one in loaded.records.values()), key=lambda one: (one.submitted_unix_s, one.id))
+    return [summary(loaded, reign, record, now_s, now_unix_s) for record in records]
+
+
+def summary(
+    loaded: Loaded, reign: Reign, record: pb.TopologyRecord, now_s: float, now_unix_s: float
+) -> rpc.TopologySummary:
+    stored = loaded.assignments.get(record.id)
+    placement = placement_of(stored.value) if stored is not None else {}
+    ready = [one for slot in placement if (one := _ready(reign, record.id, slot, now_s))]
+    return rpc.TopologySummary(
+        record=record,
+        workers_used=len(placement),
+        executors_total=len(executors(record)),
+        tasks_total=sum(record.tasks.values()),
+        workers_ready=len(ready),
+        uptime_s=max(0.0, now_unix_s - record.submitted_unix_s),
+    )
+
+
+def topology(
+    loaded: Loaded,
+    reign: Reign,
+    record: pb.TopologyRecord,
+    spec: pb.TopologySpec,
+    errors: Sequence[pb.ComponentError],
+    now_s: float,
+    now_unix_s: float,
+) -> rpc.DescribeTopologyReply:
+    """All that is known of one topology. ``spec`` comes without objects."""
+    stored = loaded.assignments.get(record.id)
+    assignment = stored.value if stored is not None else None
+    kinds = {component.id: component.kind for component in spec.components}
+    return rpc.DescribeTopologyReply(
+        summary=summary(loaded, reign, record, now_s, now_unix_s),
+        assignment=assignment,
+        components=summarize(
+            reign.statistics(record.id), record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s
+        ),
+        workers=[_worker(reign, record.id, worker, now_s) for worker in (assignment.workers if assignment else ())],
+        errors=errors,
+        spec=spec,
+        unscheduled=unscheduled(record, assignment, len(free_slots(loaded))),
+    )
+
+
+def cluster(
+    loaded: Loaded,
+    nimbuses: Mapping[str, pb.Presence],
+    leader_id: str,
+    reachable: Mapping[str, object],
+    epoch: int,
+    version: str,
+) -> rpc.DescribeClusterReply:
+    """The daemons, and how much of the cluster is in use. ``reachable``: the ackers that answer, by id."""
+    used = _used(loaded)
+    by_supervisor = Counter(slot.supervisor_id for slot in used)
+    shards = Counter(shard.acker_id for one in loaded.assignments.values() for shard in one.value.shards)
+    return rpc.DescribeClusterReply(
+        nimbuses=[rpc.NimbusSummary(presence=one, leader=one.id == leader_id) for one in _by_id(nimbuses)],
+        supervisors=[
+            rpc.SupervisorSummary(presence=one, slots_used=by_supervisor[one.id]) for one in _by_id(loaded.supervisors)
+        ],
+        ackers=[
+            rpc.AckerSummary(presence=one, shards=shards[one.id], reachable=one.id in reachable)
+            for one in _by_id(loaded.ackers)
+        ],
+        epoch=epoch,
+        version=version,
+        slots_total=sum(len(one.slots) for one in loaded.supervisors.values()),
+        slots_used=len(used),
+        topologies=len(loaded.records),
+    )
+
+
+def free_slots(loaded: Loaded) -> set[Slot]:
+    """The slots that no topology uses."""
+    offered = {Slot(one.id, port) for one in loaded.supervisors.values() for port in one.slots}
+    return offered - _used(loaded)
+
+
+def _used(loaded: Loaded) -> set[Slot]:
+    return {slot for one in loaded.assignments.values() for slot in placement_of(one.value)}
+
+
+def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
+    return [presences[one] for one in sorted(presences)]
+
+
+def _ready(reign: Reign, topology_id: str, slot: Slot, now_s: float) -> bool:
+    reported = reign.reports.get((topology_id, slot))
+    return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
+
+
+def _worker(reign: Reign, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
+    slot = Slot(worker.supervisor_id, worker.port)
+    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=_ready(reign, topology_id, slot, now_s))
+    view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
+    reported = reign.reports.get((topology_id, slot))
+    if reported is not None:
+        view.worker_id = reported.report.worker_id
+        view.pid = reported.report.pid
+        view.http_port = reported.report.http_port
+        view.uptime_s = reported.report.uptime_s
+        view.age_s = now_s - reported.at_s
+    return view
