@@ -1,0 +1,142 @@
+"""A batch arrives in another worker as it was sent, or is refused as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tupletree._wire.packed import pack_u64
+from tupletree.errors import ProtocolError, UnregisteredTypeError
+from tupletree.tuples import Origin
+from tupletree.v1 import worker_pb2
+from tupletree.worker.batches import MULTI, UNANCHORED, Row, check, decode, encode, roots_of
+
+ORIGIN = Origin("split", 7, "words", ["word", "n"])
+
+ids = st.integers(1, 2**64 - 1)
+edges = st.integers(0, 2**64 - 1)
+values = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2).map(tuple)
+anchors = st.one_of(
+    st.just((UNANCHORED, 0)),
+    st.tuples(ids, edges),
+    st.tuples(st.just(MULTI), st.lists(st.tuples(ids, edges), min_size=2, max_size=4).map(tuple)),
+)
+rows = st.lists(
+    st.tuples(st.tuples(values, values).map(list), anchors).map(lambda pair: (pair[0], *pair[1])),
+    min_size=1,
+    max_size=5,
+)
+
+
+def over_the_wire(message: worker_pb2.Batch) -> worker_pb2.Batch:
+    return worker_pb2.Batch.FromString(message.SerializeToString())
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows)
+def test_rows_survive_the_wire(sent: list[Row]) -> None:
+    message = over_the_wire(encode(ORIGIN, 12, sent))
+    check(message)
+    assert (message.source_task, message.stream, message.target_task, message.rows) == (7, "words", 12, len(sent))
+    assert [tuple(row) for row in decode(message, ORIGIN)] == sent
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows)
+def test_roots_of_a_message_are_those_of_its_rows(sent: list[Row]) -> None:
+    expected: set[int] = set()
+    for _, root, edge in sent:
+        expected |= {pair[0] for pair in edge} if root == MULTI else {root} if root else set()
+    assert set(roots_of(encode(ORIGIN, 12, sent))) == expected
+
+
+def test_unanchored_rows_carry_no_ids() -> None:
+    message = encode(ORIGIN, 12, [(["a", 1], 0, 0), (["b", 2], 0, 0)])
+    assert (message.roots, message.edges, list(message.multi)) == (b"", b"", [])
+
+
+def test_the_types_of_values_survive() -> None:
+    [(received, _, _)] = decode(over_the_wire(encode(ORIGIN, 12, [([(1, {"k": (2,)}), {3, 4}], 0, 0)])), ORIGIN)
+    assert received == [(1, {"k": (2,)}), {3, 4}]
+    assert [type(value) for value in received] == [tuple, set]
+
+
+def test_a_value_that_cannot_travel_is_refused_by_component_field_and_type() -> None:
+    class Odd:
+        pass
+
+    with pytest.raises(UnregisteredTypeError, match=r"'split'.*Odd.*'n'"):
+        encode(ORIGIN, 12, [(["fine", 1], 0, 0), (["fine", Odd()], 0, 0)])
+
+
+def message(**changes: Any) -> worker_pb2.Batch:
+    """A good message of two rows, one anchored and one of two trees, with something changed."""
+    good = encode(ORIGIN, 12, [(["a", 1], 5, 6), (["b", 2], MULTI, ((7, 8), (9, 10)))])
+    for field, value in changes.items():
+        good.ClearField(field)  # type: ignore[arg-type]
+        if isinstance(value, list):
+            getattr(good, field).extend(value)
+        else:
+            setattr(good, field, value)
+    return over_the_wire(good)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": 3},
+        {"roots": pack_u64([5])},
+        {"roots": pack_u64([5, 0, 0])},
+        {"roots": b""},
+        {"edges": b""},
+        {"edges": pack_u64([5])},
+        {"roots": b"12345"},
+        {"roots": b"1234567", "edges": b"1234567"},
+        {"multi": [worker_pb2.MultiRow(row=2, roots=pack_u64([1]), edges=pack_u64([1]))]},
+        {"multi": [worker_pb2.MultiRow(row=1, roots=pack_u64([1, 2]), edges=pack_u64([1]))]},
+        {"multi": [worker_pb2.MultiRow(row=1, roots=b"123", edges=b"123")]},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_before_anything_is_taken(changes: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        check(message(**changes))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        b"",
+        b"\xc1",
+        b"\x92\x92\xa1a\x01",  # ends early
+        b"\x91\x92\xa1a\x01",  # one row
+        b"\x92\x92\xa1a\x01\x91\xa1b",  # a row of one value
+        b"\x92\x92\xa1a\x01\xa1b",  # a row that is no list
+        b"\x92\x92\xa1a\x01\x92\xa1b\xd4\x7f\x00",  # an extension that nobody registered
+        b"\x81\xa1a\x01",
+    ],
+)
+def test_values_that_are_not_the_rows_announced_are_refused(values: bytes) -> None:
+    broken = message(values=values)
+    check(broken)
+    with pytest.raises(ProtocolError):
+        decode(broken, ORIGIN)
+    assert sorted(roots_of(broken)) == [5, 7, 9]  # what to fail in its stead
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=64), st.data())
+def test_noise_is_refused_or_decoded_and_never_anything_else(noise: bytes, data: st.DataObject) -> None:
+    whole = message().SerializeToString()
+    at = data.draw(st.integers(0, len(whole)))
+    try:
+        received = worker_pb2.Batch.FromString(whole[:at] + noise + whole[at + len(noise) :])
+    except Exception:  # not even protobuf
+        return
+    try:
+        check(received)
+        assert len(decode(received, ORIGIN)) == received.rows
+    except ProtocolError:
+        pass
