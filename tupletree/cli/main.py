@@ -8,6 +8,7 @@ Exit status: 0 done; 1 the cluster could not do it (or, for ``health``, is not w
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import traceback
@@ -65,6 +66,16 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = _ENTRIES.get(cmd_name)
         return _find_command(cmd_name, entry.module) if entry else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _ENTRIES and not name.startswith("-"):
+            nearest = difflib.get_close_matches(name, _ENTRIES, n=1)
+            hint = f"; did you mean '{nearest[0]}'?" if nearest else "."
+            raise click.UsageError(f"there is no command '{name}'{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, entries in _SECTIONS.items():

@@ -21,8 +21,10 @@ from tupletree.testing import DevCluster, wait_until
 TOPOLOGY = '''
 """A spout that never runs dry, a helper module beside the file, and a bolt that reports an error at 3."""
 
-from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
+import logging
+
 import arithmetic
+from tupletree import BasicBolt, Spout, TopologyBuilder
 
 
 class Numbers(Spout):
@@ -42,7 +44,7 @@ class Double(BasicBolt):
     def execute(self, tup, collector):
         if tup["n"] == 3:
             collector.report_error(ValueError("three is odd"))
-            print("doubling three")
+            logging.getLogger(__name__).warning("doubling three")
         collector.emit([arithmetic.double(tup["n"])])
 
 
@@ -182,26 +184,17 @@ def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str
     port = min(places).rpartition(":")[2]
     assert "|" not in cli("logs", "numbers", "--worker", port, "-n", "1").partition(" ")[0]
 
-    command = [
-        sys.executable,
-        "-m",
-        "tupletree",
-        "logs",
-        "numbers",
-        "-f",
-        "-n",
-        "0",
-        "--nimbus",
-        cluster.client.seeds[0],
-    ]
+    seed = cluster.client.seeds[0]
+    command = [sys.executable, "-m", "tupletree", "logs", "numbers", "-f", "-n", "1", "--nimbus", seed]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
-        assert following.stdout is not None
-        seen: list[str] = []
-        reader = threading.Thread(target=lambda: seen.extend(following.stdout or ()), daemon=True)
-        reader.start()
-        cli("kill", "numbers", "--wait", "0")  # workers log their end
         try:
-            wait_until(lambda: seen, 30)
+            seen: list[str] = []
+            stream = following.stdout or ()
+            threading.Thread(target=lambda: seen.extend(stream), daemon=True).start()
+            wait_until(lambda: len(seen) >= 2, 30, what="the last line of each log is shown")
+            before = len(seen)
+            cli("kill", "numbers", "--wait", "0")  # workers log their end
+            wait_until(lambda: len(seen) > before, 30, what="a line written since is shown")
         finally:
             following.terminate()
 

@@ -114,7 +114,8 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["frobnicate"], "No such command 'frobnicate'"),
+        (["frobnicate"], "no command 'frobnicate'"),
+        (["moniter"], "did you mean 'monitor'"),
         (["kill"], "Missing argument"),
         (["list", "--frob"], "--frob"),
         (["kill", "x", "--wait", "-1"], "-1"),
