@@ -4,8 +4,11 @@ All executors of a worker share one loop, which measured 1.2 to 1.3 times the tu
 the latency: with the GIL, threads only take turns. But an executor that blocks (sleeps, waits for a socket) would stop
 its neighbours. So one that says it does gets a loop of its own from the start, and one that is found to gets it then:
 
-*   found by the loop itself: its steps took long by the wall clock and little processor time, over and over;
-*   found by the watchdog from outside: its present step does not end. Then the others are moved away from it.
+*   its present step does not end, and its thread does not even want a processor; or
+*   for a while the loop's thread did little but wait inside steps, and most of that time in those of one executor.
+
+A watchdog sees to both from outside. Waiting for the GIL looks like any other wait, so the limit is set high: to take
+a busy executor for a blocking one costs throughput.
 
 An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
 stays with the loop.
@@ -22,15 +25,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .executor import Executor
 from .tasks import Clock, TaskFailure
+from .threadtime import wanted_s
 from .tracking import Updates
 
-SUSPICIOUS_STEP_S = 0.002
-SUSPICION_S = 0.5
 STUCK_S = 0.1
-CPU_SHARE_OF_BLOCKING = 0.25
+WINDOW_S = 1.0
+WAITING_SHARE = 0.85
+"""Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
 LONGEST_WAIT_S = 1.0
 
 
@@ -44,6 +49,22 @@ class LoopSettings:
     post: Callable[[Updates], None]
     on_failure: Callable[[TaskFailure], None]
     on_split: Callable[[Executor, Sequence[Executor]], None]  # the blocking one; those that move to a new loop
+
+
+class _Glance(NamedTuple):
+    """What the watchdog saw: a step, when it saw it first, and how much processor time was wanted by then."""
+
+    step: int
+    at_s: float
+    wanted_s: float
+
+
+class _Window(NamedTuple):
+    """The beginning of a stretch of time over which waiting is added up."""
+
+    began_s: float
+    wanted_s: float
+    stepped_s: dict[Executor, float]
 
 
 class RunLoop(threading.Thread):
@@ -65,8 +86,9 @@ class RunLoop(threading.Thread):
         self._is_waiting = False
         self._is_stopping = False
         self._last_flush_s = settings.clock()
-        self._slow: dict[Executor, tuple[float, float]] = {}  # wall and processor time of suspicious steps
-        self._watched = (0, 0.0, 0.0)  # the step that the watchdog saw last, since when, and its processor time then
+        self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
+        self._watched = _Glance(0, 0.0, 0.0)
+        self._window = _Window(0.0, 0.0, {})
         self.adopt(executors)
 
     def adopt(self, executors: Sequence[Executor]) -> None:
@@ -137,13 +159,11 @@ class RunLoop(threading.Thread):
             self._wait()
 
     def _drive(self, executor: Executor) -> bool:
-        wall_s, cpu_s = time.perf_counter(), time.thread_time()
+        started_s = time.perf_counter()
         worked = executor.step()
         if worked:
             executor.flush(self._settings.batch_size)
-        wall_s = time.perf_counter() - wall_s
-        if wall_s > SUSPICIOUS_STEP_S:  # a spout may well wait and then find nothing
-            self._suspect(executor, wall_s, time.thread_time() - cpu_s)
+        self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
         return worked
 
     def _not_stepping(self) -> None:
@@ -174,48 +194,51 @@ class RunLoop(threading.Thread):
             self._wakeups.get(timeout=max(0.0, min(due_s - self._settings.clock(), LONGEST_WAIT_S)))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
 
-    def _suspect(self, executor: Executor, wall_s: float, cpu_s: float) -> None:
-        """Note a long step; after enough of them that used little processor time, the executor moves out."""
-        if executor.is_blocking or len(self._executors) == 1:
-            return
-        wall_s += self._slow.get(executor, (0.0, 0.0))[0]
-        cpu_s += self._slow.get(executor, (0.0, 0.0))[1]
-        self._slow[executor] = (wall_s, cpu_s)
-        if wall_s >= SUSPICION_S:
-            del self._slow[executor]
-            if cpu_s < CPU_SHARE_OF_BLOCKING * wall_s:
-                with self._lock:
-                    if len(self._executors) == 1:  # the watchdog has just moved the others
-                        return
-                    self._remove([executor])
-                executor.is_blocking = True
-                self._settings.on_split(executor, [executor])
-
     def look_after(self, now_s: float) -> None:
         """The watchdog, called every so often from another thread.
 
-        A step that does not end is asked to end with its present row; if it does nothing but wait, its neighbours are
-        freed.
+        A step that does not end is asked to end with its present row. An executor that blocks and its neighbours are
+        parted: whichever is not in the midst of a step goes to another loop.
         """
         with self._lock:
-            stuck = self._stepping
-            if stuck is None or self.ident is None:
+            if self._stepping is None or self.native_id is None:
                 return
-            cpu_s = time.clock_gettime(time.pthread_getcpuclockid(self.ident))
-            step, since_s, cpu_then_s = self._watched
-            if step != self._step:
-                self._watched = (self._step, now_s, cpu_s)
+            wanted = wanted_s(self)
+            blocking = self._stuck(now_s, wanted) or self._mostly_waiting(now_s, wanted)
+            if blocking is None or len(self._executors) == 1:
                 return
-            elapsed_s = now_s - since_s
-            if elapsed_s < STUCK_S:
-                return
-            stuck.hurry()
-            if len(self._executors) == 1 or cpu_s - cpu_then_s > CPU_SHARE_OF_BLOCKING * elapsed_s:
-                return
-            moved = [executor for executor in self._executors if executor is not stuck]
+            others = [executor for executor in self._executors if executor is not blocking]
+            moved = others if blocking is self._stepping else [blocking]
             self._remove(moved)
-            stuck.is_blocking = True
-        self._settings.on_split(stuck, moved)
+            blocking.is_blocking = True
+        self._settings.on_split(blocking, moved)
+
+    def _stuck(self, now_s: float, wanted: float) -> Executor | None:
+        """The present executor, if its step has gone on for too long without wanting a processor."""
+        seen = self._watched
+        if seen.step != self._step:
+            self._watched = _Glance(self._step, now_s, wanted)
+            return None
+        elapsed_s = now_s - seen.at_s
+        if elapsed_s < STUCK_S or self._stepping is None:
+            return None
+        self._stepping.hurry()
+        return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
+
+    def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:
+        """The executor that made the loop wait through the last window, if one did."""
+        window = self._window
+        if now_s - window.began_s < WINDOW_S:
+            return None
+        totals = dict(self._stepped_s)  # the loop goes on adding to the original
+        spent = {executor: total - window.stepped_s.get(executor, 0.0) for executor, total in totals.items()}
+        self._window = _Window(now_s, wanted, totals)
+        stepped_s = sum(spent.values())
+        waited_s = stepped_s - (wanted - window.wanted_s)
+        if window.began_s == 0.0 or stepped_s < WINDOW_S / 2 or waited_s < WAITING_SHARE * stepped_s:
+            return None
+        longest = max(self._executors, key=lambda executor: spent.get(executor, 0.0))
+        return longest if spent.get(longest, 0.0) > stepped_s / 2 else None
 
     def _remove(self, executors: Sequence[Executor]) -> None:
         self._executors = [executor for executor in self._executors if executor not in executors]
