@@ -1,0 +1,265 @@
+"""The whole decision, from snapshots that may hold anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tupletree._coord.versioned import Versioned
+from tupletree.nimbus import lifecycle
+from tupletree.nimbus.decision import Remove, Snapshot, Update, decide, executors, placement_of, unscheduled
+from tupletree.nimbus.scheduler import Slot
+from tupletree.nimbus.shards import Acker
+from tupletree.v1 import topology_pb2 as pb
+
+NOW = 1000.0
+
+
+def record(name: str = "wc", workers: int = 2, tasks: int = 4, **fields: object) -> pb.TopologyRecord:
+    one = pb.TopologyRecord(
+        id=f"{name}-1-1",
+        name=name,
+        status=lifecycle.ACTIVE,
+        workers=workers,
+        tasks={"split": tasks},
+        executors={"split": tasks},
+        acker_shards=workers,
+    )
+    one.MergeFrom(pb.TopologyRecord(**fields))  # type: ignore[arg-type]
+    return one
+
+
+def supervisor(name: str, *ports: int) -> pb.Presence:
+    return pb.Presence(id=name, host=f"{name}.host", slots=ports)
+
+
+def cluster(*records: pb.TopologyRecord, **changes: object) -> Snapshot:
+    snapshot = Snapshot(
+        epoch=3,
+        now_unix_s=NOW,
+        records={one.id: Versioned(one, 0) for one in records},
+        assignments={},
+        supervisors={"a": supervisor("a", 1, 2), "b": supervisor("b", 1, 2)},
+        ackers={"k1": Acker("k1:1"), "k2": Acker("k2:1")},
+        worker_presences={},
+        dead=frozenset(),
+    )
+    return replace(snapshot, **changes)  # type: ignore[arg-type]
+
+
+def applied(snapshot: Snapshot, count: int | None = None) -> Snapshot:
+    """The snapshot after the first ``count`` of its changes are written."""
+    records, assignments = dict(snapshot.records), dict(snapshot.assignments)
+    presences = {one: set(slots) for one, slots in snapshot.worker_presences.items()}
+    for change in decide(snapshot)[:count]:
+        match change:
+            case Remove(topology_id):
+                records.pop(topology_id, None)
+                assignments.pop(topology_id, None)
+                presences.pop(topology_id, None)
+            case Update():
+                if change.record is not None:
+                    assert records[change.topology_id].version == change.record.version
+                    records[change.topology_id] = Versioned(change.record.value, change.record.version + 1)
+                if change.assignment is not None:
+                    before = assignments.get(change.topology_id)
+                    assert change.assignment.version == (before.version if before else -1)
+                    assignments[change.topology_id] = Versioned(change.assignment.value, change.assignment.version + 1)
+                presences[change.topology_id] = presences.get(change.topology_id, set()) - set(change.forget)
+    dead = frozenset(
+        (one, slot)
+        for one, slot in snapshot.dead
+        if one in assignments
+        and placement_of(assignments[one].value).get(slot) == placement_of(snapshot.assignments[one].value).get(slot)
+    )
+    return replace(snapshot, records=records, assignments=assignments, worker_presences=presences, dead=dead)
+
+
+def settled(snapshot: Snapshot) -> Snapshot:
+    for _ in range(6):
+        if not decide(snapshot):
+            return snapshot
+        snapshot = applied(snapshot)
+    raise AssertionError(f"still undecided: {decide(snapshot)}")
+
+
+def used(snapshot: Snapshot) -> list[Slot]:
+    return [slot for one in snapshot.assignments.values() for slot in placement_of(one.value)]
+
+
+def test_a_new_topology_gets_slots_shards_and_version_one() -> None:
+    (change,) = decide(cluster(record()))
+    assert isinstance(change, Update)
+    assert change.assignment is not None
+    assignment = change.assignment.value
+    assert (assignment.epoch, assignment.version, assignment.shard_version) == (3, 1, 1)
+    assert [(one.host, one.port, len(one.executors)) for one in assignment.workers] == [
+        ("a.host", 1, 2),
+        ("b.host", 1, 2),
+    ]
+    assert [one.acker_id for one in assignment.shards] == ["k1", "k2"]
+    assert change.touched == {"a", "b"}
+    assert "runs 4 of 4 executors in 2 slots" in change.sentence
+
+
+def test_another_epoch_alone_changes_nothing() -> None:
+    assert decide(replace(settled(cluster(record())), epoch=9)) == []
+
+
+def test_a_dead_worker_moves_and_its_memory_goes_with_its_machine() -> None:
+    before = settled(cluster(record()))
+    gone = replace(
+        before,
+        supervisors={"a": before.supervisors["a"]},
+        dead=frozenset({("wc-1-1", Slot("b", 1))}),
+        worker_presences={"wc-1-1": {Slot("a", 1), Slot("b", 1)}},
+    )
+    (change,) = decide(gone)
+    assert isinstance(change, Update)
+    assert change.assignment is not None
+    assert set(placement_of(change.assignment.value)) == {Slot("a", 1), Slot("a", 2)}
+    assert change.assignment.value.shard_version == 1
+    assert change.forget == (Slot("b", 1),)
+    assert change.touched == {"a", "b"}
+
+
+def test_a_supervisor_that_is_away_keeps_its_living_workers() -> None:
+    before = settled(cluster(record()))
+    assert decide(replace(before, supervisors={})) == []
+
+
+def test_a_dead_acker_changes_shards_only() -> None:
+    before = settled(cluster(record()))
+    (change,) = decide(replace(before, ackers={"k2": Acker("k2:1")}))
+    assert isinstance(change, Update)
+    assert change.assignment is not None
+    after = change.assignment.value
+    assert list(after.workers) == list(before.assignments["wc-1-1"].value.workers)
+    assert (after.version, after.shard_version) == (2, 2)
+    assert change.touched == frozenset()
+
+
+def test_a_killed_topology_is_left_alone_until_it_is_due_and_removed_then() -> None:
+    before = settled(cluster(record()))
+    killed = lifecycle.ask(record(), lifecycle.Kill(10), NOW)
+    waiting = replace(before, records={killed.id: Versioned(killed, 1)}, dead=frozenset({("wc-1-1", Slot("a", 1))}))
+    assert decide(waiting) == []
+    (change,) = decide(replace(waiting, now_unix_s=NOW + 10))
+    assert change == Remove("wc-1-1", 1, "Topology 'wc' is removed after its kill.")
+
+
+def test_a_rebalance_that_is_due_changes_record_and_assignment_together() -> None:
+    before = settled(cluster(record()))
+    asked = lifecycle.ask(record(), lifecycle.Rebalance(0, 4, {"split": 2}), NOW)
+    (change,) = decide(replace(before, records={asked.id: Versioned(asked, 1)}))
+    assert isinstance(change, Update)
+    assert change.record is not None
+    assert change.assignment is not None
+    assert (change.record.value.status, change.record.version) == (lifecycle.ACTIVE, 1)
+    assert placement_of(change.assignment.value) == {Slot("a", 1): ((1, 2),), Slot("b", 1): ((3, 4),)}
+
+
+def test_topologies_are_served_in_the_order_they_came() -> None:
+    first, second = record("one", 3, submitted_unix_s=1), record("two", 3, submitted_unix_s=2)
+    after = settled(cluster(second, first))
+    assert len(after.assignments["one-1-1"].value.workers) == 3
+    assert len(after.assignments["two-1-1"].value.workers) == 1
+
+
+def test_an_assignment_without_a_record_is_removed() -> None:
+    before = settled(cluster(record()))
+    (change,) = decide(replace(before, records={}))
+    assert isinstance(change, Remove)
+    assert change.record_version == -1
+
+
+def test_why_a_topology_does_not_run_is_a_sentence() -> None:
+    assert unscheduled(record(), None, 0) == "None of its 4 executors has a place: no slot is free."
+    ok = settled(cluster(record())).assignments["wc-1-1"].value
+    assert unscheduled(record(), ok, 0) == ""
+    without = settled(cluster(record(), ackers={})).assignments["wc-1-1"].value
+    assert unscheduled(record(), without, 0) == "No acker is available for 2 of 2 shards; spouts wait."
+
+
+names = st.sampled_from(["one", "two", "three"])
+statuses = st.sampled_from([lifecycle.ACTIVE, lifecycle.INACTIVE, lifecycle.REBALANCING, lifecycle.KILLED])
+slots = st.builds(Slot, st.sampled_from("abc"), st.integers(1, 3))
+
+
+@st.composite
+def records(draw: st.DrawFn, name: str) -> pb.TopologyRecord:
+    one = record(name, draw(st.integers(1, 5)), draw(st.integers(1, 7)), submitted_unix_s=draw(st.integers(0, 9)))
+    one.executors["split"] = draw(st.integers(1, one.tasks["split"]))
+    one.status = draw(statuses)
+    if one.status in {lifecycle.REBALANCING, lifecycle.KILLED}:
+        one.pending.due_unix_s = NOW + draw(st.sampled_from([-1, 1]))
+        one.pending.resume = lifecycle.INACTIVE
+        one.pending.workers = draw(st.integers(0, 4))
+        if draw(st.booleans()):
+            one.pending.executors["split"] = draw(st.integers(1, one.tasks["split"]))
+    return one
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    """Any cluster whose assignments a leader wrote at some time, whatever has happened to it since."""
+    chosen = [draw(records(name)) for name in sorted(draw(st.sets(names)))]
+    earlier = settled(cluster(*chosen, supervisors=draw(populations()), ackers=draw(ackers())))
+    kept = {one: assignment for one, assignment in earlier.assignments.items() if draw(st.booleans())}
+    assigned = [(one, slot) for one in sorted(kept) for slot in placement_of(kept[one].value)]
+    return cluster(
+        *chosen,
+        assignments=kept,
+        supervisors=draw(populations()),
+        ackers=draw(ackers()),
+        dead=frozenset(draw(st.sets(st.sampled_from(assigned)))) if assigned else frozenset(),
+        worker_presences={one: draw(st.sets(slots, max_size=3)) for one in earlier.records},
+    )
+
+
+def populations() -> st.SearchStrategy[dict[str, pb.Presence]]:
+    ports = st.dictionaries(st.sampled_from("abc"), st.sets(st.integers(1, 3), max_size=3))
+    return ports.map(lambda found: {name: supervisor(name, *sorted(one)) for name, one in found.items()})
+
+
+def ackers() -> st.SearchStrategy[dict[str, Acker]]:
+    draining = st.dictionaries(st.sampled_from(["k1", "k2", "k3"]), st.booleans())
+    return draining.map(lambda found: {name: Acker(f"{name}:1", one) for name, one in found.items()})
+
+
+@settings(max_examples=150, deadline=None)
+@given(snapshots())
+def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
+    after = settled(snapshot)
+    offered = {Slot(name, port) for name, one in after.supervisors.items() for port in one.slots}
+    assert len(used(after)) == len(set(used(after))), "a slot is used twice"
+    for topology_id, stored in after.records.items():
+        one = stored.value
+        if one.status == lifecycle.KILLED:
+            continue
+        placement = placement_of(after.assignments[topology_id].value)
+        placed = [executor for run in placement.values() for executor in run]
+        assert len(placed) == len(set(placed)), "an executor runs twice"
+        assert set(placed) <= set(executors(one))
+        assert len(placement) <= one.workers
+        before = placement_of(snapshot.assignments[topology_id].value) if topology_id in snapshot.assignments else {}
+        for slot, run in placement.items():
+            assert slot in offered or run == before.get(slot), "work was given to a dead supervisor"
+        if offered - set(used(after)):
+            assert set(placed) == set(executors(one)), "a slot is free and an executor waits"
+
+
+@settings(max_examples=150, deadline=None)
+@given(snapshots(), st.integers(0, 3))
+def test_a_leader_that_dies_between_two_writes_leaves_what_the_next_one_can_finish(
+    snapshot: Snapshot, written: int
+) -> None:
+    settled(replace(applied(snapshot, written), epoch=snapshot.epoch + 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(snapshots())
+def test_the_same_snapshot_gives_the_same_decision(snapshot: Snapshot) -> None:
+    assert decide(snapshot) == decide(snapshot)
