@@ -159,7 +159,7 @@ def test_health_answers_while_a_million_updates_stream_in(start_acker: StartAcke
         slowest_s, checks = max(slowest_s, time.monotonic() - began_s), checks + 1
         assert not worker.ended.is_set()
     assert checks > 3
-    assert slowest_s < 0.5
+    assert slowest_s < 1.0
     wait_until(lambda: len(worker.verdicts["acked"][1]) == 500_000)
 
 
