@@ -16,7 +16,7 @@ from pydoc_data.topics import topics
 from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
 
 BLOCK = 1_000  # lines written down as "may be emitted" at a time
-BATCH = 5_000  # words committed at a time
+BATCH = 2_000  # words committed at a time
 
 
 def text() -> list[str]:
@@ -32,6 +32,7 @@ def database(path: Path, schema: str) -> sqlite3.Connection:
     # An executor may be given a thread of its own later on; it is still only one thread at a time.
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a commit survives kill -9; FULL would survive a power cut too
     connection.executescript(schema)
     return connection
 
