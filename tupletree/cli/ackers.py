@@ -62,7 +62,8 @@ def _acker_dict(client: NimbusClient, summary: nimbus_pb2.AckerSummary) -> dict[
     try:
         ledger = client.ledger(address)
     except TupletreeError as error:
-        return {**acker, "reachable": False, "ready": False, "reasons": [str(error)], "shards": []}
+        reason = str(error).removeprefix(f"acker at {address} ")
+        return {**acker, "reachable": False, "ready": False, "reasons": [reason], "shards": []}
     shards = sorted(ledger.shards, key=lambda shard: (shard.topology_id, shard.shard))
     return {
         **acker,
