@@ -152,7 +152,9 @@ def test_the_other_nimbus_leads_when_the_leader_is_killed(cluster: DevCluster) -
     nimbuses = [one for one in cluster.processes if one.role == "nimbus"]
     leader = [f"127.0.0.1:{one.grpc_port}" for one in nimbuses].index(cluster.client.leader())
     cluster.kill("nimbus", leader)
-    wait_until(lambda: cluster.client.leader() == f"127.0.0.1:{nimbuses[1 - leader].grpc_port}", STATE_S)
+    leading = [one.presence.pid for one in cluster.client.cluster().nimbuses if one.leader]
+    assert leading == [nimbuses[1 - leader].pid]
+    assert cluster.client.leader() == f"127.0.0.1:{nimbuses[1 - leader].grpc_port}"
     wait_progress(cluster)
     cluster.restart("nimbus", leader)
     wait_until(lambda: len(cluster.client.cluster().nimbuses) == 2, STATE_S)
