@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .tasks import BasicBoltTask, BoltTask, SpoutTask
 
 RandomBits = Callable[[int], int]
-SAMPLE_EVERY = 20
-"""One tuple in so many has its process latency measured, as Storm's 5%."""
 
 
 def find_stream(streams: dict[str, OutStream], component: str, stream: str) -> OutStream:

@@ -6,6 +6,7 @@ batch with nothing in it that could be done once for each batch.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,14 @@ from tupletree.rotating import RotatingMap
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Row
-from .collectors import SAMPLE_EVERY, RandomBits, TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
+from .collectors import RandomBits, TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
 from .outbox import OutBuffer, OutStream
 from .tracking import Updates
+
+SAMPLE_EVERY = 20
+"""One tuple in so many has its process latency measured, as Storm's 5%."""
+GIVE_UP_AFTER = 20_000
+"""A sampled tuple that is not acked so many tuples later is taken for forgotten."""
 
 ReportError = Callable[[str, int, BaseException], None]
 Clock = Callable[[], float]
@@ -178,8 +184,10 @@ class BoltTask(Task):
         self.bolt = bolt
         self.collector = TaskBoltCollector(self, streams, env.getrandbits)
         bolt.collector = self.collector
-        self._sampled: Tuple | None = None
+        self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
         self._sampled_s = 0.0
+        self._sample_at = 0
+        self._give_up_at = 0
 
     def open(self) -> None:
         self.is_open = True
@@ -198,14 +206,13 @@ class BoltTask(Task):
         execute = self.bolt.execute
         started_s = self._env.clock()
         before = count = self.counters.executed
-        may_sample = origin.component != SYSTEM_COMPONENT  # few bolts ack their ticks
+        sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else sys.maxsize  # few ack their ticks
         for values, root, edge in rows:
             if self.must_yield:
                 break
             tup = Tuple(values, root, edge, origin)
-            if count % SAMPLE_EVERY == 0 and may_sample and self._sampled is None:
-                self._sampled = tup
-                self._sampled_s = self._env.clock()
+            if count >= sample_at:
+                sample_at = self._sample(tup, count)
             count += 1
             try:
                 execute(tup)
@@ -214,6 +221,15 @@ class BoltTask(Task):
         self.counters.executed = count
         self.counters.execute_s += self._env.clock() - started_s
         return count - before
+
+    def _sample(self, tup: Tuple, count: int) -> int:
+        """Measure how long until this tuple is acked, unless one is being measured; return when to sample next."""
+        if self._sampled is None or count >= self._give_up_at:
+            self._sampled = tup
+            self._sampled_s = self._env.clock()
+            self._give_up_at = count + GIVE_UP_AFTER
+        self._sample_at = count + SAMPLE_EVERY
+        return self._sample_at
 
     def acked(self, tup: Tuple) -> None:
         """The collector acked a tuple."""
