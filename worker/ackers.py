@@ -91,7 +91,10 @@ class AckerLink:
         while True:
             channel = aio_channel(self.address)
             try:
-                await self._converse(channel)
+                if await self._converse(channel):
+                    self.is_up = False
+                    event(log, "acker.drained", acker=self.acker_id)
+                    return
             except grpc.aio.AioRpcError as error:
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
                     event(log, "acker.lost", acker=self.acker_id, cause=error.details())
@@ -100,8 +103,8 @@ class AckerLink:
                 await channel.close()
             await asyncio.sleep(RECONNECT_S)
 
-    async def _converse(self, channel: grpc.aio.Channel) -> None:
-        """One stream, from the hello until it breaks."""
+    async def _converse(self, channel: grpc.aio.Channel) -> bool:
+        """One stream, from the hello until it breaks; True if the acker ended it because it has drained."""
         call = acker_pb2_grpc.AckerStub(channel).Track(wait_for_ready=True)
         await call.write(acker_pb2.TrackRequest(hello=self._ties.hello))
         writer = None
@@ -110,10 +113,11 @@ class AckerLink:
                 if writer is None:
                     if reply.acker_id != self.acker_id:
                         event(log, "acker.replaced", expected=self.acker_id, found=reply.acker_id)
-                        return
+                        return False
                     self._up()
                     writer = asyncio.create_task(self._write(call))
                 self._on_reply(reply)
+            return writer is not None
         finally:
             if writer is not None:
                 writer.cancel()
