@@ -29,6 +29,7 @@ def words(line: str) -> list[str]:
 
 
 def database(path: Path, schema: str) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
     # An executor may be given a thread of its own later on; it is still only one thread at a time.
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
