@@ -23,8 +23,9 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.worker.assembly import Observer, Plan
+from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.executor import Executor, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.executor import Executor
 from tupletree.worker.tasks import Environment, TaskFailure
 from tupletree.worker.tracking import Updates, split
 

@@ -27,8 +27,8 @@ from tupletree._rpc.channels import aio_channel
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
+from .control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from .engine import Engine
-from .executor import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from .tracking import Updates, encode, split
 
 log = logging.getLogger(__name__)

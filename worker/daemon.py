@@ -36,8 +36,9 @@ from tupletree.v1 import acker_pb2, worker_pb2_grpc
 from .ackers import Ackers, TrackTies
 from .assembly import Plan
 from .config import Launch
+from .control import WorkerLost
 from .engine import Engine, local_tasks
-from .executor import Executor, WorkerLost
+from .executor import Executor
 from .metrics import registry
 from .outbound import Outbound
 from .peers import Peers, Ties

@@ -18,7 +18,8 @@ from tupletree.v1 import nimbus_pb2, worker_pb2
 
 from .assembly import Plan, build_executor, origins
 from .batches import Batch, Row, check, decode, encode
-from .executor import Control, Executor, RemoteBatch, SpoutExecutor
+from .control import Control
+from .executor import Executor, RemoteBatch, SpoutExecutor
 from .inbox import ACKERS, Gate, Inbox
 from .runloop import LoopSettings, RunLoop
 from .stats import task_stats

@@ -16,6 +16,7 @@ from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 from tupletree.v1 import worker_pb2
 
 from .batches import Batch, Row, decode, roots_of
+from .control import Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import Gate, Inbox
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
@@ -33,59 +34,6 @@ class RemoteBatch:
 
     message: worker_pb2.Batch
     origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class TreesAcked:
-    """Trees of a spout task are complete."""
-
-    task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TreesFailed:
-    """Trees of a spout task failed."""
-
-    task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TreesExpired:
-    """Trees of a spout task were left alone for too long."""
-
-    task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TreesReset:
-    """Trees of a spout task start their timeout again."""
-
-    task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerLost:
-    """A worker of the topology is gone: trees pending now may have been lost with it.
-
-    They get ``grace_s`` to prove that they were not; then what is still pending of them fails.
-    """
-
-    grace_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ShardsLost:
-    """The ledgers of these shards (root mod ``count``) are gone: what is pending there can only fail."""
-
-    shards: frozenset[int]
-    count: int
-
-
-Control = TreesAcked | TreesFailed | TreesExpired | TreesReset | WorkerLost | ShardsLost
 
 
 class Executor:
@@ -330,32 +278,34 @@ class SpoutExecutor(Executor):
     def _handle_control(self) -> bool:
         worked = False
         while (item := self.inbox.take()) is not None:
-            self._guarded(self._handle, item)
+            self._handle(item)
             worked = True
         return worked
-
-    def _guarded(self, call: Callable[..., None], *arguments: object) -> None:
-        try:
-            call(*arguments)
-        except Exception as error:
-            raise self._spouts[0].failure(error) from error
 
     def _handle(self, item: Control) -> None:
         match item:
             case TreesAcked():
-                self._by_task[item.task].on_acked(item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
             case TreesFailed():
-                self._by_task[item.task].on_failed(item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
             case TreesExpired():
-                self._by_task[item.task].on_expired(item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
             case TreesReset():
-                self._by_task[item.task].on_reset(item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
             case WorkerLost():
                 due_s = self._clock() + item.grace_s
                 self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]
             case ShardsLost():
                 for spout in self._spouts:
-                    spout.on_failed([root for root in spout.pending if root % item.count in item.shards])
+                    lost = [root for root in spout.pending if root % item.count in item.shards]
+                    self._tell(spout, SpoutTask.on_failed, lost)
+
+    @staticmethod
+    def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+        try:
+            call(spout, *arguments)
+        except Exception as error:
+            raise spout.failure(error) from error
 
     def _expire(self, now_s: float) -> bool:
         """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
@@ -363,11 +313,11 @@ class SpoutExecutor(Executor):
         while self._next_rotation_s <= now_s and self._timeout_s:
             self._next_rotation_s += self._timeout_s
             for spout in self._spouts:
-                self._guarded(spout.rotate)
+                self._tell(spout, SpoutTask.rotate)
         due = [entry for entry in self._suspects if entry[0] <= now_s]
         for entry in due:
             self._suspects.remove(entry)
-            self._guarded(entry[1].on_failed, entry[2])
+            self._tell(entry[1], SpoutTask.on_failed, entry[2])
             worked = True
         return worked
 
@@ -377,9 +327,9 @@ class SpoutExecutor(Executor):
         for spout in self._spouts:
             if not spout.is_open:
                 if self._is_active:
-                    self._guarded(spout.open)
+                    self._tell(spout, SpoutTask.open)
             else:
-                self._guarded(spout.spout.activate if self._is_active else spout.spout.deactivate)
+                self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
 
     def _poll(self) -> bool:
         """Ask for tuples until a batch is full, the time is up, or there are none.

@@ -273,6 +273,14 @@ class SpoutTask(Task):
         self.is_open = True
         self.spout.open(self.context.conf, self.context, self.collector)
 
+    def activate(self) -> None:
+        """The topology is active again."""
+        self.spout.activate()
+
+    def deactivate(self) -> None:
+        """The topology is not active any more."""
+        self.spout.deactivate()
+
     def close(self) -> None:
         if self.is_open:
             self.spout.close()

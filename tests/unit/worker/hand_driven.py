@@ -14,16 +14,9 @@ from tupletree.topology import Topology
 from tupletree.tuples import Origin
 from tupletree.worker.assembly import Plan, build_executor
 from tupletree.worker.batches import Batch, Row
+from tupletree.worker.control import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import local_tasks
-from tupletree.worker.executor import (
-    Control,
-    Executor,
-    SpoutExecutor,
-    TreesAcked,
-    TreesExpired,
-    TreesFailed,
-    TreesReset,
-)
+from tupletree.worker.executor import Executor, SpoutExecutor
 from tupletree.worker.inbox import Gate
 from tupletree.worker.tasks import Environment
 from tupletree.worker.tracking import Updates
