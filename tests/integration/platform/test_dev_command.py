@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tupletree import NimbusClient
+from tupletree import NimbusClient, Spout, Topology, TopologyBuilder
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import processes_of
 from tupletree._rpc.ports import ReservedPorts, bind
@@ -49,6 +49,19 @@ def next_event(process: subprocess.Popen[str]) -> dict[str, Any]:
     return event
 
 
+class Idle(Spout):
+    outputs = ["nothing"]
+
+    def next_tuple(self) -> None:
+        pass
+
+
+def topology() -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("idle", Idle())
+    return builder.create_topology()
+
+
 def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]:
     keys = ["zookeeper.port"]
     keys += [f"{role}.{kind}" for role in ("nimbus", "supervisor", "acker") for kind in ("port", "http.port")]
@@ -58,14 +71,18 @@ def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]
     return ["dev", "--slots", "1", "--dir", str(directory), "--json", *options]
 
 
-def test_dev_runs_a_cluster_restarts_what_dies_and_ends_on_ctrl_c(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
-    with started(*dev_arguments(ports, tmp_path)) as dev:
+def test_dev_restarts_what_dies_ends_on_ctrl_c_and_goes_on_where_it_was(
+    ports: ReservedPorts, tmp_path: pathlib.Path
+) -> None:
+    arguments = dev_arguments(ports, tmp_path)
+    with started(*arguments) as dev:
         ready = next_event(dev)
         assert ready["event"] == "ready"
         pids = {process["name"]: process["pid"] for process in ready["processes"]}
         assert list(pids) == ["zookeeper", "nimbus-0", "supervisor-0", "acker-0"]
         with NimbusClient(ready["nimbus_seeds"]) as client:
             wait_until(lambda: len(client.cluster().supervisors) == 1, 30)
+            topology_id = client.submit("kept", topology(), inactive=True)
         os.kill(pids["acker-0"], signal.SIGKILL)
         died, restarted = next_event(dev), next_event(dev)
         assert (died["event"], died["name"], died["reason"]) == ("died", "acker-0", "was ended by SIGKILL")
@@ -76,7 +93,11 @@ def test_dev_runs_a_cluster_restarts_what_dies_and_ends_on_ctrl_c(ports: Reserve
         assert next_event(dev) == {"event": "stopped"}
         assert dev.wait(30) == 0
         assert processes_of(str(tmp_path)) == []
-        assert (tmp_path / "zookeeper" / "version-2").is_dir()  # --dir keeps it
+
+    with started(*arguments) as dev, NimbusClient(next_event(dev)["nimbus_seeds"]) as client:
+        wait_until(lambda: [one.record.id for one in client.list()] == [topology_id], 30)
+        dev.send_signal(signal.SIGTERM)
+        assert dev.wait(30) == 0
 
 
 def test_dev_names_a_port_in_use_and_who_needs_it(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
