@@ -27,8 +27,8 @@ __all__ = [
     "Topology",
     "TopologyBuilder",
     "TopologyContext",
-    "TupletreeError",
     "Tuple",
+    "TupletreeError",
     "direct",
     "register_type",
 ]

@@ -1,0 +1,1 @@
+"""What we measure: see bench/README.md."""
