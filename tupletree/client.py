@@ -182,7 +182,8 @@ class NimbusClient:
         return self._call(lambda stub: stub.DescribeCluster(nimbus_pb2.DescribeClusterRequest(), timeout=_CALL_S))
 
     def leader(self) -> str:
-        """The address of the leading nimbus. Raises UnavailableError."""
+        """The address of the leading nimbus, asked afresh. Raises UnavailableError."""
+        self._leader = None
         return self._find_leader(time.monotonic() + self._leader_timeout_s)
 
     def ledger(self, address: str) -> acker_pb2.DescribeLedgerReply:

@@ -14,6 +14,7 @@ from tupletree.errors import TupletreeError
 
 from .config import Launch
 from .daemon import WorkerDaemon, add_code_path
+from .prints import capture
 
 GC_THRESHOLD = 50_000
 """Tuples are many small objects in no cycles: to collect after every 700, Python's default, costs some percent."""
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TupletreeError as error:
         print(error, file=sys.stderr)
         return 2
+    if launch.log_dir is not None:
+        capture()
     add_code_path(launch.bundle_dir)
     gc.set_threshold(GC_THRESHOLD, 20, 20)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import time
 import traceback
 from collections import deque
@@ -52,7 +51,7 @@ def component_error(launch: Launch, component: str, task: int, error: BaseExcept
     return topology_pb2.ComponentError(
         component_id=component,
         task_id=max(task, 0),
-        host=socket.gethostname(),
+        host=launch.host,
         port=launch.port,
         at_unix_s=time.time(),
         message=f"{type(error).__name__}: {error}",

@@ -1,0 +1,36 @@
+"""What components print goes into the worker's log, so that ``tupletree logs`` shows it in its place."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+
+
+class LogWriter(io.TextIOBase):
+    """A text stream whose complete lines are log records. Lines of several threads do not mix."""
+
+    def __init__(self, logger: logging.Logger, level: int) -> None:
+        self._logger = logger
+        self._level = level
+        self._partial = threading.local()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, rest = (getattr(self._partial, "text", "") + text).split("\n")
+        self._partial.text = rest
+        for line in lines:
+            self._logger.log(self._level, "%s", line)
+        return len(text)
+
+    def flush(self) -> None:
+        """A line is logged when it is complete."""
+
+
+def capture() -> None:
+    """Send what is printed from now on to the log."""
+    sys.stdout = LogWriter(logging.getLogger("stdout"), logging.INFO)
+    sys.stderr = LogWriter(logging.getLogger("stderr"), logging.WARNING)
