@@ -86,7 +86,7 @@ class BlobStore:
 
 
 class Incoming:
-    """A blob being written. Use as a context manager: leaving it without ``finish`` leaves nothing behind."""
+    """A blob being written. Use as a context manager: leaving it without ``publish`` leaves nothing behind."""
 
     def __init__(self, partial: Path, target: Path, sha256: str, size: int) -> None:
         self._partial = partial
@@ -114,8 +114,9 @@ class Incoming:
         self._digest.update(chunk)
         self._written += len(chunk)
 
-    def finish(self) -> None:
-        """Verify, sync and publish. Raises UsageError if the bytes are not those announced."""
+    def verify(self) -> Path:
+        """Where the whole blob is, still under its temporary name. Raises UsageError if it is not what was announced,
+        UnavailableError if the disk is full."""
         if self._written != self._size or self._file is None:
             raise UsageError(f"the upload is corrupt: {self._written} of {self._size} bytes arrived")
         found = self._digest.hexdigest()
@@ -123,6 +124,14 @@ class Incoming:
             raise UsageError(f"the upload is corrupt: its sha256 is {found}, announced was {self._sha256}")
         try:
             self._file.flush()
+        except OSError as error:
+            raise _disk_error(error) from error
+        return self._partial
+
+    def publish(self) -> None:
+        """Sync a verified blob and give it its name. Raises UnavailableError if the disk is full."""
+        assert self._file is not None, "verified before"
+        try:
             os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._partial, self._target)
@@ -139,7 +148,7 @@ class Incoming:
         self.discard()
 
     def discard(self) -> None:
-        """Remove what was written, unless it is finished. Idempotent."""
+        """Remove what was written, unless it is published. Idempotent."""
         if self._file is not None:
             with contextlib.suppress(OSError):  # what could not be flushed is thrown away with the file
                 self._file.close()

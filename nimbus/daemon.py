@@ -19,7 +19,7 @@ from importlib.metadata import version
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from tupletree._coord.leader import LeaderElection
+from tupletree._coord.leader import Front, LeaderElection
 from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Leadership, Store
@@ -35,6 +35,7 @@ from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 
 from .blobs import BlobStore
 from .config import NimbusConfig
+from .leader_watch import LeaderWatch
 from .metrics import NimbusMetrics
 from .peers import address_of
 from .reign import Reign
@@ -69,6 +70,7 @@ class NimbusDaemon:
         self._rule: Rule | None = None
         self._reigning: asyncio.Task[None] | None = None
         self._replication: Replication
+        self._leader_watch: LeaderWatch
         self._failure: BaseException | None = None
         self.blobs = BlobStore(config.blob_directory)
         self.metrics = NimbusMetrics()
@@ -139,6 +141,8 @@ class NimbusDaemon:
             on_elected=lambda epoch: self._post(self._elected, epoch),
             on_deposed=lambda epoch: self._post(self._deposed, epoch),
         )
+        self._leader_watch = LeaderWatch(address_of(presence), self._unseat)
+        ends.push_async_callback(self._leader_watch.close)
         await asyncio.to_thread(self.election.start)
         ends.push_async_callback(self._end_reign)
         ends.push_async_callback(asyncio.to_thread, self.election.stop)
@@ -262,12 +266,16 @@ class NimbusDaemon:
             self._give_up(missing)
         self.election.stand_down()
 
+    async def _unseat(self, front: Front) -> None:
+        await asyncio.to_thread(self.election.unseat, front)
+
     async def _keep_looking(self) -> None:
-        """Know who leads."""
+        """Know who leads, and whether it lives."""
         while True:
             self._look_now.clear()
             try:
                 self._leadership = await asyncio.to_thread(self.store.leadership)
+                self._leader_watch.follow(await asyncio.to_thread(self.election.front))
             except UnavailableError:
                 await asyncio.sleep(_RETRY_S)
                 continue

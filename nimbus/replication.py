@@ -96,7 +96,8 @@ class Replication:
                 request = rpc.FetchBundleRequest(sha256=sha256)
                 async for reply in NimbusStub(channel).FetchBundle(request, timeout=60 + size / _MIB):
                     await asyncio.to_thread(incoming.write, reply.chunk)
-            await asyncio.to_thread(incoming.finish)
+            await asyncio.to_thread(incoming.verify)
+            await asyncio.to_thread(incoming.publish)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"nimbus at {address}") from error
         finally:

@@ -1,6 +1,6 @@
 """Taking a submission in: header, bytes, record, in an order that leaves nothing behind when it is cut short.
 
-    header checked -> name reserved -> bytes to a temporary file -> digest -> rename -> topology.pb compared
+    header checked -> name reserved -> bytes to a temporary file -> digest, topology.pb compared -> rename
     -> record, in one transaction with its folders and the counter -> standbys have the bundle -> reply
 
 A crash before the transaction leaves a temporary file (removed at the next start) or an unneeded blob (removed after
@@ -69,7 +69,6 @@ class Uploads:
             new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
             with reign.reserving(header.name, header.sha256):
                 await self._receive(header, requests)
-                await asyncio.to_thread(check_bundle, self._blobs.path(header.sha256), header.spec)
                 record = await self._store_record(header, reign.epoch)
                 self._wake()
         except (UsageError, UnavailableError) as error:
@@ -94,7 +93,9 @@ class Uploads:
                 if request.WhichOneof("kind") != "chunk":
                     raise UsageError("a submission is one header and then chunks")
                 await asyncio.to_thread(incoming.write, request.chunk)
-            await asyncio.to_thread(incoming.finish)
+            partial = await asyncio.to_thread(incoming.verify)
+            await asyncio.to_thread(check_bundle, partial, header.spec)
+            await asyncio.to_thread(incoming.publish)
         finally:
             await asyncio.to_thread(incoming.discard)
 

@@ -70,6 +70,15 @@ Write = Create | Put | Delete
 
 
 @dataclass(frozen=True)
+class Front:
+    """The first candidate: its node, where its nimbus is called, and whether it is this one."""
+
+    node: str
+    address: str
+    is_me: bool
+
+
+@dataclass(frozen=True)
 class _Reign:
     epoch: int
     epoch_version: int  # of the node leader/epoch
@@ -148,6 +157,26 @@ class LeaderElection:
             self._standing = False
             self._loop.wake()
 
+    def front(self) -> Front | None:
+        """Who leads or is about to: the first in the queue. None if nobody stands."""
+        folder = paths.leader_candidates(self._root)
+        with translated("reading the candidates"):
+            candidates = sorted(result(self._client.get_children_async(folder)), key=_sequence)
+            for node in candidates:
+                with suppress(NoNodeError):
+                    data, _ = result(self._client.get_async(paths.leader_candidate(self._root, node)))
+                    return Front(node, data.decode(), node.startswith(f"{paths.segment(self._identity)}-"))
+        return None
+
+    def unseat(self, front: Front) -> None:
+        """Remove a candidate whose process is known to be dead, without waiting for its session to end.
+
+        Should it live after all, it stands again behind the others; its writes as leader are refused meanwhile.
+        """
+        with translated(f"unseating {front.node}"), suppress(NoNodeError):
+            result(self._client.delete_async(paths.leader_candidate(self._root, front.node)))
+        event(logger, "leader.unseated", level=logging.WARNING, node=front.node, address=front.address)
+
     def write(self, epoch: int, writes: Sequence[Write]) -> None:
         """Apply all of ``writes``, or none.
 
@@ -220,7 +249,11 @@ class LeaderElection:
                 self._depose("its candidate node was removed")
             # A new name for each enrolment, so that a lost reply can be told from an earlier session's node.
             self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
-            created = result(self._client.create_async(f"{folder}/{self._prefix}", ephemeral=True, sequence=True))
+            created = result(
+                self._client.create_async(
+                    f"{folder}/{self._prefix}", self._address.encode(), ephemeral=True, sequence=True
+                )
+            )
             self._node = created.rsplit("/", 1)[1]
 
     def _begin(self) -> None:

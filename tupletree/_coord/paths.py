@@ -7,7 +7,7 @@ Every write by the leader is a transaction that also checks the version of ``lea
 node                                       writer      reader                lifetime           bound
 =========================================  ==========  ====================  =================  ====================
 leader/epoch                               the leader  all daemons           for ever           one, 300 bytes
-leader/candidates/<id>-<sequence>          nimbuses    nimbuses              ephemeral          one a nimbus, empty
+leader/candidates/<id>-<sequence>          nimbuses    nimbuses              ephemeral          its address
 counter                                    the leader  the leader            for ever           one, 20 bytes
 topologies/<topology>                      the leader  nimbuses, workers     until removed      conf, a few KiB
 assignments/<topology>                     the leader  supervisors, workers  until removed      40 bytes an executor,

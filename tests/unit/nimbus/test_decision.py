@@ -229,7 +229,7 @@ def ackers() -> st.SearchStrategy[dict[str, Acker]]:
     return draining.map(lambda found: {name: Acker(f"{name}:1", one) for name, one in found.items()})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(snapshots())
 def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
     after = settled(snapshot)
@@ -251,7 +251,7 @@ def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
             assert set(placed) == set(executors(one)), "a slot is free and an executor waits"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(snapshots(), st.integers(0, 3))
 def test_a_leader_that_dies_between_two_writes_leaves_what_the_next_one_can_finish(
     snapshot: Snapshot, written: int
@@ -259,7 +259,7 @@ def test_a_leader_that_dies_between_two_writes_leaves_what_the_next_one_can_fini
     settled(replace(applied(snapshot, written), epoch=snapshot.epoch + 1))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(snapshots())
 def test_the_same_snapshot_gives_the_same_decision(snapshot: Snapshot) -> None:
     assert decide(snapshot) == decide(snapshot)

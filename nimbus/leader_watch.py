@@ -1,0 +1,79 @@
+"""Whether the nimbus at the front of the election lives, so that the others need not wait for its session to end.
+
+A health Watch stream is held open to it. When that breaks and the next connection is refused, no process listens there
+any more: its candidate node is removed, and the next in the queue leads within a moment. Only a refusal counts; a peer
+that cannot be reached may live behind a broken network, and ZooKeeper decides about it. A mistake would cost an
+election and nothing else: what a leader writes is fenced by its epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tupletree._coord.leader import Front
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import transport_failure
+from tupletree.errors import UnavailableError
+
+log = logging.getLogger("tupletree.nimbus")
+
+_PAUSE_S = 0.1
+_RETRY_S = 1.0
+
+
+class LeaderWatch:
+    """Follows the front of the election, unless this nimbus is it."""
+
+    def __init__(self, own_address: str, unseat: Callable[[Front], Awaitable[None]]) -> None:
+        self._own_address = own_address
+        self._unseat = unseat
+        self._front: Front | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, front: Front | None) -> None:
+        """Who is at the front now."""
+        if front == self._front:
+            return
+        self._front = front
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if front is not None and not front.is_me:
+            self._task = asyncio.create_task(self._watch(front))
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _watch(self, front: Front) -> None:
+        while True:
+            try:
+                if front.address == self._own_address or await self._is_gone(front.address):
+                    await self._unseat(front)
+                    return
+            except UnavailableError as error:
+                event(log, "leader.not_unseated", level=logging.WARNING, address=front.address, cause=error)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _is_gone(self, address: str) -> bool:
+        """Wait until the stream to a nimbus cannot be had any more; True if its port refuses connections."""
+        request = health_pb2.HealthCheckRequest(service="")
+        heard = True
+        while heard:
+            heard = False
+            async with aio_channel(address) as channel:
+                try:
+                    async for _ in health_pb2_grpc.HealthStub(channel).Watch(request):
+                        heard = True
+                except grpc.aio.AioRpcError as error:
+                    if not heard:
+                        return transport_failure(error.details() or "") == "connection refused"
+            await asyncio.sleep(_PAUSE_S)
+        return False
