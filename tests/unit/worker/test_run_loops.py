@@ -1,0 +1,382 @@
+"""Run loops: who shares one, who gets one of its own, and that nobody stops a neighbour. Real threads, real time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from local_components import Do, DoBasic, Keep, Latch, Log
+
+from tupletree import Spout, TopologyBuilder, _local
+from tupletree.testing import FeederSpout, LocalCluster
+from tupletree.worker.runloop import RunLoop
+
+ENOUGH_S = 60
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def latch() -> Iterator[Latch]:
+    """What a component waits for; opened at the end whatever happens, so that no thread stays behind."""
+    made = Latch()
+    yield made
+    made.set()
+
+
+def loops(cluster: LocalCluster) -> Sequence[RunLoop]:
+    return cluster._find("t").engine.loops
+
+
+def components_of(loop: RunLoop) -> set[str]:
+    return {executor.component_id for executor in loop.executors}
+
+
+def emitted_by(cluster: LocalCluster, component: str) -> int:
+    """Tuples handed over by the tasks of a component."""
+    statistics = cluster._find("t").engine.statistics()
+    return sum(stream.transferred for task in statistics if task.component_id == component for stream in task.streams)
+
+
+def tasks_of(cluster: LocalCluster, component: str) -> list[int]:
+    executors = cluster._find("t").engine.executors
+    return [task.task_id for executor in executors if executor.component_id == component for task in executor.tasks]
+
+
+def has_turned(cluster: LocalCluster, since: dict[RunLoop, int]) -> bool:
+    """Whether each of these loops has made ten rounds more."""
+    cluster._find("t").engine.wake()
+    return all(loop.turns > turns + 10 for loop, turns in since.items())
+
+
+def two_branches(feeder: Spout, left: Any, right: Any) -> TopologyBuilder:
+    """spout -> left by stream "left", spout -> right by stream "right"."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    builder.set_bolt("left", left).shuffle_grouping("spout", "left")
+    builder.set_bolt("right", right).shuffle_grouping("spout", "right")
+    return builder
+
+
+def feeder_of_two() -> FeederSpout:
+    return FeederSpout({"left": ["n"], "right": ["n"]})
+
+
+def test_executors_share_one_loop_and_declared_blocking_ones_have_their_own(cluster: LocalCluster) -> None:
+    feeder = feeder_of_two()
+    builder = two_branches(feeder, Do(), Do())
+    builder.set_bolt("declared", Do(), 2).shuffle_grouping("spout", "left").set_blocking()
+    cluster.submit("t", builder.create_topology())
+    assert [components_of(loop) for loop in loops(cluster)] == [{"spout", "left", "right"}, {"declared"}, {"declared"}]
+
+
+def test_a_bolt_that_does_not_return_is_left_alone_and_its_neighbours_go_on(
+    cluster: LocalCluster, latch: Latch
+) -> None:
+    log = Log()
+    feeder = feeder_of_two()
+    stuck = DoBasic(lambda tup, collector: latch.wait())
+    cluster.submit("t", two_branches(feeder, stuck, Keep(log)).create_topology())
+    feeder.feed([0], "stuck", "left")
+    for number in range(50):
+        feeder.feed([number], number, "right")
+    cluster.wait_until(lambda: len(feeder.acked) == 50, ENOUGH_S)
+    assert sorted(values[0] for _, values in log) == list(range(50))
+    [first, second] = loops(cluster)
+    assert (components_of(first), components_of(second)) == ({"left"}, {"spout", "right"})
+    latch.set()
+    cluster.wait_until(lambda: "stuck" in feeder.acked, ENOUGH_S)
+
+
+def test_a_bolt_that_sleeps_again_and_again_moves_out(cluster: LocalCluster) -> None:
+    """Each sleep is too short for the watchdog; their sum is not."""
+    feeder = feeder_of_two()
+    cluster.submit("t", two_branches(feeder, DoBasic(lambda tup, collector: time.sleep(0.02)), Do()).create_topology())
+    for number in range(100):
+        feeder.feed([number], number, "left")
+    cluster.wait_until(lambda: len(feeder.acked) == 100, ENOUGH_S)
+    assert {"left"} in [components_of(loop) for loop in loops(cluster)]
+
+
+class WaitsAndFindsNothing(Spout):
+    outputs = ["n"]
+
+    def next_tuple(self) -> None:
+        time.sleep(0.02)  # as queue.get(timeout=0.02) does
+
+
+def test_a_spout_that_waits_and_finds_nothing_moves_out_too(cluster: LocalCluster) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("waits", WaitsAndFindsNothing())
+    builder.set_bolt("sink", Do()).shuffle_grouping("waits")
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_until(lambda: {"waits"} in [components_of(loop) for loop in loops(cluster)], ENOUGH_S)
+
+
+class WaitsForever(Spout):
+    """Emits one tuple in each call, and blocks in the third."""
+
+    outputs = ["n"]
+    blocking = True
+
+    def __init__(self, latch: Latch) -> None:
+        self.latch = latch
+        self.calls = 0
+
+    def next_tuple(self) -> None:
+        self.calls += 1
+        if self.calls > 2:
+            self.latch.wait()
+        else:
+            self.collector.emit([self.calls], self.calls)
+
+
+def test_what_a_blocking_spout_emitted_does_not_wait_for_its_next_tuple(cluster: LocalCluster, latch: Latch) -> None:
+    log = Log()
+    builder = TopologyBuilder()
+    builder.set_spout("spout", WaitsForever(latch))
+    builder.set_bolt("sink", Keep(log)).shuffle_grouping("spout")
+    cluster.submit("t", builder.create_topology(), {"topology.flush.interval.ms": 600_000})
+    cluster.wait_until(lambda: [values for _, values in log] == [[1], [2]], ENOUGH_S)
+
+
+def test_order_between_two_tasks_survives_the_move_of_either(cluster: LocalCluster) -> None:
+    """The relay is moved away from a stuck bolt, then sleeps and moves again; the sink is moved with others."""
+    log = Log()
+    latch = Latch()
+    feeder = feeder_of_two()
+
+    def relay(tup: Any, collector: Any) -> None:
+        collector.emit([tup[0]])
+        if tup[0] % 50 == 0:
+            time.sleep(0.05)
+
+    builder = two_branches(feeder, DoBasic(lambda tup, collector: latch.wait(0.3)), DoBasic(relay, ["n"]))
+    builder.set_bolt("sink", Keep(log)).shuffle_grouping("right")
+    cluster.submit("t", builder.create_topology())
+    for number in range(1500):
+        feeder.feed([number], number, "right")
+        if number == 200:
+            feeder.feed([0], "stuck", "left")
+    cluster.wait_until(lambda: len(feeder.acked) == 1501, ENOUGH_S)
+    assert [values[0] for _, values in log] == list(range(1500))
+    assert len(loops(cluster)) > 1
+
+
+def test_a_batch_that_grows_slow_midway_does_not_keep_its_acks_back(cluster: LocalCluster) -> None:
+    """The first rows are quick, so that steps grow to whole batches; then every row takes long."""
+    done = Log()
+
+    def execute(tup: Any, collector: Any) -> None:
+        done.append(tup[0])
+        if tup[0] >= 3000:
+            time.sleep(0.05)
+
+    feeder = FeederSpout(["n"])
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    builder.set_bolt("bolt", DoBasic(execute)).shuffle_grouping("spout")
+    for number in range(4000):
+        feeder.feed([number], number)
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_until(lambda: len(feeder.acked) >= 3000, ENOUGH_S)
+    assert len(done) < 3500, "acked long before the batch of 1000 slow rows would have ended"
+
+
+class Endless(Spout):
+    """Emits numbers without a message id, as many as it is asked for, up to a limit."""
+
+    outputs = ["n"]
+
+    def __init__(self, limit: int, blocking: bool = False) -> None:
+        self.limit = limit
+        self.blocking = blocking
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        if self.next < self.limit:
+            self.collector.emit([self.next])
+            self.next += 1
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_slow_bolt_stops_the_spout_and_bounds_what_waits(cluster: LocalCluster, latch: Latch, blocking: bool) -> None:
+    """Two stages, both bounded: the sink blocks, so the relay stops, so the spout stops. Then everything arrives."""
+    limit, batch, total = 200, 50, 5_000
+    log = Log()
+
+    def wait_then_keep(tup: Any, collector: Any) -> None:
+        latch.wait()
+        log.append(tup[0])
+
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Endless(total, blocking))
+    relay = DoBasic(lambda tup, collector: collector.emit([tup[0]]), ["n"])
+    builder.set_bolt("relay", relay).shuffle_grouping("spout")
+    builder.set_bolt("sink", DoBasic(wait_then_keep)).shuffle_grouping("relay").set_blocking()
+    conf = {"topology.executor.receive.buffer.size": limit, "topology.transfer.batch.size": batch}
+    cluster.submit("t", builder.create_topology(), conf)
+    topology = cluster._find("t")
+    [relay_task, sink_task] = [task for name in ("relay", "sink") for task in tasks_of(cluster, name)]
+    cluster.wait_until(lambda: {relay_task, sink_task} <= set(topology.engine.gate.closed), ENOUGH_S)
+    turns = {loop: count for loop, count in topology.turns_now().items() if components_of(loop) != {"sink"}}
+    cluster.wait_until(lambda: has_turned(cluster, turns))
+    inboxes = [executor.inbox.rows for executor in topology.engine.executors]
+    assert max(inboxes) <= limit + 2 * batch
+    assert emitted_by(cluster, "spout") <= 2 * (limit + 3 * batch)
+    assert not log
+    latch.set()
+    cluster.wait_until(lambda: len(log) == total, ENOUGH_S)
+    assert list(log) == list(range(total))
+
+
+def test_the_gate_opening_is_never_slept_through(cluster: LocalCluster) -> None:
+    """Buffers of one tuple between three loops: thousands of times somebody waits for a gate to open. A wake-up that
+    is lost costs a second each time."""
+    log = Log()
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Endless(400))
+    for name, source in (("a", "spout"), ("b", "a")):
+        bolt = DoBasic(lambda tup, collector: collector.emit([tup[0]]), ["n"])
+        builder.set_bolt(name, bolt).shuffle_grouping(source).set_blocking()
+    builder.set_bolt("sink", Keep(log)).shuffle_grouping("b").set_blocking()
+    conf = {"topology.executor.receive.buffer.size": 1, "topology.transfer.batch.size": 1}
+    started_s = time.monotonic()
+    cluster.submit("t", builder.create_topology(), conf)
+    cluster.wait_until(lambda: len(log) == 400, ENOUGH_S)
+    assert [values[0] for _, values in log] == list(range(400))
+    assert time.monotonic() - started_s < 30
+
+
+def test_a_cycle_with_tiny_buffers_does_not_deadlock(cluster: LocalCluster) -> None:
+    """Every tuple goes round three times, doubling once; the parts of the cycle run on threads of their own."""
+    log = Log()
+
+    def turn(tup: Any, collector: Any) -> None:
+        n, left = tup.values
+        if left:
+            for _ in range(2 if left == 2 else 1):
+                collector.emit([n, left - 1])
+        else:
+            log.append(n)
+
+    feeder = FeederSpout(["n", "left"])
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    builder.set_bolt("a", DoBasic(turn, ["n", "left"])).shuffle_grouping("spout").shuffle_grouping("b").set_blocking()
+    builder.set_bolt("b", DoBasic(turn, ["n", "left"])).shuffle_grouping("a").set_blocking()
+    for number in range(300):
+        feeder.feed([number, 3], number)
+    conf = {"topology.executor.receive.buffer.size": 2, "topology.transfer.batch.size": 1}
+    cluster.submit("t", builder.create_topology(), conf)
+    cluster.wait_until(lambda: len(feeder.acked) == 300, ENOUGH_S)
+    assert sorted(log) == sorted([*range(300), *range(300)])
+
+
+def test_a_single_tuple_does_not_wait_for_its_batch_to_fill(cluster: LocalCluster) -> None:
+    feeder = FeederSpout(["n"])
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    builder.set_bolt("bolt", Do()).shuffle_grouping("spout")
+    cluster.submit("t", builder.create_topology(), {"topology.transfer.batch.size": 1000})
+    for number in range(20):
+        feeder.feed([number], number)
+        cluster.wait_until(lambda n=number: n in feeder.acked, ENOUGH_S)
+
+
+def test_ticks_in_real_time_reach_an_idle_bolt(cluster: LocalCluster) -> None:
+    ticks = Log()
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FeederSpout(["n"]))
+    bolt = DoBasic(lambda tup, collector: ticks.append(time.monotonic()) if tup.is_tick else None)
+    builder.set_bolt("bolt", bolt).shuffle_grouping("spout").set_blocking().add_configuration(
+        "topology.tick.tuple.freq.secs", 1
+    )
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_until(lambda: len(ticks) >= 2, ENOUGH_S)
+    assert ticks[1] - ticks[0] > 0.5
+
+
+class Closing(Do):
+    """Logs its task when it is cleaned up."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    def cleanup(self) -> None:
+        self.log.append(self.context.component_id)
+
+
+def test_killing_a_topology_ends_its_threads_and_closes_its_components(cluster: LocalCluster) -> None:
+    log = Log()
+    cluster.submit("t", two_branches(feeder_of_two(), Closing(log), Closing(log)).create_topology())
+    threads = loops(cluster)
+    cluster.kill("t")
+    assert sorted(log) == ["left", "right"]
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_killing_a_topology_with_a_stuck_bolt_closes_the_others_and_leaves_no_spout_running(
+    cluster: LocalCluster, latch: Latch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_local, "STOP_TIMEOUT_S", 2.0)
+    log, entered = Log(), Latch()
+    feeder = feeder_of_two()
+
+    def execute(tup: Any, collector: Any) -> None:
+        entered.set()
+        latch.wait()
+
+    stuck = DoBasic(execute)
+    cluster.submit("t", two_branches(feeder, stuck, Closing(log)).create_topology())
+    feeder.feed([0], None, "left")
+    assert entered.wait(ENOUGH_S)
+    engine = cluster._find("t").engine
+    cluster.kill("t")
+    assert list(log) == ["right"]
+    assert [components_of(loop) for loop in engine.loops if loop.is_alive()] == [{"left"}]
+    latch.set()
+    for loop in engine.loops:
+        loop.join(ENOUGH_S)
+        assert not loop.is_alive()
+
+
+def test_an_exception_ends_every_loop_of_its_topology(cluster: LocalCluster) -> None:
+    feeder = feeder_of_two()
+
+    def raise_it(tup: Any, collector: Any) -> None:
+        raise ValueError("broken")
+
+    builder = two_branches(feeder, DoBasic(raise_it), Do())
+    builder.set_bolt("alone", Do()).shuffle_grouping("spout", "right").set_blocking()
+    cluster.submit("t", builder.create_topology())
+    threads = loops(cluster)
+    feeder.feed([1], 1, "left")
+    with pytest.raises(_local.TaskFailure, match="'left' failed: ValueError: broken"):
+        cluster.wait_quiet()
+    for thread in threads:
+        thread.join(ENOUGH_S)
+        assert not thread.is_alive()
+
+
+def test_an_idle_topology_uses_hardly_any_processor_time(cluster: LocalCluster) -> None:
+    builder = TopologyBuilder()
+    for number in range(4):
+        builder.set_spout(f"spout{number}", FeederSpout(["n"]))
+        builder.set_bolt(f"bolt{number}", Do(), 4).shuffle_grouping(f"spout{number}").set_blocking(number % 2 == 0)
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_quiet(ENOUGH_S)
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    [shared, *_] = loops(cluster)
+    turns = shared.turns
+    cluster.wait_until(lambda: shared.turns > turns + 300, ENOUGH_S)
+    print("RATIO", (time.process_time() - cpu_s) / (time.perf_counter() - wall_s), time.perf_counter() - wall_s)
+    assert threading.active_count() < 30
