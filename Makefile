@@ -3,7 +3,6 @@ SHELL := /bin/sh
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-SOURCES := tupletree nimbus supervisor worker acker examples bench
 PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
 PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)
 PROTOS := $(wildcard proto/tupletree/v1/*.proto)
@@ -37,8 +36,8 @@ test: setup ## run every test: unit, simulation, integration, chaos
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/mypy $(SOURCES)
-	@LINT_IMPORTS=$(abspath $(VENV)/bin/lint-imports) sh .ci/lint-imports
+	@sh .ci/check-types
+	@sh .ci/lint-imports
 
 format: $(INSTALLED) ## put the formatting right, and what else ruff can mend
 	@$(VENV)/bin/ruff check --fix-only --quiet .
