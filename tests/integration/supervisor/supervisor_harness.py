@@ -33,6 +33,7 @@ from tupletree._rpc.ports import ReservedPorts
 from tupletree._wait import wait_until
 from tupletree.bundle import BundleInfo
 from tupletree.config import defaults
+from tupletree.errors import UnavailableError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc
 from tupletree.v1.topology_pb2 import (
     Assignment,
@@ -243,7 +244,9 @@ class Supervisor:
 
     def wait_presence(self, topology_id: str, port: int, worker_id: str, timeout: float = 10) -> WorkerPresence:
         def shown() -> WorkerPresence | None:
-            presence = self.presences(topology_id).get(port)
+            presence = None
+            with contextlib.suppress(UnavailableError):  # ZooKeeper was restarted
+                presence = self.presences(topology_id).get(port)
             return presence if presence is not None and presence.worker_id == worker_id else None
 
         found = wait_until(shown, timeout, what=f"presence of {worker_id}")
@@ -285,7 +288,7 @@ def supervisor(zookeeper: EmbeddedZooKeeper, root: str, slots: int, **conf: Any)
         own = {
             "zookeeper.servers": [zookeeper.connect_string],
             "zookeeper.root": root,
-            "zookeeper.session.timeout": 2000,
+            "zookeeper.session.timeout": 6000,
             "zookeeper.connection.timeout": 1000,
             "local.dir": str(directory / "data"),
             "logs.dir": str(directory / "logs"),
@@ -297,7 +300,9 @@ def supervisor(zookeeper: EmbeddedZooKeeper, root: str, slots: int, **conf: Any)
             "supervisor.worker.module": "standin_worker",
             **conf,
         }
-        client = connect({**defaults(), **own})
+        client = connect(
+            {**defaults(), **own, "zookeeper.session.timeout": 60_000, "zookeeper.connection.timeout": 15_000}
+        )
         for folder in paths.folders(root):
             client.ensure_path(folder)
         subject = Supervisor(directory, zookeeper, root, bundles, Store(client, root), own)

@@ -22,7 +22,7 @@ from tupletree.v1 import supervisor_pb2 as pb
 def subject(zookeeper: EmbeddedZooKeeper) -> Iterator[Supervisor]:
     """One supervisor for all tests here; each uses topologies of its own and leaves the slots empty."""
     timeouts = {
-        "supervisor.worker.timeout.secs": 2,
+        "supervisor.worker.timeout.secs": 3,
         "supervisor.worker.start.timeout.secs": 6,
         "supervisor.worker.shutdown.sleep.secs": 0.5,
         "worker.log.max.bytes": 4000,
@@ -84,7 +84,7 @@ def test_a_killed_worker_is_gone_from_zookeeper_and_replaced_at_once(subject: Su
         presence = subject.presences(topology_id).get(port)
         return presence is None or presence.worker_id != first.worker_id
 
-    assert time_until(changed) < 0.5  # on a quiet machine a few milliseconds
+    assert time_until(changed) < 1.0  # about 10 ms, if the machine has nothing else to do
     second = subject.wait_slot(port, "running", unlike=first.worker_id)
     assert second.last_exit == "killed by SIGKILL"
     assert second.launches == first.launches + 1
@@ -146,8 +146,8 @@ def test_a_worker_that_falls_silent_is_restarted(subject: Supervisor, plain: Bun
     wait_until(lambda: subject.slot(port).worker_id != first.worker_id, 10)
     silence.unlink()
     second = subject.wait_slot(port, "running", unlike=first.worker_id)
-    assert second.last_exit == "stopped: no life sign for 2 s"
-    assert any("no life sign for 2 s" in error.message for error in subject.store.errors(topology_id))
+    assert second.last_exit == "stopped: no life sign for 3 s"
+    assert any("no life sign for 3 s" in error.message for error in subject.store.errors(topology_id))
 
 
 def test_a_worker_that_never_gives_a_life_sign_is_restarted(subject: Supervisor, plain: BundleInfo) -> None:

@@ -166,7 +166,7 @@ class SlotWorld(RuleBasedStateMachine):
     def at_most_one_process_and_the_slot_knows_it(self) -> None:
         assert len(self.alive) + len(self.exited) + len(self.launching) <= 1
         worker = live_worker(self.slot)
-        assert {worker.worker_id if worker else None} == (set(self.alive) | set(self.exited) or {None})
+        assert ([] if worker is None else [worker.worker_id]) == [*self.alive, *self.exited]
 
     @invariant()
     def every_live_worker_is_announced(self) -> None:
