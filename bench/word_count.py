@@ -57,6 +57,7 @@ class Sentences(Spout):
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.sentences = sentences(min(DISTINCT_SENTENCES, self.count))
+        self.lengths = [len(sentence.split()) for sentence in self.sentences]
         self.next = 0
         self.words = 0
         self.failed = 0
@@ -79,7 +80,7 @@ class Sentences(Spout):
 
     def ack(self, msg_id: Any) -> None:
         self.latencies_s.append(time.perf_counter() - self.emitted_s.pop(msg_id))
-        self.words += len(self.sentences[msg_id % len(self.sentences)].split())
+        self.words += self.lengths[msg_id % len(self.lengths)]
         if len(self.latencies_s) == self.count:
             elapsed_s = time.perf_counter() - self.started_s
             self.latencies_s.sort()

@@ -17,7 +17,7 @@ O(buckets) whatever they hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar, overload
 
 from tupletree.errors import UsageError
@@ -53,6 +53,10 @@ class RotatingMap(Generic[K, V]):
             youngest.pop(key, None)
         youngest[key] = value
 
+    def add(self, key: K, value: V) -> None:
+        """As ``put``, for a key that is known not to be here: it costs one dictionary access."""
+        self._buckets[0][key] = value
+
     @overload
     def get(self, key: K) -> V | None: ...
     @overload
@@ -74,6 +78,20 @@ class RotatingMap(Generic[K, V]):
             if key in bucket:
                 return bucket.pop(key)
         return default
+
+    def pop_many(self, keys: Iterable[K]) -> list[V]:
+        """Take keys out and return the values of those that were here, in the order of the keys."""
+        youngest, *older = self._buckets
+        found = []
+        for key in keys:
+            if key in youngest:
+                found.append(youngest.pop(key))
+            else:
+                for bucket in older:
+                    if key in bucket:
+                        found.append(bucket.pop(key))
+                        break
+        return found
 
     def rotate(self) -> dict[K, V]:
         """Age every entry by one step and return those that were in the oldest bucket, now forgotten."""

@@ -46,13 +46,22 @@ class TaskSpoutCollector(SpoutCollector):
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
         out = find_stream(self._streams, self._task.component_id, stream)
         row = out.checked(values)
-        if out.choose_one is not None:
-            buffers: Sequence[OutBuffer] = (out.choose_one(row),)
-        else:
+        choose = out.choose_one
+        if choose is None:
             buffers = out.choose_many(row)
             out.emitted += 1
-        self._send(row, msg_id, buffers)
-        return [buffer.task for buffer in buffers]
+            self._send(row, msg_id, buffers)
+            return [buffer.task for buffer in buffers]
+        buffer = choose(row)
+        if msg_id is None or not self._task.is_tracked:
+            self._send(row, msg_id, (buffer,))
+        else:
+            self.emits += 1
+            edge = self._getrandbits(64)
+            root = self._getrandbits(64) or 1
+            buffer.append((row, root, edge))
+            self._task.track(root, edge, msg_id)
+        return [buffer.task]
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
         count = 0

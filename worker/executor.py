@@ -271,7 +271,7 @@ class SpoutExecutor(Executor):
 
     def due_s(self) -> float:
         due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
-        if self._is_active and not self.is_held and any(spout.may_emit for spout in self._spouts):
+        if self._is_active and not self.is_held and any(spout.room > 0 for spout in self._spouts):
             due_s = min(due_s, self._clock() + self._idle_wait_s)
         return due_s
 
@@ -337,23 +337,26 @@ class SpoutExecutor(Executor):
         A spout that blocks is asked once: its next tuple may be long in coming, and this one must not wait for it.
         """
         started_s = self._clock()
-        worked = must_yield = False
+        worked = False
         for spout in self._spouts:
             spout.must_yield = False
-        for _ in range(1 if self.is_blocking else self._quantum):
-            emitted = False
-            for spout in self._spouts:
-                if spout.may_emit:
-                    before = spout.collector.emits
-                    try:
-                        spout.spout.next_tuple()
-                    except Exception as error:
-                        raise spout.failure(error) from error
-                    emitted |= spout.collector.emits != before
-                must_yield |= spout.must_yield
-            worked |= emitted
-            if not emitted or must_yield:
-                break
+            worked |= self._poll_task(spout, 1 if self.is_blocking else self._quantum)
         if worked:
             self._adapt(self._clock() - started_s)
         return worked
+
+    def _poll_task(self, spout: SpoutTask, times: int) -> bool:
+        next_tuple, collector = spout.spout.next_tuple, spout.collector
+        first = emits = collector.emits
+        enough = spout.tracked + spout.room
+        for _ in range(times):
+            if spout.tracked >= enough:
+                break
+            try:
+                next_tuple()
+            except Exception as error:
+                raise spout.failure(error) from error
+            if collector.emits == emits or spout.must_yield:
+                break
+            emits = collector.emits
+        return collector.emits != first

@@ -6,6 +6,7 @@ batch with nothing in it that could be done once for each batch.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -268,6 +269,7 @@ class SpoutTask(Task):
         self.is_tracked = env.is_tracked
         self.max_pending = max_pending or None
         self.pending: RotatingMap[int, tuple[Any, float]] = RotatingMap(2)
+        self.tracked = 0  # trees begun so far
 
     def open(self) -> None:
         self.is_open = True
@@ -286,14 +288,18 @@ class SpoutTask(Task):
             self.spout.close()
 
     @property
-    def may_emit(self) -> bool:
-        """Whether ``topology.max.spout.pending`` allows another tuple."""
-        return self.max_pending is None or not self.is_tracked or len(self.pending) < self.max_pending
+    def room(self) -> float:
+        """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
+        return math.inf if self.max_pending is None or not self.is_tracked else self.max_pending - len(self.pending)
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
-        """A tree was begun by an emit."""
-        self.pending.put(root, (msg_id, self._env.clock()))
-        self.updates.add_init(root, value, self.task_id)
+        """A tree was begun by an emit; its root is new."""
+        self.tracked += 1
+        self.pending.add(root, (msg_id, self._env.clock()))
+        updates = self.updates
+        updates.init_roots.append(root)
+        updates.init_values.append(value)
+        updates.init_tasks.append(self.task_id)
 
     def acked_untracked(self, msg_id: Any) -> None:
         """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
@@ -304,30 +310,23 @@ class SpoutTask(Task):
         """Ackers found these trees complete."""
         counters = self.counters
         now_s = self._env.clock()
-        pop = self.pending.pop
         ack = self.spout.ack
-        for root in roots:
-            entry = pop(root)
-            if entry is not None:
-                counters.acked += 1
-                counters.complete_s_sum += now_s - entry[1]
-                counters.complete_samples += 1
-                ack(entry[0])
+        for msg_id, emitted_s in self.pending.pop_many(roots):
+            counters.acked += 1
+            counters.complete_s_sum += now_s - emitted_s
+            counters.complete_samples += 1
+            ack(msg_id)
 
     def on_failed(self, roots: Iterable[int]) -> None:
         """These trees failed, or are taken for lost."""
-        for root in roots:
-            entry = self.pending.pop(root)
-            if entry is not None:
-                self._fail(entry[0])
+        for msg_id, _ in self.pending.pop_many(roots):
+            self._fail(msg_id)
 
     def on_expired(self, roots: Iterable[int]) -> None:
         """Ackers saw nothing of these trees for too long."""
-        for root in roots:
-            entry = self.pending.pop(root)
-            if entry is not None:
-                self.counters.timeouts += 1
-                self._fail(entry[0])
+        for msg_id, _ in self.pending.pop_many(roots):
+            self.counters.timeouts += 1
+            self._fail(msg_id)
 
     def on_reset(self, roots: Iterable[int]) -> None:
         """A bolt asked for the timeout of these trees to begin again."""

@@ -71,6 +71,26 @@ def test_pop_takes_the_entry_out_of_an_older_bucket() -> None:
     assert pending.rotate() == {}
 
 
+def test_a_new_key_can_be_added_and_expires_like_one_that_was_put() -> None:
+    aged: RotatingMap[str, int] = RotatingMap(2)
+    aged.add("a", 1)
+    assert aged.rotate() == {}
+    aged.add("b", 2)
+    assert aged.rotate() == {"a": 1}
+    assert list(aged) == ["b"]
+
+
+def test_many_keys_are_popped_in_their_order_from_whatever_bucket() -> None:
+    aged: RotatingMap[str, int] = RotatingMap(3)
+    aged.put("a", 1)
+    aged.rotate()
+    aged.put("b", 2)
+    aged.rotate()
+    aged.put("c", 3)
+    assert aged.pop_many(["b", "missing", "c", "a", "b"]) == [2, 3, 1]
+    assert len(aged) == 0
+
+
 def test_expired_entries_come_in_the_order_of_their_last_put() -> None:
     pending: RotatingMap[str, int] = RotatingMap(2)
     for key in "abc":
