@@ -261,7 +261,7 @@ class NimbusDaemon:
             self.election.stand()
             return
         names = ", ".join(f"'{record.name}'" for record in missing)
-        self._readiness.set("bundles", f"no nimbus that answers has the bundle of {names}; kill it or restore it")
+        self._readiness.set("bundles", f"no nimbus that answers has the bundle of {names}; start one that has it")
         if self.election.epoch is not None:
             self._give_up(missing)
         self.election.stand_down()

@@ -179,6 +179,8 @@ class Rule:
         while not self._woken.is_set():
             now_s = time.monotonic()
             self.reign.liveness.step(now_s)
+            if self.reign.liveness.dead(self._timeouts_s, now_s) != self._dead:
+                return
             silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
             at_s = min(look_at_s, silent_at_s if silent_at_s is not None else look_at_s)
             if self._due_unix_s is not None:

@@ -210,10 +210,10 @@ class Bench:
         wait_until(daemon.leads, 20, what=f"{name} leads")
         return daemon
 
-    def acker(self, name: str) -> Daemon:
+    def acker(self, name: str, *settings: str) -> Daemon:
         directory = self.directory / name
         own = [f"local.dir={directory}", "acker.port=0", "acker.http.port=0"]
-        daemon = Daemon("tupletree.acker", directory, [*self.settings, *own])
+        daemon = Daemon("tupletree.acker", directory, [*self.settings, *own, *settings])
         self._daemons.append(daemon)
         return daemon
 
