@@ -1,0 +1,98 @@
+"""Sums over incarnations, rates and capacity."""
+
+from __future__ import annotations
+
+import pytest
+
+from tupletree.nimbus.stats import CAPACITY_WINDOW_S, TopologyStatistics, summarize
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+
+def task(
+    task_id: int = 1, executed: int = 0, execute_s: float = 0.0, emitted: int = 0, queued: int = 0
+) -> rpc.TaskStats:
+    streams = [rpc.StreamStats(stream="default", emitted=emitted, transferred=emitted)]
+    return rpc.TaskStats(
+        task_id=task_id, component_id="c", executed=executed, execute_s=execute_s, queued=queued, streams=streams
+    )
+
+
+def report(worker_id: str, *tasks: rpc.TaskStats, uptime_s: float = 0.0) -> rpc.WorkerReport:
+    return rpc.WorkerReport(worker_id=worker_id, uptime_s=uptime_s, tasks=tasks)
+
+
+def test_figures_go_on_rising_when_a_worker_is_restarted() -> None:
+    one = TopologyStatistics()
+    one.report(report("w1", task(executed=100, emitted=7, queued=3)), 0)
+    one.report(report("w2", task(executed=5, emitted=1, queued=4)), 1)
+    one.report(report("w3", task(executed=2, emitted=1, queued=1)), 2)
+    total = one.component([1])
+    assert (total.executed, total.streams[0].emitted, total.queued) == (107, 9, 1)
+
+
+def test_a_late_report_of_a_replaced_worker_is_ignored() -> None:
+    one = TopologyStatistics()
+    one.report(report("w1", task(executed=100)), 0)
+    one.report(report("w2", task(executed=5)), 1)
+    one.report(report("w1", task(executed=150)), 2)
+    one.report(report("w2", task(executed=6)), 3)
+    assert one.component([1]).executed == 106
+
+
+def test_a_task_that_moves_leaves_the_other_tasks_of_its_worker_alone() -> None:
+    one = TopologyStatistics()
+    one.report(report("w1", task(1, 10), task(2, 20)), 0)
+    one.report(report("w2", task(2, 1)), 1)
+    one.report(report("w1", task(1, 11)), 2)
+    assert one.component([1, 2]).executed == 32
+
+
+def test_rates_are_over_the_last_seconds() -> None:
+    one = TopologyStatistics()
+    for second in range(31):
+        executed = 10 * second if second <= 20 else 200 + 100 * (second - 20)
+        one.report(report("w1", task(executed=executed, emitted=2 * executed)), second)
+    rates = one.rates([1], 30)
+    assert (rates.executed, rates.emitted) == (100, 200)
+
+
+def test_rates_are_zero_when_nothing_is_reported_any_more_and_right_after_a_restart() -> None:
+    one = TopologyStatistics()
+    one.report(report("w1", task(executed=0)), 0)
+    one.report(report("w1", task(executed=10)), 1)
+    assert one.rates([1], 1).executed == 10
+    assert one.rates([1], 7).executed == 0
+    one.report(report("w2", task(executed=3)), 8)
+    assert one.rates([1], 8).executed == 0
+    one.report(report("w2", task(executed=5)), 9)
+    assert one.rates([1], 9).executed == 2
+
+
+def test_capacity_is_the_busiest_executors_share_of_its_time() -> None:
+    one = TopologyStatistics()
+    for second in (10, 20, 30):
+        reports = report("w1", task(1, execute_s=second * 0.5), task(2, execute_s=second * 0.25), uptime_s=second)
+        one.report(reports, 100 + second)
+    assert one.capacity([[1], [2]], 130) == pytest.approx(0.5)
+    assert one.capacity([[1, 2]], 130) == pytest.approx(0.75)
+    assert one.capacity([[9]], 130) == 0
+
+
+def test_capacity_forgets_what_was_more_than_ten_minutes_ago_but_not_a_restart() -> None:
+    one = TopologyStatistics()
+    busy_s = 0.0
+    for minute in range(30):
+        busy_s += 60.0 if minute < 15 else 6.0
+        worker, reported = ("w1", busy_s) if minute < 20 else ("w2", busy_s - (15 * 60 + 5 * 6))
+        one.report(report(worker, task(execute_s=reported), uptime_s=60), 60.0 * minute)
+    assert one.capacity([[1]], 60.0 * 29) == pytest.approx(0.1, rel=0.05)
+    assert CAPACITY_WINDOW_S == 600
+
+
+def test_every_component_is_listed_though_nothing_was_reported() -> None:
+    record = pb.TopologyRecord(tasks={"b": 2, "a": 1})
+    tasks = {"a": range(1, 2), "b": range(2, 4)}
+    found = summarize(TopologyStatistics(), record, {"a": pb.COMPONENT_KIND_SPOUT}, tasks, [(1, 1), (2, 3)], now_s=0)
+    assert [(one.component_id, one.tasks, one.executors) for one in found] == [("a", 1, 1), ("b", 2, 1)]
+    assert found[0].kind == pb.COMPONENT_KIND_SPOUT

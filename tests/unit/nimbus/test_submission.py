@@ -1,0 +1,138 @@
+"""What nimbus refuses before it takes a single byte, and the record of what it accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tupletree.config import defaults
+from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
+from tupletree.nimbus import lifecycle
+from tupletree.nimbus.submission import check_header, new_record, topology_id, without_objects
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+
+def header(**changes: Any) -> rpc.SubmitHeader:
+    spec = pb.TopologySpec()
+    split = spec.components.add(id="split", kind=pb.COMPONENT_KIND_BOLT, parallelism=2, tasks=4)
+    split.inputs.add(source="words", stream="default", grouping=pb.GROUPING_KIND_FIELDS, fields=["word"])
+    words = spec.components.add(id="words", kind=pb.COMPONENT_KIND_SPOUT, parallelism=1, tasks=1)
+    words.outputs.add(id="default", fields=["word", "count"])
+    words.outputs.add(id="orders", fields=["order"], direct=True)
+    one = rpc.SubmitHeader(name="wc", sha256="ab" * 32, size=10, conf_json="{}", spec=spec)
+    for name, value in changes.items():
+        setattr(one, name, value)
+    return one
+
+
+def check(one: rpc.SubmitHeader) -> None:
+    check_header(one, {"other"}, 1000)
+
+
+def test_a_good_header_passes() -> None:
+    check(header())
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a.b", "a:b", "a\\b", "a b", "é", "x" * 200])
+def test_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="topology name"):
+        check(header(name=name))
+
+
+def test_a_name_in_use_is_refused() -> None:
+    with pytest.raises(NameInUseError, match="'other' exists already"):
+        check(header(name="other"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "sentence"),
+    [
+        ({"sha256": "AB" * 32}, UsageError, "64 hexadecimal digits"),
+        ({"size": 0}, UsageError, "0 bytes"),
+        ({"size": 1001}, UsageError, "takes 1 to 1000"),
+        ({"conf_json": "["}, UsageError, "is not JSON"),
+        ({"conf_json": "[]"}, UsageError, "not a JSON object"),
+        ({"conf_json": '{"topology.wokers": 1}'}, ConfigError, r"did you mean 'topology\.workers'"),
+    ],
+)
+def test_a_bad_field_is_refused(changes: dict[str, Any], kind: type[UsageError], sentence: str) -> None:
+    with pytest.raises(kind, match=sentence):
+        check(header(**changes))
+
+
+def bad(change: Callable[[pb.ComponentSpec, pb.ComponentSpec], object]) -> rpc.SubmitHeader:
+    one = header()
+    change(one.spec.components[0], one.spec.components[1])
+    return one
+
+
+@pytest.mark.parametrize(
+    ("change", "component", "sentence"),
+    [
+        (lambda split, words: setattr(split, "id", "words"), "words", "used twice"),
+        (lambda split, words: setattr(split, "id", "z"), "", "ascending order"),
+        (lambda split, words: setattr(split, "id", "a/b"), "a/b", "has a '/'"),
+        (lambda split, words: setattr(words, "kind", pb.COMPONENT_KIND_BOLT), "", "no spout"),
+        (lambda split, words: setattr(split, "kind", pb.COMPONENT_KIND_UNSPECIFIED), "split", "neither"),
+        (lambda split, words: setattr(split, "kind", pb.COMPONENT_KIND_SPOUT), "split", "a spout has no inputs"),
+        (lambda split, words: setattr(split, "parallelism", 0), "split", "at least one executor"),
+        (lambda split, words: setattr(split, "tasks", 1), "split", "1 tasks cannot occupy 2 executors"),
+        (lambda split, words: setattr(split, "conf_json", "x"), "", "of component 'split' is not JSON"),
+        (lambda split, words: setattr(split, "conf_json", '{"topology.workers": 1}'), "split", "for one component"),
+        (lambda split, words: setattr(split.inputs[0], "source", "none"), "split", "'none', which does not exist"),
+        (lambda split, words: setattr(split.inputs[0], "stream", "none"), "split", "stream 'none'"),
+        (lambda split, words: split.inputs[0].fields.append("none"), "split", "none"),
+        (lambda split, words: setattr(split.inputs[0], "grouping", 77), "split", "no known grouping"),
+        (lambda split, words: setattr(split.inputs[0], "stream", "orders"), "split", "direct"),
+        (lambda split, words: words.outputs.add(id="default"), "words", "declared twice"),
+        (lambda split, words: words.outputs[0].fields.append("word"), "words", "a field twice"),
+    ],
+)
+def test_a_spec_that_cannot_run_is_refused_by_component(
+    change: Callable[[pb.ComponentSpec, pb.ComponentSpec], object], component: str, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence) as raised:
+        check(bad(change))
+    if component:
+        assert isinstance(raised.value, TopologyError)
+        assert raised.value.component == component
+
+
+def record(conf: dict[str, Any] | None = None, **changes: Any) -> pb.TopologyRecord:
+    return new_record(header(conf_json=json.dumps(conf or {}), **changes), defaults(), "wc-1-5", 5.5)
+
+
+def test_a_record_has_counts_status_and_the_merged_configuration() -> None:
+    one = record({"topology.workers": 3, "mine.key": 1})
+    assert (one.id, one.status, one.workers, one.acker_shards) == ("wc-1-5", lifecycle.ACTIVE, 3, 3)
+    assert (dict(one.tasks), dict(one.executors)) == ({"split": 4, "words": 1}, {"split": 2, "words": 1})
+    conf = json.loads(one.conf_json)
+    assert (conf["topology.workers"], conf["topology.message.timeout.secs"], conf["mine.key"]) == (3, 30, 1)
+    assert not any(key.startswith(("zookeeper.", "nimbus.")) for key in conf)
+    assert record(inactive=True).status == lifecycle.INACTIVE
+
+
+def test_shards_are_one_a_worker_or_as_told() -> None:
+    assert record({"topology.acker.executors": 0}).acker_shards == 0
+    assert record({"topology.acker.executors": 7}).acker_shards == 7
+
+
+def test_a_topology_that_is_too_large_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"asks for 5000 workers \(topology\.workers\); the limit is 2000"):
+        record({"topology.workers": 5000})
+    large = header()
+    large.spec.components[0].tasks = large.spec.components[0].parallelism = 20_000
+    with pytest.raises(UsageError, match="20001 executors; the limit is 10000"):
+        new_record(large, defaults(), "x", 0)
+
+
+def test_an_outline_has_no_objects() -> None:
+    one = header().spec
+    one.components[0].object = b"pickle"
+    one.components[0].inputs[0].custom = b"pickle"
+    assert without_objects(one) == header().spec
+    assert topology_id("wc", 7, 12.9) == "wc-7-12"
