@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from local_components import Do, DoBasic, Keep, Latch, Log
 
 from tupletree import Spout, TopologyBuilder, _local
 from tupletree.testing import FeederSpout, LocalCluster
+from tupletree.worker import runloop
 from tupletree.worker.runloop import RunLoop
 
 ENOUGH_S = 60
@@ -29,6 +31,15 @@ def latch() -> Iterator[Latch]:
     made = Latch()
     yield made
     made.set()
+
+
+@pytest.fixture
+def hurried_threads() -> Iterator[None]:
+    """Lets threads take turns every few microseconds instead of milliseconds: what is rare happens often."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(2e-6)
+    yield
+    sys.setswitchinterval(before_s)
 
 
 def loops(cluster: LocalCluster) -> Sequence[RunLoop]:
@@ -237,22 +248,22 @@ def test_a_slow_bolt_stops_the_spout_and_bounds_what_waits(cluster: LocalCluster
     assert list(log) == list(range(total))
 
 
-def test_the_gate_opening_is_never_slept_through(cluster: LocalCluster) -> None:
-    """Buffers of one tuple between three loops: thousands of times somebody waits for a gate to open. A wake-up that
-    is lost costs a second each time."""
+@pytest.mark.usefixtures("hurried_threads")
+def test_the_gate_opening_is_never_slept_through(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers of one tuple between four loops: thousands of times somebody waits for a gate to open. Without the wait's
+    upper bound, which is there in case of such a fault, one lost wake-up is the end."""
+    monkeypatch.setattr(runloop, "LONGEST_WAIT_S", 3600.0)
     log = Log()
     builder = TopologyBuilder()
-    builder.set_spout("spout", Endless(400))
-    for name, source in (("a", "spout"), ("b", "a")):
-        bolt = DoBasic(lambda tup, collector: collector.emit([tup[0]]), ["n"])
+    builder.set_spout("spout", Endless(1000))
+    for name, source, copies in (("a", "spout", 3), ("b", "a", 1)):
+        bolt = DoBasic(lambda tup, collector, n=copies: collector.emit_many([tup[0]] for _ in range(n)), ["n"])
         builder.set_bolt(name, bolt).shuffle_grouping(source).set_blocking()
     builder.set_bolt("sink", Keep(log)).shuffle_grouping("b").set_blocking()
-    conf = {"topology.executor.receive.buffer.size": 1, "topology.transfer.batch.size": 1}
-    started_s = time.monotonic()
+    conf = {"topology.executor.receive.buffer.size": 1, "topology.transfer.batch.size": 2}
     cluster.submit("t", builder.create_topology(), conf)
-    cluster.wait_until(lambda: len(log) == 400, ENOUGH_S)
-    assert [values[0] for _, values in log] == list(range(400))
-    assert time.monotonic() - started_s < 30
+    cluster.wait_until(lambda: len(log) == 3000, ENOUGH_S)
+    assert [values[0] for _, values in log] == [number // 3 for number in range(3000)]
 
 
 def test_a_cycle_with_tiny_buffers_does_not_deadlock(cluster: LocalCluster) -> None:
