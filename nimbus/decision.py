@@ -146,7 +146,7 @@ def _decide_topology(
         dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
         alive = {slot: run for slot, run in current.items() if slot not in dead}
         placement = place(Request(executors(record), record.workers, alive, offered, dead & offered))
-    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load)
+    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=rebalances)
     after = _assignment(snapshot, before, placement, shards)
     changed = found is None or after.version != before.version
     present = snapshot.worker_presences.get(topology_id, ())

@@ -4,7 +4,8 @@ A shard stays where it is while its acker lives. When the acker drains, the shar
 ``draining_*`` names the old one, which finishes the trees it began, until it is gone. When the acker is dead, the
 shard moves at once; its trees are lost with it, and the spouts that had them pending fail them themselves.
 
-A new acker gets shards from new topologies and from dead and draining ackers; no shard leaves a healthy acker for it.
+A new acker gets shards from new topologies and from dead and draining ackers. Only a rebalance takes shards from a
+healthy acker to even things out: spouts have paused before, and what is pending still fails at once and is replayed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from .scheduler import even_sizes
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,23 @@ class Shard:
 
 
 def place_shards(
-    count: int, current: Sequence[Shard], ackers: Mapping[str, Acker], load: Mapping[str, int]
+    count: int,
+    current: Sequence[Shard],
+    ackers: Mapping[str, Acker],
+    load: Mapping[str, int],
+    *,
+    spread: bool = False,
 ) -> list[Shard]:
     """A place for each of a topology's ``count`` shards.
 
     ``ackers``: all that live, by id. ``load``: shards of other topologies they hold. A shard without a place goes to
-    the acker with the fewest of this topology, then the fewest in all, then the smallest id.
+    the acker with the fewest of this topology, then the fewest in all, then the smallest id. ``spread``: take from
+    ackers what they hold beyond an even share.
     """
     shards = [_settled(current[number] if number < len(current) else Shard(), ackers) for number in range(count)]
     candidates = _candidates(ackers)
+    if spread:
+        shards = _without_surplus(shards, candidates)
     own = Counter(shard.acker_id for shard in shards if shard.acker_id)
     placed = []
     for shard in shards:
@@ -70,6 +81,21 @@ def _settled(shard: Shard, ackers: Mapping[str, Acker]) -> Shard:
     if acker is None:
         return Shard("", "", *old)
     return Shard(shard.acker_id, acker.address, *old)
+
+
+def _without_surplus(shards: Sequence[Shard], candidates: Sequence[str]) -> list[Shard]:
+    """The shards, without a place where their acker holds more than its even share. Who holds more may keep more."""
+    held = Counter(shard.acker_id for shard in shards)
+    shares = even_sizes(len(shards), len(candidates))
+    left = dict(zip(sorted(candidates, key=lambda one: (-held[one], one)), shares, strict=True))
+    result = []
+    for shard in shards:
+        if left.get(shard.acker_id, 0) > 0:
+            left[shard.acker_id] -= 1
+            result.append(shard)
+        else:
+            result.append(Shard("", "", shard.draining_acker_id, shard.draining_address))
+    return result
 
 
 def _candidates(ackers: Mapping[str, Acker]) -> list[str]:

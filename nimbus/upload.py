@@ -1,6 +1,6 @@
 """Taking a submission in: header, bytes, record, in an order that leaves nothing behind when it is cut short.
 
-    header checked -> name reserved -> bytes to a temporary file -> digest, topology.pb compared -> rename
+    name reserved -> header checked -> bytes to a temporary file -> digest, topology.pb compared -> rename
     -> record, in one transaction with its folders and the counter -> standbys have the bundle -> reply
 
 A crash before the transaction leaves a temporary file (removed at the next start) or an unneeded blob (removed after
@@ -64,10 +64,10 @@ class Uploads:
         """Take one submission in and return its topology id. Raises UsageError or UnavailableError."""
         header = await _header(requests)
         try:
-            names = {one.value.name for one in (await asyncio.to_thread(self._store.topologies)).values()}
-            check_header(header, names, self._config.max_bundle_bytes)
-            new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
             with reign.reserving(header.name, header.sha256):
+                names = {one.value.name for one in (await asyncio.to_thread(self._store.topologies)).values()}
+                check_header(header, names, self._config.max_bundle_bytes)
+                new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
                 await self._receive(header, requests)
                 record = await self._store_record(header, reign.epoch)
                 self._wake()

@@ -59,5 +59,9 @@ class WakeLoop:
                 event(logger, "loop.failed", level=logging.WARNING, loop=self._thread.name, cause=trouble)
             self._last_trouble = trouble
             return self._retry_s
+        except Exception:
+            # A thread that ended here would leave a daemon that looks alive and takes part in nothing.
+            logger.exception("loop.failed loop=%s", self._thread.name)
+            return self._retry_s
         self._last_trouble = ""
         return None

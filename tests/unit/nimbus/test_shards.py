@@ -31,6 +31,13 @@ def test_a_shard_stays_though_a_new_acker_appears() -> None:
     assert place_shards(2, now, ackers("a", "b"), {}) == now
 
 
+def test_a_rebalance_evens_out_and_moves_no_more_than_it_must() -> None:
+    now = [at("a"), at("a"), at("b"), at("a"), at("a")]
+    assert place_shards(5, now, ackers("a", "b"), {}, spread=True) == [at("a"), at("a"), at("b"), at("a"), at("b")]
+    even = [at("b"), at("b"), at("a")]
+    assert place_shards(3, even, ackers("a", "b"), {}, spread=True) == even
+
+
 def test_a_dead_ackers_shards_move_at_once_and_nothing_drains() -> None:
     assert place_shards(2, [at("a"), at("b")], ackers("b"), {}) == [at("b"), at("b")]
 
@@ -79,6 +86,8 @@ def test_shards_are_where_they_may_be_and_stay_there(
         if number < len(current) and current[number].acker_id in staying:
             assert shard.acker_id == current[number].acker_id
     assert place_shards(count, after, alive, load) == after
+    even = place_shards(count, current, alive, load, spread=True)
+    assert place_shards(count, even, alive, load, spread=True) == even
 
 
 @given(st.integers(0, 20), st.sets(st.sampled_from("abcd"), min_size=1))
