@@ -51,21 +51,30 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         for sender in self._senders:
             sender.changed.set()
 
-    async def Transfer(  # type: ignore[override]  # a coroutine that writes, which grpc.aio also takes
+    async def Transfer(
         self, requests: AsyncIterator[worker_pb2.TransferRequest], context: Any
-    ) -> None:
-        hello = await anext(requests, None)
-        self._check_hello(hello)
+    ) -> AsyncIterator[worker_pb2.TransferStatus]:
+        self._check_hello(await anext(requests, None))
         await self._opened.wait()
         sender = Sender()
         self._senders.add(sender)
-        status = asyncio.create_task(self._report(sender, context))
+        reader = asyncio.create_task(self._read(requests, sender))
+        reader.add_done_callback(lambda _: sender.changed.set())
         try:
-            async for request in requests:
-                self._take(request, sender)
+            while not reader.done():
+                sender.changed.clear()
+                yield worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
+                await asyncio.sleep(STATUS_INTERVAL_S)
+                await sender.changed.wait()
+            reader.result()
         finally:
             self._senders.discard(sender)
-            status.cancel()
+            reader.cancel()
+
+    async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
+        """Take frames until the sender ends the stream. Raises ProtocolError at the first that makes no sense."""
+        async for request in requests:
+            self._take(request, sender)
 
     def _check_hello(self, request: worker_pb2.TransferRequest | None) -> None:
         if request is None or request.WhichOneof("kind") != "hello":
@@ -88,13 +97,3 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
             self._engine.receive(batch)
         sender.confirmed = frame.sequence
         sender.changed.set()
-
-    async def _report(self, sender: Sender, context: Any) -> None:
-        """Send the status at once, and then whenever it has changed."""
-        while True:
-            sender.changed.clear()
-            await context.write(
-                worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
-            )
-            await asyncio.sleep(STATUS_INTERVAL_S)
-            await sender.changed.wait()

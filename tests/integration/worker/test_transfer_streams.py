@@ -1,0 +1,240 @@
+"""Tuples between two workers over real gRPC: what arrives, what is refused, and what a broken stream costs."""
+
+import asyncio
+import contextlib
+import functools
+import random
+import time
+
+import grpc
+import pytest
+
+from tupletree import Bolt, TopologyBuilder, config
+from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.server import start_server
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.testing import FeederSpout
+from tupletree.v1 import worker_pb2, worker_pb2_grpc
+from tupletree.worker.assembly import Plan
+from tupletree.worker.batches import encode
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.inbox import Gate
+from tupletree.worker.peers import Peer, Peers, Ties
+from tupletree.worker.service import WorkerService
+from tupletree.worker.tasks import Environment
+
+SEEN = []
+BOLT_TASK, SPOUT_TASK = 1, 2
+
+
+class Collect(Bolt):
+    def execute(self, tup):
+        SEEN.append((tup.values, tup.anchors))
+        self.collector.ack(tup)
+
+
+class Receiver:
+    """A worker that runs the bolt of a two-component topology, behind a real server."""
+
+    def __init__(self, limit=32_768):
+        builder = TopologyBuilder()
+        builder.set_spout("a-spout", FeederSpout(["x"]))
+        builder.set_bolt("a-bolt", Collect()).shuffle_grouping("a-spout")
+        conf = {**config.defaults(), "topology.executor.receive.buffer.size": limit}
+        spec = builder.create_topology().spec()
+        tasks = tasks_of(spec, conf)
+        executors = [each for each in executors_of(tasks, executor_counts(spec, conf)) if each[0] == BOLT_TASK]
+        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True)
+        plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
+        self.engine = Engine(plan, executors, self, lambda executor: None)
+        self.opened = asyncio.Event()
+        self.posted = []
+        self.versions = []
+        self.service = WorkerService(self.engine, "t", "w2", self.opened, self.versions.append)
+        self.loop = asyncio.get_running_loop()
+
+    def send(self, batch):
+        raise AssertionError("the bolt emits nothing")
+
+    def post(self, updates):
+        self.posted.append(updates)
+
+    def failed(self, failure):
+        raise failure
+
+    def congestion_changed(self):
+        self.loop.call_soon_threadsafe(self.service.congestion_changed)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, port=0):
+        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self.service)
+        server = await start_server([add], "127.0.0.1", port)
+        try:
+            yield server.port
+        finally:
+            await server.stop(0)
+
+
+class Sender:
+    """The links of a worker that sends."""
+
+    def __init__(self):
+        self.gate = Gate(lambda: None)
+        self.failed = set()
+        self.peers = Peers(Ties("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
+
+    async def follow(self, port, worker_id="w2"):
+        peer = Peer(worker_id, f"127.0.0.1:{port}", frozenset({BOLT_TASK}))
+        await self.peers.follow({"slot": peer}, {"slot": peer.tasks})
+
+    def send(self, receiver, values, root=0):
+        origin = receiver.engine.origins[(SPOUT_TASK, "default")]
+        self.peers.send(encode(origin, BOLT_TASK, [([value], root, root + 1 if root else 0) for value in values]))
+
+
+async def until(predicate):
+    deadline_s = time.monotonic() + 20
+    while not predicate():
+        assert time.monotonic() < deadline_s, "not true in time"
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen():
+    SEEN.clear()
+
+
+def test_what_is_sent_before_the_receiver_is_ready_arrives_in_order_when_it_is():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            for value in range(50):
+                sender.send(receiver, [value], root=100 + value)
+            assert sender.gate.closed == {BOLT_TASK}
+            receiver.engine.start()
+            receiver.opened.set()
+            await until(lambda: len(SEEN) == 50)
+            await until(lambda: sender.peers.is_idle)
+            assert [([value], ((100 + value, 101 + value),)) for value in range(50)] == SEEN
+            assert (sender.gate.closed, sender.failed, set(receiver.versions)) == (frozenset(), set(), {3})
+            await sender.peers.close()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def test_unconfirmed_frames_are_failed_when_the_stream_breaks_and_unsent_ones_wait_for_the_next_worker():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        receiver.opened.set()
+        receiver.engine.start()
+        stuck = receiver.service._take
+        receiver.service._take = lambda request, stream: None  # takes frames and confirms none
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(lambda: sender.peers.are_up(["slot"]))
+            sender.send(receiver, ["lost"], root=7)
+            await until(lambda: not sender.peers._links["slot"]._waiting)
+        await until(lambda: sender.failed == {7})
+        assert sender.gate.closed == {BOLT_TASK}
+        sender.send(receiver, ["kept"], root=9)
+        receiver.service._take = stuck
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(lambda: SEEN == [(["kept"], ((9, 10),))])
+            assert sender.failed == {7}
+            await sender.peers.close()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def test_congestion_is_announced_and_relieved():
+    async def run():
+        receiver, sender = Receiver(limit=10), Sender()
+        receiver.opened.set()
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(lambda: sender.peers.are_up(["slot"]) and not sender.gate.closed)
+            sender.send(receiver, range(11))
+            await until(lambda: sender.gate.closed == {BOLT_TASK})
+            receiver.engine.start()
+            await until(lambda: not sender.gate.closed and len(SEEN) == 11)
+            await sender.peers.close()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def hello(**changes):
+    names = {"topology_id": "t", "from_worker_id": "w1", "to_worker_id": "w2", **changes}
+    return worker_pb2.TransferRequest(hello=worker_pb2.TransferHello(**names))
+
+
+def frame(sequence=1, **batch):
+    fields = {
+        "source_task": SPOUT_TASK,
+        "stream": "default",
+        "target_task": BOLT_TASK,
+        "rows": 1,
+        "values": b"\x91\x91\x01",
+    }
+    message = worker_pb2.Batch(**{**fields, **batch})
+    return worker_pb2.TransferRequest(frame=worker_pb2.Frame(sequence=sequence, batches=[message]))
+
+
+@pytest.mark.parametrize(
+    ("requests", "code"),
+    [
+        ([], grpc.StatusCode.OUT_OF_RANGE),
+        ([frame()], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(to_worker_id="an earlier one")], grpc.StatusCode.ABORTED),
+        ([hello(topology_id="another")], grpc.StatusCode.ABORTED),
+        ([hello(), hello()], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(sequence=2)], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(target_task=SPOUT_TASK)], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(target_task=99)], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(source_task=99)], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(stream="none")], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(roots=b"1234567")], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(roots=b"12345678")], grpc.StatusCode.OUT_OF_RANGE),
+        ([hello(), frame(multi=[worker_pb2.MultiRow(row=1)])], grpc.StatusCode.OUT_OF_RANGE),
+    ],
+)  # fmt: skip
+def test_a_peer_that_speaks_nonsense_is_dropped_and_others_are_served(requests, code):
+    async def run():
+        receiver = Receiver()
+        receiver.opened.set()
+        receiver.engine.start()
+        async with receiver.serving() as port, aio_channel(f"127.0.0.1:{port}") as channel:
+            stub = worker_pb2_grpc.WorkerStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in stub.Transfer(iter(requests), timeout=10):
+                    pass
+            assert caught.value.code() == code
+            good = stub.Transfer(iter([hello(), frame()]), timeout=10)
+            await until(lambda: [values for values, _ in SEEN] == [[1]])
+            good.cancel()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def test_values_that_cannot_be_decoded_fail_their_trees_and_nothing_else():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        receiver.opened.set()
+        receiver.engine.start()
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            root = (77).to_bytes(8, "little")
+            for values in (b"\xc1", b"\x91\x92\x01\x02"):
+                sender.peers.send(frame(values=values, roots=root, edges=root).frame.batches[0])
+            sender.send(receiver, ["fine"])
+            await until(lambda: [values for values, _ in SEEN] == [["fine"]])
+            await until(lambda: {root for updates in receiver.posted for root in updates.fails} == {77})
+            await sender.peers.close()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
