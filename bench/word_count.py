@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ackers", type=int, default=1, help="0: not tracked, and nothing to measure by")
     parser.add_argument("--sentences", type=int, default=300_000)
-    parser.add_argument("--pending", type=int, default=4_000, help="topology.max.spout.pending")
+    parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending")
     parser.add_argument("--timeout", type=float, default=300, help="seconds to give up after")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")

@@ -239,7 +239,12 @@ _TOPOLOGY: Final = (
         component=True,
     ),
     _int("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many."),
-    _int("topology.flush.interval.ms", 1, "ms", "A batch leaves after this time even if it is not full."),
+    _int(
+        "topology.flush.interval.ms",
+        5,
+        "ms",
+        "A batch leaves after this time even if it is not full; at once when idle.",
+    ),
     _int(
         "topology.executor.receive.buffer.size",
         32768,
