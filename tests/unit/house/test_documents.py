@@ -1,9 +1,10 @@
-"""The documents hold together: links lead somewhere, decisions have their four parts, `make help` knows the targets."""
+"""The house is in order: links lead somewhere, decisions have their four parts, `make help` knows the targets."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,8 @@ def test_make_help_lists_the_targets() -> None:
     help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in ("help", "setup", "demo", "test", "check", "proto", "bench", "clean"):
         assert f"make {target} " in help_text
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert sorted(name for name, count in Counter(names).items() if count > 1) == []
