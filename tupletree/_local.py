@@ -87,8 +87,11 @@ class LocalTopology:
             (task.context.conf["topology.tick.tuple.freq.secs"] or STEP_S for executor in self.engine.executors
              for task in executor.tasks), default=STEP_S,
         )  # fmt: skip
+
+    def start(self, is_active: bool) -> None:
+        """Start the run loops and, if it is to be active, the spouts."""
         self.engine.start()
-        self.engine.set_active(True)
+        self.engine.set_active(is_active)
 
     def send(self, batch: object) -> None:
         """Nothing is ever for another worker."""
@@ -157,6 +160,11 @@ class LocalTopology:
         self.engine.wake()
         return all(loop.turns >= since.get(loop, 0) + turns or not loop.is_alive() for loop in self.engine.loops)
 
+    def wait_turned(self, turns: int, since: Mapping[Any, int], timeout_s: float = 10) -> None:
+        """Wait for ``has_turned``, which is a matter of microseconds unless a component takes its time."""
+        what = f"topology {self.name!r} answers"
+        wait_until(lambda: self.has_turned(turns, since), timeout_s, what=what, pause_s=0.0002)
+
     def turns_now(self) -> dict[Any, int]:
         """How many rounds each run loop has made."""
         return {loop: loop.turns for loop in self.engine.loops}
@@ -165,7 +173,7 @@ class LocalTopology:
         """Whether two further rounds of every run loop find nothing to do."""
         busy = sum(loop.busy_turns for loop in self.engine.loops)
         turns = self.turns_now()
-        wait_until(lambda: self.has_turned(2, turns), timeout_s, what=f"topology {self.name!r} answers")
+        self.wait_turned(2, turns, timeout_s)
         return (
             busy == sum(loop.busy_turns for loop in self.engine.loops)
             and not any(loop.updates for loop in self.engine.loops)
@@ -197,10 +205,17 @@ class LocalCluster:
         self._housekeeper.start()
 
     def submit(
-        self, name: str, topology: Topology, conf: Mapping[str, Any] | None = None, *, observer: Observer | None = None
+        self,
+        name: str,
+        topology: Topology,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        inactive: bool = False,
+        observer: Observer | None = None,
     ) -> str:
         """Start a topology and return its id, which here is its name.
 
+        ``inactive``: open no spout until ``activate``.
         ``observer``, called as (component, stream, values) on the emitting thread, sees every tuple that is emitted.
 
         Raises:
@@ -217,6 +232,7 @@ class LocalCluster:
         self._topologies[name] = LocalTopology(
             name, topology, {**config.defaults(), **own}, self._clock, observer=observer
         )
+        self._topologies[name].start(is_active=not inactive)
         return name
 
     def kill(self, name: str) -> None:
@@ -254,8 +270,7 @@ class LocalCluster:
             self._simulated.now_s = min(end_s, self._simulated.now_s + step_s)
             for topology in self._topologies.values():
                 topology.keep_house()
-                turns = topology.turns_now()
-                wait_until(lambda t=topology, s=turns: t.has_turned(2, s))  # type: ignore[misc]
+                topology.wait_turned(2, topology.turns_now())
 
     def wait_quiet(self, timeout: float = 10) -> None:
         """Wait until no tuple is under way and no spout has anything to emit.

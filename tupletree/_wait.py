@@ -12,15 +12,16 @@ _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
 
 
-def wait_until(predicate: Callable[[], T], timeout: float = 10.0, *, what: str = "") -> T:
+def wait_until(
+    predicate: Callable[[], T], timeout: float = 10.0, *, what: str = "", pause_s: float = _FIRST_PAUSE_S
+) -> T:
     """Call ``predicate()`` until it returns something true, and return that.
 
-    Pauses grow from 5 to 100 ms. After ``timeout`` seconds raises TimeoutError, naming ``what`` was waited for and the
-    last value seen. The predicate is called at least once, and once more after the deadline has passed, so that a
-    machine that stalls does not fail a condition that holds. What the predicate raises is not caught.
+    Pauses grow from ``pause_s`` to 100 ms. After ``timeout`` seconds raises TimeoutError, naming ``what`` was waited for
+    and the last value seen. The predicate is called at least once, and once more after the deadline has passed, so that
+    a machine that stalls does not fail a condition that holds. What the predicate raises is not caught.
     """
     deadline = time.monotonic() + timeout
-    pause_s = _FIRST_PAUSE_S
     while True:
         expired = time.monotonic() >= deadline
         value = predicate()
