@@ -17,9 +17,9 @@ def wait_until(
 ) -> T:
     """Call ``predicate()`` until it returns something true, and return that.
 
-    Pauses grow from ``pause_s`` to 100 ms. After ``timeout`` seconds raises TimeoutError, naming ``what`` was waited for
-    and the last value seen. The predicate is called at least once, and once more after the deadline has passed, so that
-    a machine that stalls does not fail a condition that holds. What the predicate raises is not caught.
+    Pauses grow from ``pause_s`` to 100 ms. After ``timeout`` seconds raises TimeoutError, naming ``what`` was waited
+    for and the last value seen. The predicate is called at least once, and once more after the deadline has passed, so
+    that a machine that stalls does not fail a condition that holds. What the predicate raises is not caught.
     """
     deadline = time.monotonic() + timeout
     while True:
