@@ -75,7 +75,11 @@ def _remove(store: Store, change: Remove) -> list[Write]:
     """Everything of the topology, the children before their parents, in one go: no half of it can be left."""
     root, topology_id = store.root, change.topology_id
     writes: list[Write] = []
-    for folder in (paths.workers_of(root, topology_id), paths.errors_of(root, topology_id)):
+    for folder in (
+        paths.workers_of(root, topology_id),
+        paths.errors_of(root, topology_id),
+        paths.statistics_of(root, topology_id),
+    ):
         writes += [Delete(node) for node in store.tree_below(folder)]
     if store.assignment(topology_id) is not None:
         writes.append(Delete(paths.assignment(root, topology_id)))

@@ -46,6 +46,10 @@ class Reign:
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())
 
+    def statistics_kept(self) -> dict[str, TopologyStatistics]:
+        """The statistics of every topology that has any, by topology id."""
+        return dict(self._statistics)
+
     def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
         """The stored assignments; forgets what is no longer there."""
         self.liveness.assigned(placements, now_s)

@@ -25,6 +25,7 @@ from .acker_watch import AckerWatch
 from .decision import Change, Remove, Update, decide, placement_of
 from .metrics import NimbusMetrics
 from .peers import Peers, address_of
+from .recollection import Recollection
 from .reign import Reign, timeouts
 from .scheduler import Slot
 
@@ -59,6 +60,8 @@ class Rule:
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
+        self._recollection = Recollection(store, election, reign)
+        self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
 
     def wake(self) -> None:
@@ -72,6 +75,7 @@ class Rule:
             while True:
                 try:
                     await self._until_settled()
+                    await self._remember()
                     self._readiness.set("zookeeper", None)
                 except UnavailableError as error:
                     self._readiness.set("zookeeper", str(error))
@@ -85,9 +89,10 @@ class Rule:
             await self._peers.close()
 
     async def _begin(self) -> None:
-        """Know the ackers before the first decision, so that no shard is given to a dead one."""
+        """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
         while True:
             try:
+                self._recollection.recall(await asyncio.to_thread(self._recollection.load))
                 self.ackers.follow(await asyncio.to_thread(self._store.ackers))
                 await self.ackers.settle(_SETTLE_S)
                 return
@@ -104,6 +109,11 @@ class Rule:
             except ConflictError as error:
                 event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
                 await self._pause(0.02)
+
+    async def _remember(self) -> None:
+        if time.monotonic() >= self._remember_at_s:
+            self._remember_at_s = time.monotonic() + self._monitor_s
+            await asyncio.to_thread(self._recollection.store, self._recollection.memories())
 
     async def _look(self) -> bool:
         """One look; True if something was changed."""

@@ -2,7 +2,10 @@
 
 A worker reports counters since its own start. A task that lived in several workers one after the other, its
 incarnations, has done the sum of what each reported last; so figures go on rising when a worker is restarted. What is
-waiting or pending is of the present incarnation only. A new leader begins with the incarnations that report to it.
+waiting or pending is of the present incarnation only.
+
+A leader writes down from time to time what each worker has done (``memory``), and the next leader begins with that
+(``recall``): the figures of a worker that reports to it replace what is remembered of that worker.
 
 Rates are over the last seconds; capacity is the share of the last ten minutes that an executor spent executing.
 Times are seconds of a monotonic clock.
@@ -10,9 +13,12 @@ Times are seconds of a monotonic clock.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from google.protobuf import json_format
 
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
@@ -35,6 +41,10 @@ _COUNTERS = (
     "timeouts",
 )
 _GAUGES = ("queued", "pending")
+
+
+ENDED = ""  # stands for all workers that are no more
+Memory = dict[str, dict[str, rpc.TaskStats]]  # sums by worker id and component id
 
 
 @dataclass(frozen=True)
@@ -63,16 +73,37 @@ class TopologyStatistics:
     def __init__(self) -> None:
         self._tasks: dict[int, _Task] = {}
         self._retired: deque[tuple[int, str]] = deque(maxlen=_RETIRED_KEPT)  # incarnations that must not return
+        self._remembered: Memory = {}  # of workers that have not reported to this leader
 
     def report(self, report: rpc.WorkerReport, now_s: float) -> None:
         """Take a worker's report in. A late one of an incarnation that was replaced is ignored."""
+        self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
             if (stats.task_id, report.worker_id) not in self._retired:
                 self._take(report, stats, now_s)
 
-    def component(self, tasks: Iterable[int]) -> rpc.TaskStats:
-        """The sum over some tasks; task id 0."""
-        total = rpc.TaskStats()
+    def memory(self) -> Memory:
+        """What is worth keeping for the next leader."""
+        kept: Memory = {}
+        for worker_id, components in self._remembered.items():
+            for component_id, stats in components.items():
+                add(kept.setdefault(worker_id, {}).setdefault(component_id, rpc.TaskStats()), stats)
+        for task in self._tasks.values():
+            for worker_id, stats in ((task.worker_id, task.latest), (ENDED, task.earlier)):
+                if stats.component_id:
+                    add(kept.setdefault(worker_id, {}).setdefault(stats.component_id, rpc.TaskStats()), stats)
+        return kept
+
+    def recall(self, memory: Memory) -> None:
+        """Begin with what an earlier leader kept. Before the first report."""
+        self._remembered = memory
+
+    def component(self, component_id: str, tasks: Iterable[int]) -> rpc.TaskStats:
+        """The sum over a component's tasks; task id 0."""
+        total = rpc.TaskStats(component_id=component_id)
+        for components in self._remembered.values():
+            if component_id in components:
+                add(total, components[component_id])
         for task_id in tasks:
             task = self._tasks.get(task_id)
             if task is not None:
@@ -143,6 +174,27 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
         into.transferred += stream.transferred
 
 
+def encode_memory(memory: Memory) -> bytes:
+    """A memory as it is stored: JSON, by worker and component."""
+    found = {
+        worker_id: {one: json_format.MessageToDict(stats) for one, stats in components.items()}
+        for worker_id, components in memory.items()
+    }
+    return json.dumps(found, sort_keys=True).encode()
+
+
+def decode_memory(data: bytes) -> Memory:
+    """The opposite of ``encode_memory``; empty data is an empty memory."""
+    found: dict[str, dict[str, dict[str, object]]] = json.loads(data or b"{}")
+    return {
+        worker_id: {
+            one: json_format.ParseDict(stats, rpc.TaskStats(), ignore_unknown_fields=True)
+            for one, stats in components.items()
+        }
+        for worker_id, components in found.items()
+    }
+
+
 def summarize(
     statistics: TopologyStatistics,
     record: pb.TopologyRecord,
@@ -163,12 +215,11 @@ def summarize(
                 kind=kinds.get(component_id, pb.COMPONENT_KIND_UNSPECIFIED),
                 executors=len(own),
                 tasks=record.tasks[component_id],
-                total=statistics.component(ids),
+                total=statistics.component(component_id, ids),
                 capacity=statistics.capacity(own, now_s),
                 emitted_per_s=rates.emitted,
                 executed_per_s=rates.executed,
                 acked_per_s=rates.acked,
             )
         )
-        summaries[-1].total.component_id = component_id
     return summaries

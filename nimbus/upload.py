@@ -155,4 +155,5 @@ def _creation(root: str, record: pb.TopologyRecord, number: int, counter_version
         Create(paths.topology(root, record.id), encode(record)),
         Create(paths.workers_of(root, record.id)),
         Create(paths.errors_of(root, record.id)),
+        Create(paths.statistics_of(root, record.id)),
     ]

@@ -18,13 +18,15 @@ nimbuses/<nimbus>                          itself      nimbuses, supervisors eph
 workers/<topology>                         the leader  -                     until removed      empty
 workers/<topology>/<supervisor>:<port>     supervisor  workers, nimbuses     until the process  300 bytes
                                                                              is gone
+statistics/<topology>                      the leader  the next leader       until removed      300 bytes a component
+                                                                                                and worker
 errors/<topology>                          the leader  -                     until removed      empty
 errors/<topology>/<component>              workers     nimbuses              until removed      empty
 errors/<topology>/<component>/e<sequence>  workers     nimbuses              newest 10 kept     20 KiB
 =========================================  ==========  ====================  =================  ====================
 
-``workers/<topology>`` and ``errors/<topology>`` come and go with the topology's record, in one transaction each; nobody
-else creates them, so that a late worker of a removed topology leaves nothing behind.
+``workers/<topology>``, ``statistics/<topology>`` and ``errors/<topology>`` come and go with the topology's record, in
+one transaction each; nobody else creates them, so that a late worker of a removed topology leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -103,6 +105,14 @@ def worker_of(node: str) -> tuple[str, int]:
     return unquote(supervisor), int(port)
 
 
+def statistics(root: str) -> str:
+    return f"{root}/statistics"
+
+
+def statistics_of(root: str, topology_id: str) -> str:
+    return f"{root}/statistics/{segment(topology_id)}"
+
+
 def errors(root: str) -> str:
     return f"{root}/errors"
 
@@ -122,6 +132,7 @@ def folders(root: str) -> tuple[str, ...]:
         topologies(root),
         assignments(root),
         workers(root),
+        statistics(root),
         errors(root),
         *(presences(root, kind) for kind in PRESENCE_KINDS),
     )

@@ -100,6 +100,14 @@ class Store:
                 return Versioned(0, -1)
         return Versioned(int(data), stat.version)
 
+    def statistics(self, topology_ids: Iterable[str]) -> dict[str, bytes]:
+        """What an earlier leader kept of the topologies' statistics, by topology id."""
+        paths_by_id = {one: paths.statistics_of(self.root, one) for one in topology_ids}
+        pending = {one: self.client.get_async(path) for one, path in paths_by_id.items()}
+        with translated("reading the statistics"):
+            answers = {one: _or_none(request) for one, request in pending.items()}
+        return {one: answer[0] for one, answer in answers.items() if answer is not None}
+
     # Presences
 
     def supervisors(self) -> dict[str, pb.Presence]:
