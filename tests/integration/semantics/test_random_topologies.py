@@ -1,0 +1,57 @@
+"""Hundreds of random topologies: every message is acked exactly once, and every value arrives where it must.
+
+To look into a failure, run its number alone: ``pytest tests/integration/semantics/test_random_topologies.py -k 123``.
+``TUPLETREE_RANDOM_TOPOLOGIES=1000:3000`` runs other numbers than the usual ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from random_topologies import RandomTopology
+
+from tupletree.testing import LocalCluster
+
+FIRST, LAST = map(int, os.environ.get("TUPLETREE_RANDOM_TOPOLOGIES", "0:200").split(":"))
+ENOUGH_S = 100
+
+
+@pytest.fixture(autouse=True)
+def threads_that_take_turns_often() -> Iterator[None]:
+    """A switch every few microseconds instead of milliseconds makes rare interleavings frequent."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_every_message_is_acked_once_and_every_value_arrives(seed: int) -> None:
+    made = RandomTopology(seed)
+    with LocalCluster(simulated_time=True) as cluster:
+        cluster.submit("random", made.topology, made.conf)
+
+        def is_done() -> bool:
+            cluster.wait_quiet(ENOUGH_S)
+            if len(made.acked) >= len(made.messages) and sum(made.expected.values()) <= len(made.met):
+                return True
+            assert made.has_joins, f"quiet, but only {len(made.acked)} of {len(made.messages)} acked"
+            cluster.advance(1)  # a tick lets what is held go on
+            return False
+
+        cluster.wait_until(is_done, ENOUGH_S)
+        cluster.wait_quiet(ENOUGH_S)
+        assert cluster.errors("random") == []
+        pending = [task.pending for task in cluster._find("random").engine.statistics()]
+    assert Counter(made.acked) == Counter(made.messages)
+    met = Counter(made.met)
+    if made.has_failures:
+        assert set(met) == set(made.expected)
+        assert all(met[what] >= times for what, times in made.expected.items())
+    else:
+        assert met == made.expected
+    assert sum(pending) == 0
