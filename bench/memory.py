@@ -1,0 +1,193 @@
+"""Whether workers and ackers stay flat while a bolt is far slower than its spout.
+
+    python -m bench.memory --seconds 60 --json
+
+    numbers (spout, as fast as it may) --> relay --> sleeper (two tasks, sleeps for each tuple)
+
+in two workers, so that tuples wait on either side of the network: one sleeper beside the relay, one away from it, and
+the relay away from the spout. Tracked, ``topology.max.spout.pending`` bounds what is under way; with ``--ackers 0``
+nothing is tracked, and back-pressure alone does. Resident memory of each worker and acker is read every second. What a
+process holds once everything is full is its level; ``slope_mb_per_min`` is the line through its readings after that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench._record import record
+from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
+from tupletree.testing import DevCluster, ProcessInfo, wait_until
+from tupletree.tuples import Tuple
+from tupletree.v1 import nimbus_pb2
+
+NAME: Final = "memory"
+WORKERS: Final = 2
+TEXT_CHARACTERS: Final = 200
+
+
+class Numbers(Spout):
+    """Emits whenever it is asked, each time a text of its own."""
+
+    outputs = ("number", "text")
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        self.emit(self.next)
+        self.next += 1
+
+    def fail(self, msg_id: Any) -> None:
+        self.emit(msg_id)
+
+    def emit(self, number: int) -> None:
+        """Emit a number, for the first time or again."""
+        self.collector.emit([number, f"{number:0{TEXT_CHARACTERS}}"], number)
+
+
+class Relay(BasicBolt):
+    """Passes tuples on."""
+
+    outputs = ("number", "text")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        collector.emit(tup.values)
+
+
+class Sleeper(BasicBolt):
+    """Sleeps for each tuple."""
+
+    def __init__(self, sleep_s: float) -> None:
+        self.sleep_s = sleep_s
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        time.sleep(self.sleep_s)
+
+
+def topology(sleep_s: float) -> Topology:
+    """numbers → relay → two sleepers."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers())
+    builder.set_bolt("relay", Relay()).shuffle_grouping("numbers")
+    builder.set_bolt("sleeper", Sleeper(sleep_s), WORKERS).shuffle_grouping("relay")
+    return builder.create_topology()
+
+
+def component(reply: nimbus_pb2.DescribeTopologyReply, name: str) -> nimbus_pb2.TaskStats:
+    """What one component has done, summed over its tasks."""
+    return next((one.total for one in reply.components if one.component_id == name), nimbus_pb2.TaskStats())
+
+
+def is_full(cluster: DevCluster, pending: int | None) -> bool:
+    """Whether as much is under way as ever will be: what may be pending is, or everybody is congested."""
+    reply = cluster.client.describe(NAME)
+    if pending is None:
+        return component(reply, "sleeper").congested and component(reply, "relay").congested
+    return component(reply, "numbers").pending >= pending
+
+
+def watched(cluster: DevCluster) -> dict[str, int]:
+    """The process id of each worker and acker: worker-1, worker-2, acker-1."""
+
+    def find() -> list[ProcessInfo]:
+        return [process for process in cluster.processes if process.role in ("worker", "acker")]
+
+    wait_until(lambda: sum(process.role == "worker" for process in find()) == WORKERS, 60, what="the workers run")
+    found = find()
+    return {
+        f"{role}-{number}": process.pid
+        for role in ("worker", "acker")
+        for number, process in enumerate((one for one in found if one.role == role), 1)
+    }
+
+
+def resident_mb(pid: int) -> float:
+    """What a process holds in memory now. Raises OSError if it is gone."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024**2
+
+
+def follow(
+    pids: Mapping[str, int], seconds: float, every_s: float = 1.0, clock: Callable[[], float] = time.monotonic
+) -> dict[str, list[tuple[float, float]]]:
+    """(second, MB) of each process, read at even intervals."""
+    began_s = clock()
+    readings: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
+    for number in range(int(seconds / every_s) + 1):
+        time.sleep(max(0.0, began_s + number * every_s - clock()))
+        for name, pid in pids.items():
+            readings[name].append((clock() - began_s, resident_mb(pid)))
+    return readings
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """The slope of the line that fits best (least squares)."""
+    count = len(points)
+    mean_x, mean_y = (sum(point[axis] for point in points) / count for axis in (0, 1))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One run on a fresh cluster."""
+    conf = {
+        "topology.workers": WORKERS,
+        "topology.acker.executors": arguments.ackers,
+        "topology.max.spout.pending": arguments.pending,
+    }
+    result: dict[str, Any] = {}
+    with DevCluster(slots=WORKERS, ackers=1) as cluster:
+        cluster.client.submit(NAME, topology(arguments.sleep_ms / 1000), conf)
+        pids = watched(cluster)
+        began_s = time.monotonic()
+        pending = arguments.pending if arguments.ackers else None
+        wait_until(lambda: is_full(cluster, pending), 60, what="everything is full")
+        result["full_after_s"] = round(time.monotonic() - began_s, 1)
+        for name, points in follow(pids, arguments.seconds).items():
+            sizes = [size for _, size in points]
+            level = [point for point in points if point[0] >= arguments.warm_up]
+            result[name] = {
+                "first_mb": round(sizes[0], 1),
+                "last_mb": round(sizes[-1], 1),
+                "max_mb": round(max(sizes), 1),
+                "slope_mb_per_min": round(60 * slope(level), 2),
+            }
+        reply = cluster.client.describe(NAME)
+        result["executed"] = component(reply, "sleeper").executed
+        result["timeouts"] = component(reply, "numbers").timeouts
+    return result
+
+
+def main() -> int:
+    """Measure, print, and record with ``--record``."""
+    parser = argparse.ArgumentParser(description="Resident memory while a bolt is far slower than its spout.")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--warm-up", type=float, default=10, help="seconds left out of the slope")
+    parser.add_argument("--pending", type=int, default=10_000, help="topology.max.spout.pending")
+    parser.add_argument("--ackers", type=int, default=1, help="topology.acker.executors; 0: not tracked")
+    parser.add_argument("--sleep-ms", type=float, default=1.0, help="what the bolt sleeps for each tuple")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
+    arguments = parser.parse_args()
+    result = measure(arguments)
+    if arguments.record:
+        names = ("seconds", "warm_up", "pending", "ackers", "sleep_ms")
+        record("memory", {name: getattr(arguments, name) for name in names}, result)
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:>16}  {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
