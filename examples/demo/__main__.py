@@ -53,7 +53,7 @@ def summary(story: Story) -> str:
         f"{judgement.words / story.seconds:,.0f} words/s, crashes included",
         f"{judgement.replayed:,} lines replayed; {surplus:,} of {judgement.counted:,} words counted are repeats",
         f"{judgement.exact:,} of {judgement.distinct:,} different words counted exactly"
-        + (", the others too often, and only words of replayed lines" if judgement.held else ""),
+        + (f", among them all {judgement.untouched:,} that stand in no replayed line" if judgement.held else ""),
     ]
     for crash in story.crashes:
         end = "not recovered" if crash.recovery_s is None else f"recovered in {crash.recovery_s:.1f} s"
