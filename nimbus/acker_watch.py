@@ -44,6 +44,9 @@ class State(enum.Enum):
     UNREACHABLE = "unreachable"
 
 
+_HEARD = frozenset({State.SERVING, State.NOT_SERVING})
+
+
 class AckerWatch:
     """Follows the ackers that ``follow`` names. ``wake`` is called after every change of a state."""
 
@@ -54,9 +57,13 @@ class AckerWatch:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def follow(self, presences: Mapping[str, Presence]) -> None:
-        """The ackers registered now. Where two share an address, the older one is dead: its node outlives it."""
+        """The ackers registered now. Where two share an address, the older one is dead: its node outlives it.
+
+        One that is no longer registered counts on while its stream stands: its session was lost, not its ledgers.
+        """
+        heard = {one: known for one, known in self._presences.items() if self._states[one] in _HEARD}
         newest: dict[str, Presence] = {}
-        for presence in sorted(presences.values(), key=lambda one: (one.started_unix_s, one.id)):
+        for presence in sorted({**heard, **presences}.values(), key=lambda one: (one.started_unix_s, one.id)):
             newest[address_of(presence)] = presence
         wanted = {presence.id: presence for presence in newest.values()}
         for acker_id in self._tasks.keys() - wanted.keys():
@@ -103,7 +110,7 @@ class AckerWatch:
                     await asyncio.sleep(_PAUSE_S)
                     continue  # the stream ended in order, as it does when an acker stops
                 except grpc.aio.AioRpcError as error:
-                    if self._states.get(acker_id) in {State.SERVING, State.NOT_SERVING}:
+                    if self._states.get(acker_id) in _HEARD:
                         self._states[acker_id] = State.UNKNOWN
                         continue  # the stream broke: one more try decides
                     self._set(acker_id, State.UNREACHABLE, error.details() or str(error.code()))

@@ -136,7 +136,9 @@ def _decide_topology(
     found = snapshot.assignments.get(topology_id)
     before = found.value if found else pb.Assignment(topology_id=topology_id)
     current = placement_of(before)
-    rebalances = record.status == lifecycle.REBALANCING and lifecycle.is_due(record, snapshot.now_unix_s)
+    # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
+    due = lifecycle.is_due(record, snapshot.now_unix_s) and bool(offered)
+    rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)
         placement = place_from_scratch(executors(record), record.workers, offered)

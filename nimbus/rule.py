@@ -128,12 +128,13 @@ class Rule:
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
         alive = self.ackers.alive()
-        changes = decide(cycle.snapshot(loaded, self.reign.epoch, alive, dead))
+        snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead)
+        changes = decide(snapshot)
         for change in changes:
             await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
             self._changed(change, loaded)
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
-        self._due_unix_s = min(dues, default=None)
+        self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
         self._metrics.loaded(loaded, len(alive), len(dead))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
         return bool(changes)

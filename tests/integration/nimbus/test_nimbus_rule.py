@@ -125,6 +125,23 @@ def test_an_ackers_death_moves_its_shards_well_before_its_session_ends(bench: Be
     assert client.describe("untracked").assignment.shards == []
 
 
+def test_an_acker_whose_node_is_gone_keeps_its_shards_while_it_answers(bench: Bench) -> None:
+    nimbus = bench.leader()
+    acker = bench.acker("k1")
+    client = bench.client(nimbus)
+    wait_until(lambda: client.cluster().ackers)
+    topology_id = client.submit("wc", topology(), {"topology.acker.executors": 1})
+    before = bench.await_assignment(topology_id, lambda one: [s.acker_id for s in one.shards] == [acker.id])
+    for _ in range(3):
+        looked = cycles(nimbus)
+        bench.session.delete(paths.presence(bench.root, "acker", acker.id))
+        wait_until(lambda seen=looked: cycles(nimbus) > seen)  # type: ignore[misc]
+        wait_until(lambda: acker.id in bench.store.ackers())
+    assert bench.assignment(topology_id) == before
+    acker.kill()
+    bench.await_assignment(topology_id, lambda one: [s.acker_id for s in one.shards] == [""])
+
+
 def test_a_draining_acker_keeps_its_old_trees(bench: Bench) -> None:
     nimbus = bench.leader()
     acker = bench.acker("k1")

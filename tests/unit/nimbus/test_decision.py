@@ -161,6 +161,12 @@ def test_a_rebalance_that_is_due_changes_record_and_assignment_together() -> Non
     assert placement_of(change.assignment.value) == {Slot("a", 1): ((1, 2),), Slot("b", 1): ((3, 4),)}
 
 
+def test_a_rebalance_waits_while_no_supervisor_is_registered() -> None:
+    before = settled(cluster(record()))
+    asked = lifecycle.ask(record(), lifecycle.Rebalance(0, 4, {}), NOW)
+    assert decide(replace(before, records={asked.id: Versioned(asked, 1)}, supervisors={})) == []
+
+
 def test_topologies_are_served_in_the_order_they_came() -> None:
     first, second = record("one", 3, submitted_unix_s=1), record("two", 3, submitted_unix_s=2)
     after = settled(cluster(second, first))
