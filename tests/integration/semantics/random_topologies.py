@@ -112,7 +112,7 @@ class ByHand(Bolt):
 
 
 class Joining(Bolt):
-    """Holds its inputs until a tick; then hands each on anchored to all that it holds, and acks them."""
+    """Holds its inputs until a tick; then hands each on anchored to itself and the two before it, and acks them."""
 
     outputs = FIELDS
 
@@ -126,9 +126,9 @@ class Joining(Bolt):
             self.held.append(tup)
             return
         held, self.held = self.held, []
-        for one in held:
+        for number, one in enumerate(held):
             for row in handed_on(self.part, *one.values):
-                self.collector.emit(row, anchors=held)
+                self.collector.emit(row, anchors=held[max(0, number - 2) : number + 1])
         for one in held:
             self.collector.ack(one)
 
