@@ -85,13 +85,18 @@ class PeerLink:
             self._update_gate()
         self._moved.set()
 
-    async def close(self) -> list[worker_pb2.Batch]:
-        """End the link; what was sent without confirmation is failed, what was never sent is returned."""
+    def take_back(self) -> Iterable[worker_pb2.Batch]:
+        """What was never sent."""
+        waiting, self._waiting = self._waiting, deque()
+        self._waiting_bytes = 0
+        return waiting
+
+    async def close(self) -> None:
+        """End the link; what was sent without confirmation is failed."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         self._ties.gate.set(self, ())
-        return list(self._waiting)
 
     @property
     def is_idle(self) -> bool:
@@ -208,20 +213,28 @@ class Peers:
 
         A slot whose worker is not known (None) keeps a link that is still up: the supervisor may only be late.
         """
-        for slot, link in list(self._links.items()):
-            peer = wanted.get(slot)
-            if slot not in wanted or (peer is None and not link.is_up) or (peer is not None and peer != link.peer):
-                del self._links[slot]
-                self._homeless.extend(await link.close())
+        outdated = {
+            slot: link for slot, link in self._links.items() if _is_outdated(link, slot in wanted, wanted.get(slot))
+        }
+        for slot, link in outdated.items():  # all of it before anything is awaited, so that nothing is sent to them
+            del self._links[slot]
+            self._homeless.extend(link.take_back())
+        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._close_unknown(tasks)
+        for link in outdated.values():
+            await link.close()
         for slot, peer in wanted.items():
             if peer is not None and slot not in self._links:
                 self._links[slot] = PeerLink(peer, self._ties)
         self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
-        unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
-        self._ties.gate.set("unknown workers", unknown)
+        self._close_unknown(tasks)
         waiting, self._homeless = self._homeless, deque()
         for batch in waiting:
             self.send(batch)
+
+    def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
+        unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
+        self._ties.gate.set("unknown workers", unknown)
 
     def are_up(self, slots: Iterable[str]) -> bool:
         """Whether the worker of each of these slots can be reached."""
@@ -237,3 +250,7 @@ class Peers:
         for link in self._links.values():
             await link.close()
         self._links.clear()
+
+
+def _is_outdated(link: PeerLink, is_wanted: bool, peer: Peer | None) -> bool:
+    return not is_wanted or (not link.is_up if peer is None else peer != link.peer)
