@@ -29,12 +29,15 @@ from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
 from .control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from .engine import Engine
+from .inbox import ACKERS
 from .tracking import Updates, encode, split
 
 log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
+WAITING_ROOTS = 50_000
+"""Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,20 @@ class AckerLink:
         self.shard_version = 0
         self._ties = ties
         self._waiting: dict[int, list[Updates]] = {}
+        self._waiting_roots = 0
         self._has_news = False  # a newer shard version to tell though there are no updates
         self._unconfirmed: deque[tuple[int, list[Updates]]] = deque()
         self._moved = asyncio.Event()
         self._task = asyncio.create_task(self._keep_connected())
 
     def post(self, shard: int, updates: Updates) -> None:
-        """Queue updates of one shard."""
+        """Queue updates of one shard. An acker that has drained, or is not followed any more, gets none."""
+        if self._task.done():
+            return
         self._waiting.setdefault(shard, []).append(updates)
+        self._waiting_roots += len(updates)
+        if self._waiting_roots > WAITING_ROOTS:
+            self._ties.engine.gate.set(self, [ACKERS])
         self._moved.set()
 
     def follow(self, shards: frozenset[int], shard_version: int) -> None:
@@ -81,6 +90,7 @@ class AckerLink:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        self._ties.engine.gate.set(self, ())
 
     @property
     def is_idle(self) -> bool:
@@ -159,7 +169,9 @@ class AckerLink:
                 self._moved.clear()
                 await self._moved.wait()
             waiting, self._waiting = self._waiting, {}
+            self._waiting_roots = 0
             self._has_news = False
+            self._ties.engine.gate.set(self, ())
             sequence += 1
             self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
             message = acker_pb2.LedgerUpdates(

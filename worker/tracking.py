@@ -26,6 +26,10 @@ class Updates:
     def __bool__(self) -> bool:
         return bool(self.acks or self.init_roots or self.fails or self.resets)
 
+    def __len__(self) -> int:
+        """How many roots have news; one that has two kinds counts twice."""
+        return len(self.acks) + len(self.init_roots) + len(self.fails) + len(self.resets)
+
     def add_ack(self, root: int, value: int) -> None:
         """Xor ``value`` into what will be reported for ``root``."""
         self.acks[root] = self.acks.get(root, 0) ^ value
