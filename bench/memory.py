@@ -17,6 +17,7 @@ import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -40,17 +41,15 @@ class Numbers(Spout):
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.next = 0
+        self.again: deque[int] = deque()
 
     def next_tuple(self) -> None:
-        self.emit(self.next)
-        self.next += 1
+        number = self.again.popleft() if self.again else self.next
+        self.next = max(self.next, number + 1)
+        self.collector.emit([number, f"{number:0{TEXT_CHARACTERS}}"], number)
 
     def fail(self, msg_id: Any) -> None:
-        self.emit(msg_id)
-
-    def emit(self, number: int) -> None:
-        """Emit a number, for the first time or again."""
-        self.collector.emit([number, f"{number:0{TEXT_CHARACTERS}}"], number)
+        self.again.append(msg_id)
 
 
 class Relay(BasicBolt):
