@@ -3,8 +3,9 @@
 Which acker a root belongs to is ``root mod N`` and the shard map of the assignment. Three things keep that true while
 the map changes:
 
-*   Every frame of tuples carries its sender's shard version. Who follows an older map holds its own updates until it
-    has the newer one (``require``); so nobody reports a root to an acker that does not know it yet.
+*   Every frame of tuples carries the newest shard version that its sender knows of. Who follows an older map holds
+    its own updates until it has the newer one (``require``); so nobody reports a root to an acker that does not know
+    it yet.
 *   While an acker drains, updates go to it and to its successor (ADR 0002).
 *   When a stream breaks, what the acker had not confirmed is unknown. If the same acker is found again, those roots
     are failed there; if it is another one, its ledger began empty, and the spouts have failed all that was in the old.
@@ -185,8 +186,8 @@ class AckerLink:
         if not self.is_up:
             return
         self.is_up = False
+        self._ties.on_link_change()  # closes the gate first, so that no spout begins a tree after it has heard
         self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
-        self._ties.on_link_change()
 
 
 class Ackers:
@@ -216,6 +217,14 @@ class Ackers:
         self._required_version = max(self._required_version, shard_version)
 
     @property
+    def known_version(self) -> int:
+        """The newest version that this worker knows of, though it may not follow it yet: what its frames carry.
+
+        Tuples of a worker that is behind may well belong to trees that were begun under the newer map.
+        """
+        return max(self.shard_version, self._required_version)
+
+    @property
     def is_behind(self) -> bool:
         """Whether another worker is known to follow a newer map."""
         return self._required_version > self.shard_version
@@ -231,7 +240,7 @@ class Ackers:
         for acker_id, address in addresses.items():
             if acker_id not in self._links:
                 self._links[acker_id] = AckerLink(acker_id, address, self._ties)
-        self._tell_moved(shards)
+        lost = self._lost(shards)
         self._owners = {item.shard: item.acker_id for item in shards}
         self._routes = {
             item.shard: [self._links[name] for name in (item.acker_id, item.draining_acker_id) if name]
@@ -246,16 +255,16 @@ class Ackers:
             for updates in held:
                 self.post(updates)
         self._ties.on_link_change()
+        if lost:  # told last: a tree that a spout begins after it has heard goes to the new acker, or waits for one
+            self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
 
-    def _tell_moved(self, shards: Sequence[topology_pb2.ShardAssignment]) -> None:
+    def _lost(self, shards: Sequence[topology_pb2.ShardAssignment]) -> frozenset[int]:
         """Shards that left an acker which does not serve them to the end: their trees can only fail."""
-        lost = frozenset(
+        return frozenset(
             item.shard
             for item in shards
             if self._owners.get(item.shard) and self._owners[item.shard] not in (item.acker_id, item.draining_acker_id)
         )
-        if lost:
-            self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
 
     @property
     def are_up(self) -> bool:
