@@ -1,0 +1,146 @@
+"""A worker's view of which acker serves which shard: what is held back, what is failed, and in what order.
+
+The addresses lead nowhere: what these tests look at happens before anybody answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from local_components import Do
+
+from tupletree import TopologyBuilder, config
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.testing import FeederSpout
+from tupletree.v1 import acker_pb2
+from tupletree.v1.topology_pb2 import ShardAssignment
+from tupletree.worker.ackers import Ackers, TrackTies
+from tupletree.worker.assembly import Plan
+from tupletree.worker.control import ShardsLost
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.tasks import Environment
+from tupletree.worker.tracking import Updates
+
+NOWHERE = "127.0.0.1:9"
+
+
+class Quiet:
+    """The outside of an engine that is never started."""
+
+    def send(self, batch: Any) -> None: ...
+    def post(self, updates: Any) -> None: ...
+    def failed(self, failure: Any) -> None: ...
+    def congestion_changed(self) -> None: ...
+
+
+class Worker:
+    """A worker's engine, not started, and its links to ackers. ``told`` keeps what happened, in order."""
+
+    def __init__(self, shards: int = 2) -> None:
+        builder = TopologyBuilder()
+        builder.set_spout("spout", FeederSpout(["n"]))
+        builder.set_bolt("bolt", Do()).shuffle_grouping("spout")
+        conf = config.defaults()
+        spec = builder.create_topology().spec()
+        executors = executors_of(tasks_of(spec, conf), executor_counts(spec, conf))
+        environment = Environment(
+            lambda: 0.0, random.Random(1).getrandbits, lambda *error: None, True, lambda *emit: None
+        )
+        plan = Plan("t", spec, conf, tasks_of(spec, conf), local_tasks(executors), environment, seed=1)
+        self.engine = Engine(plan, executors, Quiet(), lambda executor: None)
+        self.spout_inbox = next(e.inbox for e in self.engine.executors if e.component_id == "spout")
+        self.links_changed_before_telling: list[bool] = []
+        hello = acker_pb2.TrackHello(topology_id="t", worker_id="w", shards=shards)
+        self.ackers = Ackers(TrackTies(hello, self.engine, self._link_changed))
+
+    def _link_changed(self) -> None:
+        self.links_changed_before_telling.append(not self.spout_inbox)
+
+    async def follow(self, version: int, *owners: str, draining: str = "") -> None:
+        await self.ackers.follow(
+            [
+                ShardAssignment(
+                    shard=shard,
+                    acker_id=owner,
+                    address=NOWHERE,
+                    draining_acker_id=draining if draining != owner else "",
+                    draining_address=NOWHERE,
+                )
+                for shard, owner in enumerate(owners)
+            ],
+            version,
+        )
+
+
+def run(test: Callable[[Worker], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        worker = Worker()
+        await test(worker)
+        await worker.ackers.close()
+
+    asyncio.run(whole())
+
+
+def test_a_worker_that_is_behind_holds_its_updates_and_passes_the_news_on() -> None:
+    """Its tuples may belong to trees begun under the newer map: whoever receives them must know that there is one."""
+
+    async def test(worker: Worker) -> None:
+        ackers = worker.ackers
+        await worker.follow(3, "a", "b")
+        assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 3, False)
+        ackers.require(5)
+        assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 5, True)
+        ackers.post(Updates(acks={1: 2}))
+        assert ackers._held
+        await worker.follow(4, "a", "c")
+        assert (ackers.known_version, ackers.is_behind) == (5, True)
+        assert ackers._held
+        await worker.follow(5, "a", "c")
+        assert (ackers.known_version, ackers.is_behind, ackers._held) == (5, False, [])
+
+    run(test)
+
+
+def test_an_older_map_is_ignored() -> None:
+    async def test(worker: Worker) -> None:
+        await worker.follow(3, "a", "b")
+        await worker.follow(2, "x", "y")
+        assert worker.ackers.shard_version == 3
+        assert not worker.spout_inbox
+
+    run(test)
+
+
+def test_spouts_are_told_of_shards_that_left_their_acker_once_everything_else_is_done() -> None:
+    async def test(worker: Worker) -> None:
+        await worker.follow(1, "a", "b")
+        await worker.follow(2, "a", "c")
+        assert all(worker.links_changed_before_telling)
+        assert worker.spout_inbox.take() == ShardsLost(frozenset([1]), 2)
+        assert worker.spout_inbox.take() is None
+        await worker.follow(3, "", "c")
+        assert worker.spout_inbox.take() == ShardsLost(frozenset([0]), 2)
+
+    run(test)
+
+
+def test_shards_of_an_acker_that_drains_are_not_lost() -> None:
+    async def test(worker: Worker) -> None:
+        await worker.follow(1, "a", "a")
+        await worker.follow(2, "b", "b", draining="a")
+        await worker.follow(3, "b", "b")
+        assert not worker.spout_inbox
+
+    run(test)
+
+
+def test_no_acker_is_up_before_it_has_answered() -> None:
+    async def test(worker: Worker) -> None:
+        assert not worker.ackers.are_up
+        await worker.follow(1, "a", "b")
+        assert not worker.ackers.are_up
+
+    run(test)
