@@ -122,7 +122,6 @@ _NIMBUS: Final = (
     _secs("nimbus.monitor.freq.secs", 10, "Longest pause between two looks at the cluster's state."),
     _secs("nimbus.task.timeout.secs", 30, "A worker silent for this long is dead and its executors move."),
     _secs("nimbus.task.launch.secs", 120, "Grace for a worker that was just assigned and has not reported yet."),
-    _secs("nimbus.supervisor.timeout.secs", 60, "A supervisor silent for this long gets no new executors."),
     _int(
         "nimbus.topology.blobstore.deletion.delay.ms",
         300000,
@@ -153,7 +152,6 @@ _SUPERVISOR: Final = (
     ),
     _secs("supervisor.worker.timeout.secs", 30, "A worker silent for this long is killed and started again."),
     _secs("supervisor.worker.shutdown.sleep.secs", 3, "Time between asking a worker to end and killing it.", minimum=0),
-    _secs("supervisor.heartbeat.frequency.secs", 5, "Pause between two checks of the supervisor's own presence."),
     _secs("supervisor.monitor.frequency.secs", 3, "Longest pause between two looks at the slots."),
     _str("supervisor.worker.module", "tupletree.worker", "", "The Python module that is run as worker process."),
     _bool(
@@ -287,7 +285,6 @@ _TOPOLOGY: Final = (
     ),
     Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),
     _str("topology.version", None, "", "A version of your own; shown, not interpreted."),
-    _int("topology.priority", 29, "0: most important", "Order in which topologies get slots.", minimum=0),
     _bool("topology.testing.always.try.serialize", False, "Encode tuples even when they stay in their worker."),
     _str(
         "topology.state.provider",

@@ -5,6 +5,7 @@ It is the real engine of a worker and the real ledger of an acker, put together 
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -22,14 +23,16 @@ from tupletree.outputs import DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1.topology_pb2 import ComponentKind
-from tupletree.worker.assembly import Observer, Plan
+from tupletree.worker.assembly import Plan
 from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.executor import Executor
-from tupletree.worker.tasks import Environment, TaskFailure
+from tupletree.worker.tasks import Environment, Observer, TaskFailure
 from tupletree.worker.tracking import Updates, split
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 HOUSEKEEPING_S = 0.05
 STEP_S = 1.0
@@ -71,6 +74,7 @@ class LocalTopology:
             getrandbits=random.Random().getrandbits,
             report_error=self._report_error,
             is_tracked=bool(self._ledgers),
+            log_emit=_log_emit,
         )
         plan = Plan(
             topology_id=name,
@@ -320,6 +324,10 @@ class LocalCluster:
         while not self._is_closing.wait(HOUSEKEEPING_S):
             for topology in list(self._topologies.values()):
                 topology.keep_house()
+
+
+def _log_emit(component: str, stream: str, values: Sequence[Any]) -> None:
+    log.info("%s emitted %r on %s", component, values, stream)
 
 
 def complete_topology(

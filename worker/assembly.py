@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,9 @@ from . import routing
 from .executor import BoltExecutor, Deliver, Executor, SpoutExecutor
 from .inbox import ACKERS, Gate, Inbox
 from .outbox import OutBuffer, OutStream
-from .tasks import AnyTask, BasicBoltTask, BoltTask, Environment, SpoutTask
+from .tasks import AnyTask, BasicBoltTask, BoltTask, Environment, Observer, SpoutTask
 
 Kind = topology_pb2.GroupingKind
-Observer = Callable[[str, str, Sequence[Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +159,8 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
             stream.choose_many = routing.one_of_many([*map(routing.as_many, ones), *manies])
         if plan.observer is not None:
             _observe(stream, plan.observer)
+        if context.conf["topology.debug"]:
+            _observe(stream, plan.environment.log_emit)
         streams[declared.id] = stream
     return streams
 

@@ -15,7 +15,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,7 @@ class WorkerDaemon:
             getrandbits=random.Random().getrandbits,
             report_error=self._report_error,
             is_tracked=bool(first.shards),
+            log_emit=log_emit,
         )
         plan = Plan(
             topology_id=self._launch.topology_id,
@@ -143,7 +144,7 @@ class WorkerDaemon:
             topology_id=self._launch.topology_id,
             worker_id=self._launch.worker_id,
             gate=self._engine.gate,
-            shard_version=lambda: self._ackers.shard_version if self._ackers is not None else 0,
+            shard_version=lambda: self._ackers.known_version if self._ackers is not None else 0,
             fail=self._outbound.fail,
             on_link_change=self._update_readiness,
         )
@@ -327,6 +328,11 @@ class WorkerDaemon:
 
     def _on_blocking(self, executor: Executor) -> None:
         event(log, "executor.blocking", component=executor.component_id, remedy="set blocking = True on the component")
+
+
+def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:
+    """Log a tuple that a component emitted: what ``topology.debug`` asks for."""
+    event(log, "tuple.emitted", component=component, stream=stream, values=repr(values))
 
 
 def add_code_path(bundle_dir: str) -> None:

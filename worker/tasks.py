@@ -22,12 +22,12 @@ from .collectors import RandomBits, TaskBasicCollector, TaskBoltCollector, TaskS
 from .outbox import OutBuffer, OutStream
 from .tracking import Updates
 
-SAMPLE_EVERY = 20
-"""One tuple in so many has its process latency measured, as Storm's 5%."""
 GIVE_UP_AFTER = 20_000
 """A sampled tuple that is not acked so many tuples later is taken for forgotten."""
 
 ReportError = Callable[[str, int, BaseException], None]
+Observer = Callable[[str, str, Sequence[Any]], None]
+"""Sees emitted tuples as (component, stream, values)."""
 Clock = Callable[[], float]
 
 
@@ -64,6 +64,7 @@ class Environment:
     getrandbits: RandomBits
     report_error: ReportError
     is_tracked: bool
+    log_emit: Observer  # what topology.debug shows each emitted tuple to
 
 
 class Task:
@@ -185,9 +186,11 @@ class BoltTask(Task):
         self.bolt = bolt
         self.collector = TaskBoltCollector(self, streams, env.getrandbits)
         bolt.collector = self.collector
+        rate = context.conf["topology.stats.sample.rate"]
+        self._sample_every = round(1 / rate) if rate else sys.maxsize
         self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
         self._sampled_s = 0.0
-        self._sample_at = 0
+        self._sample_at = 0 if rate else sys.maxsize
         self._give_up_at = 0
 
     def open(self) -> None:
@@ -229,7 +232,7 @@ class BoltTask(Task):
             self._sampled = tup
             self._sampled_s = self._env.clock()
             self._give_up_at = count + GIVE_UP_AFTER
-        self._sample_at = count + SAMPLE_EVERY
+        self._sample_at = count + self._sample_every
         return self._sample_at
 
     def acked(self, tup: Tuple) -> None:

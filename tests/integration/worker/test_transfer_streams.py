@@ -44,7 +44,7 @@ class Receiver:
         spec = builder.create_topology().spec()
         tasks = tasks_of(spec, conf)
         executors = [each for each in executors_of(tasks, executor_counts(spec, conf)) if each[0] == BOLT_TASK]
-        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True)
+        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
         plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
         self.engine = Engine(plan, executors, self, lambda executor: None)
         self.opened = asyncio.Event()

@@ -235,12 +235,14 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 def test_what_a_topology_file_brings_is_above_file_and_environment_and_below_the_command_line(
     topology_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("tupletree.yaml").write_text("topology.workers: 2\ntopology.tasks: 2\ntopology.priority: 2\nnimbus.port: 2\n")
+    Path("tupletree.yaml").write_text(
+        "topology.workers: 2\ntopology.tasks: 2\ntopology.flush.interval.ms: 2\nnimbus.port: 2\n"
+    )
     monkeypatch.setenv("TUPLETREE_TOPOLOGY_MAX_TASK_PARALLELISM", "3")
-    brought = {"topology.tasks": 4, "topology.priority": 4}
-    assert topology_conf(brought, None, ("topology.priority=5", "nimbus.seeds=a")) == {
+    brought = {"topology.tasks": 4, "topology.flush.interval.ms": 4}
+    assert topology_conf(brought, None, ("topology.flush.interval.ms=5", "nimbus.seeds=a")) == {
         "topology.workers": 2,
         "topology.max.task.parallelism": 3,
         "topology.tasks": 4,
-        "topology.priority": 5,
+        "topology.flush.interval.ms": 5,
     }

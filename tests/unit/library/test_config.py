@@ -47,10 +47,10 @@ def test_defaults_are_fresh_copies() -> None:
 
 def test_each_layer_overrides_the_one_before(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
-    file.write_text("topology.workers: 2\ntopology.tasks: 2\ntopology.priority: 2\nmy.key: {a: 1}\n")
-    environ = nowhere(tmp_path) | {"TUPLETREE_TOPOLOGY_TASKS": "3", "TUPLETREE_TOPOLOGY_PRIORITY": "3"}
-    conf = config.load(file, ["topology.priority=4"], environ)
-    assert (conf["topology.workers"], conf["topology.tasks"], conf["topology.priority"]) == (2, 3, 4)
+    file.write_text("topology.workers: 2\ntopology.tasks: 2\ntopology.flush.interval.ms: 2\nmy.key: {a: 1}\n")
+    environ = nowhere(tmp_path) | {"TUPLETREE_TOPOLOGY_TASKS": "3", "TUPLETREE_TOPOLOGY_FLUSH_INTERVAL_MS": "3"}
+    conf = config.load(file, ["topology.flush.interval.ms=4"], environ)
+    assert (conf["topology.workers"], conf["topology.tasks"], conf["topology.flush.interval.ms"]) == (2, 3, 4)
     assert conf["topology.message.timeout.secs"] == 30
     assert conf["my.key"] == {"a": 1}
     assert config.load_explicit(file, [], {}) == yaml.safe_load(file.read_text())

@@ -36,6 +36,7 @@ class HandDriven:
         merged = {**config.defaults(), **(conf or {})}
         spec = topology.spec()
         self.now_s = 0.0
+        self.logged: list[tuple[str, str, list[Any]]] = []
         self.errors: list[tuple[str, int, BaseException]] = []
         self.delivered: list[tuple[Origin, int, list[Row]]] = []
         self.tasks = {component: list(ids) for component, ids in tasks_of(spec, merged).items()}
@@ -45,6 +46,7 @@ class HandDriven:
             getrandbits=getrandbits or random.Random(1).getrandbits,
             report_error=lambda component, task, error: self.errors.append((component, task, error)),
             is_tracked=is_tracked,
+            log_emit=lambda component, stream, values: self.logged.append((component, stream, list(values))),
         )
         plan = Plan("hand", spec, merged, self.tasks, local_tasks(ranges), environment, seed=1)
         self.gate = Gate(lambda: None)
