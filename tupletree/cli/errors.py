@@ -8,6 +8,7 @@ import click
 
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import clock, message_dict, print_json
+from tupletree.errors import UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -24,7 +25,11 @@ def command(client: NimbusClient, name: str, component: str | None, with_traceba
 
     Errors are those that ended a worker and those that components reported. The newest ten of each component are kept.
     """
-    errors = [message_dict(error) for error in client.describe(name).errors]
+    reply = client.describe(name)
+    errors = [message_dict(error) for error in reply.errors]
+    known = {spec.id for spec in reply.spec.components} | {error["component_id"] for error in errors}
+    if component is not None and component not in known:
+        raise UsageError(f"topology '{name}' has no component '{component}'")
     errors = [error for error in errors if component in (None, error["component_id"])]
     if as_json:
         print_json(errors)
