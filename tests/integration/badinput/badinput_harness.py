@@ -1,0 +1,121 @@
+"""What the tests of bad input share: the real command line as a process, and a topology that shows all is well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree.testing import DevCluster, wait_until
+
+STEADY = "steady"
+"""The topology that runs all the time, whatever else is submitted."""
+
+
+class Ticks(Spout):
+    """Emits a number every ten milliseconds or so, and adds a byte to a file for each that is acked."""
+
+    outputs = ("number",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.number = 0
+        self.pending = 0
+        self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def next_tuple(self) -> None:
+        if self.pending < 5:
+            self.number += 1
+            self.pending += 1
+            self.collector.emit([self.number], self.number)
+
+    def ack(self, msg_id: Any) -> None:
+        self.pending -= 1
+        os.write(self.file, b".")
+
+    def fail(self, msg_id: Any) -> None:
+        self.pending -= 1
+
+
+class Swallow(BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None:
+        pass
+
+
+def steady_topology(path: Path) -> Any:
+    builder = TopologyBuilder()
+    builder.set_spout("ticks", Ticks(path)).add_configuration("topology.sleep.spout.wait.strategy.time.ms", 10)
+    builder.set_bolt("swallow", Swallow()).shuffle_grouping("ticks")
+    return builder.create_topology()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class CommandLine:
+    """Runs ``tupletree`` as a user does: a process of its own, in an empty directory, without our environment."""
+
+    def __init__(self, directory: Path, seed: str) -> None:
+        self.directory = directory
+        self.seed = seed
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("TUPLETREE_")}
+        self.environment["HOME"] = str(directory)
+
+    def __call__(self, *argv: object, environment: Mapping[str, str] | None = None) -> Ended:
+        done = subprocess.run(
+            [sys.executable, "-m", "tupletree", *map(str, argv)],
+            cwd=self.directory,
+            env={**self.environment, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def ask(self, *argv: object, **more: Any) -> Ended:
+        """Run a command of the cluster."""
+        return self(*argv, "--nimbus", self.seed, **more)
+
+    def json(self, *argv: object) -> Any:
+        """What a command of the cluster says, which must succeed."""
+        ended = self.ask(*argv, "--json")
+        assert ended.status == 0, ended.err
+        return json.loads(ended.out)
+
+
+def one_sentence(ended: Ended, status: int, *words: str) -> None:
+    """The command failed with that status, printed nothing, and said what is wrong in one line with these words."""
+    assert (ended.status, ended.out) == (status, ""), ended
+    assert "Traceback" not in ended.err
+    assert ended.err.count("\n") == 1, ended.err
+    assert ended.err.endswith("\n")
+    for word in words:
+        assert word in ended.err
+
+
+@contextmanager
+def running(cluster: DevCluster, *names: str) -> Iterator[None]:
+    """Ends topologies at the end, and waits until their workers are gone."""
+    try:
+        yield
+    finally:
+        for name in names:
+            cluster.client.kill(name, wait_secs=0)
+        wait_until(lambda: not {s.record.name for s in cluster.client.list()} & set(names), 60, what="they are gone")
