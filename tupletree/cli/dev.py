@@ -116,7 +116,7 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
         if daemon.slots:
             also += f" from port {daemon.slots[0]}"
         click.echo(_row(daemon.name, f"{plan.host}:{daemon.grpc_port}", also))
-    click.echo(_row("files", plan.directory, "" if keep else "(removed at the end)"))
+    click.echo(_row("files", plan.directory, "" if keep else "  (removed at the end)"))
     seeds = ",".join(plan.conf["nimbus.seeds"])
     nimbus = "" if seeds == _DEFAULT_SEED else f" --nimbus {seeds}"
     click.echo("\nNow, in another terminal:")
