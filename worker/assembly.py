@@ -13,7 +13,7 @@ import cloudpickle
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
 from tupletree.errors import TopologyError
-from tupletree.grouping import grouping_name
+from tupletree.grouping import CustomGrouping, grouping_name
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
@@ -195,14 +195,27 @@ def _compile(
         case Kind.GROUPING_KIND_DIRECT:
             stream.direct_tasks |= {target.task for target in targets}
         case Kind.GROUPING_KIND_CUSTOM:
-            grouping = cloudpickle.loads(item.custom)
             by_task = {target.task: target for target in targets}
-            grouping.prepare(context, stream.origin.stream, sorted(by_task))
+            grouping = _custom_grouping(item, context, sorted(by_task))
             manies.append(
                 routing.custom(grouping.choose_tasks, context.task_id, by_task, component, stream.origin.stream)
             )
         case _:
             raise TopologyError(f"component {component!r}: unknown grouping {item.grouping}", component=component)
+
+
+def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tasks: list[int]) -> CustomGrouping:
+    """A user's grouping, prepared for the tuples of one task. Raises TopologyError if it cannot be."""
+    try:
+        grouping: CustomGrouping = cloudpickle.loads(item.custom)
+        grouping.prepare(context, item.stream, tasks)
+    except Exception as error:
+        raise TopologyError(
+            f"a custom grouping of component {context.component_id!r}'s stream {item.stream!r} cannot be prepared: "
+            f"{type(error).__name__}: {error}",
+            component=context.component_id,
+        ) from error
+    return grouping
 
 
 def _upstream_of(spec: topology_pb2.TopologySpec, component: str) -> set[str]:

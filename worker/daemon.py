@@ -29,7 +29,7 @@ from tupletree._daemon.http import HttpServer
 from tupletree._daemon.logs import event
 from tupletree._rpc.server import start_server
 from tupletree.bundle import load_spec
-from tupletree.errors import TupletreeError, UnavailableError
+from tupletree.errors import TopologyError, TupletreeError, UnavailableError
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
@@ -94,7 +94,8 @@ class WorkerDaemon:
         try:
             self._engine = self._build(first)
         except TupletreeError as error:
-            return await self._give_up("__system", 0, error.__cause__ or error)
+            component = error.component if isinstance(error, TopologyError) else ""
+            return await self._give_up(component or "__system", 0, error)
         self._connect(first)
         add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
         rpc = await start_server([add], self._launch.bind_host, self._launch.port, self._readiness)
