@@ -1,0 +1,201 @@
+"""Components that fail where they run: ``tupletree errors`` says what, the topology stays, nothing is acked falsely.
+
+All topologies are submitted at once, so that waiting for one lets the others go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from badinput_harness import CommandLine, running
+
+from tupletree.cli.topology_file import load_topology
+from tupletree.testing import DevCluster, wait_until
+from tupletree.v1.topology_pb2 import TOPOLOGY_STATUS_ACTIVE
+
+TOPOLOGIES = """
+import os
+from tupletree import BasicBolt, CustomGrouping, Spout, TopologyBuilder
+
+POISON = 3
+
+def note(path, number):
+    with open(path, "a") as file:
+        file.write(f"{number}\\n")
+
+class Numbers(Spout):
+    outputs = ["number"]
+    def __init__(self, name):
+        self.acked = os.path.join(NOTES, f"{name}-acked")
+    def open(self, conf, context, collector):
+        self.collector, self.next = collector, 0
+    def next_tuple(self):
+        if self.next < 5:
+            self.next += 1
+            self.collector.emit([self.next], self.next)
+    def ack(self, number):
+        note(self.acked, number)
+
+class Sink(BasicBolt):
+    def __init__(self, name):
+        self.reached = os.path.join(NOTES, f"{name}-reached")
+    def execute(self, tup, collector):
+        note(self.reached, tup["number"])
+
+class Opaque:
+    pass
+
+class Wrap(BasicBolt):
+    outputs = ["number", "box"]
+    def execute(self, tup, collector):
+        collector.emit([tup["number"], Opaque() if tup["number"] == POISON else 0])
+
+class Prepares(BasicBolt):
+    def prepare(self, conf, context):
+        raise ValueError("there is no table 'words'")
+    def execute(self, tup, collector):
+        pass
+
+class Executes(BasicBolt):
+    def execute(self, tup, collector):
+        return 1 // (tup["number"] - POISON)
+
+class Opens(Numbers):
+    def open(self, conf, context, collector):
+        raise ConnectionError("nobody answers")
+
+class Asked(Numbers):
+    def next_tuple(self):
+        raise KeyError("offset")
+
+class Arity(BasicBolt):
+    outputs = ["a", "b"]
+    def execute(self, tup, collector):
+        collector.emit([1])
+
+class Ring(CustomGrouping):
+    def prepare(self, context, stream, target_tasks):
+        raise TypeError("no ring")
+
+class Unloadable(BasicBolt):
+    def __reduce__(self):
+        return eval, ("__import__('only_on_my_laptop')",)
+
+def built(name, bolt=None, spout=Numbers):
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", spout(name))
+    builder.set_bolt("fails", bolt or Sink(name)).shuffle_grouping("numbers")
+    return builder.create_topology()
+
+def foreign():
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers("foreign"))
+    builder.set_bolt("wrap", Wrap()).shuffle_grouping("numbers")
+    builder.set_bolt("sink", Sink("foreign")).shuffle_grouping("wrap")
+    return builder.create_topology(), {"topology.workers": 2, "topology.transfer.batch.size": 1}
+
+def prepares(): return built("prepares", Prepares())
+def executes(): return built("executes", Executes())
+def opens(): return built("opens", spout=Opens)
+def asked(): return built("asked", spout=Asked)
+def arity(): return built("arity", Arity())
+def unroutable():
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers("unroutable"))
+    builder.set_bolt("fails", Sink("unroutable")).custom_grouping("numbers", Ring())
+    return builder.create_topology()
+def unloadable(): return built("unloadable", Unloadable())
+def requires(): return built("requires")
+"""
+
+FAILURES = [  # name, component, what its error says, what its traceback says
+    (
+        "foreign",
+        "wrap",
+        "UnregisteredTypeError: component 'wrap' emitted a value of type Opaque in field 'box'",
+        "encode",
+    ),
+    ("prepares", "fails", "ValueError: there is no table 'words'", "in prepare"),
+    ("executes", "fails", "ZeroDivisionError: integer", "in execute"),
+    ("opens", "numbers", "ConnectionError: nobody answers", "in open"),
+    ("asked", "numbers", "KeyError: 'offset'", "in next_tuple"),
+    ("arity", "fails", "EmitError: .*'fails' emitted 1 values on stream 'default'.* 2: a, b", "in execute"),
+    ("unloadable", "fails", "'fails' cannot be loaded in the worker: ModuleNotFoundError: .*only_on_my_laptop", ""),
+    ("unroutable", "numbers", "custom grouping of component 'numbers'.* prepared: TypeError: no ring", "in prepare"),
+    ("requires", "", "requirements.* cannot be installed.*nowhere-1.0", None),
+]
+NAMES = [name for name, *_ in FAILURES]
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notes")
+
+
+@pytest.fixture(scope="module")
+def submitted(cluster: DevCluster, notes: Path) -> Iterator[None]:
+    """All of them, as the command line reads them."""
+    (notes / "fails_app.py").write_text(TOPOLOGIES.replace("NOTES", repr(str(notes))))
+    requirements = notes / "requirements.txt"
+    requirements.write_text("/nowhere/at/all/nowhere-1.0.tar.gz\n")
+    with running(cluster, *NAMES):
+        for name in NAMES:
+            topology, conf, _ = load_topology(f"{notes}/fails_app.py:{name}")
+            needs = requirements if name == "requires" else None
+            cluster.client.submit(name, topology, conf, requirements=needs)
+        yield
+
+
+def errors(cluster: DevCluster, name: str) -> list[Any]:
+    """The errors of a topology, oldest first."""
+    return list(reversed(cluster.client.describe(name).errors))
+
+
+@pytest.mark.usefixtures("submitted")
+@pytest.mark.parametrize(("name", "component", "message", "trace"), FAILURES, ids=NAMES)
+def test_the_error_is_shown_and_the_topology_stays(
+    cluster: DevCluster, cli: CommandLine, name: str, component: str, message: str, trace: str | None
+) -> None:
+    error = wait_until(lambda: errors(cluster, name), 60, what=f"an error of {name}")[0]
+    assert re.search(message, error.message)
+    assert "\n" not in error.message
+    assert component in ("", error.component_id)
+    told = cli.ask("errors", name, "--traceback").out
+    assert f"{error.component_id}[{error.task_id}] on {error.host}:{error.port}: {error.message}\n" in told
+    if trace is not None:
+        assert "Traceback" in told
+        assert trace in told
+    assert cluster.client.describe(name).summary.record.status == TOPOLOGY_STATUS_ACTIVE
+
+
+def numbers(path: Path) -> set[int]:
+    return set(map(int, path.read_text().split())) if path.exists() else set()
+
+
+@pytest.mark.usefixtures("submitted")
+def test_nothing_is_acked_that_did_not_arrive(cluster: DevCluster, notes: Path) -> None:
+    wait_until(lambda: len(errors(cluster, "foreign")) >= 2, 60, what="its worker fails again")
+    acked = numbers(notes / "foreign-acked")
+    assert 3 not in acked
+    assert acked <= numbers(notes / "foreign-reached")
+    assert 3 not in numbers(notes / "executes-acked")
+    assert not numbers(notes / "arity-acked") | numbers(notes / "prepares-acked")
+
+
+@pytest.mark.usefixtures("submitted")
+def test_a_worker_that_keeps_failing_is_restarted_with_growing_pauses(cluster: DevCluster) -> None:
+    wait_until(lambda: len(errors(cluster, "executes")) >= 3, 60, what="it has failed three times")
+    _, second, third, *_ = (error.at_unix_s for error in errors(cluster, "executes"))
+    assert third - second > 1.0
+
+
+@pytest.mark.usefixtures("submitted")
+def test_the_cluster_says_that_it_is_degraded_and_why(cluster: DevCluster, cli: CommandLine) -> None:
+    ended = cli.ask("health", "--json")
+    assert ended.status == 1
+    assert '"degraded"' in ended.out
+    assert "topology 'prepares' has" in ended.out
