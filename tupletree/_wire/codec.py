@@ -127,10 +127,14 @@ def _encode_row(row: list[Any], component: str, fields: Sequence[str]) -> bytes:
             parts.append(_pack(value))
         except OverflowError:
             parts.append(_pack(_widen(value)))
-        except (TypeError, ValueError) as error:
+        except TypeError as error:
             raise UnregisteredTypeError(
                 f"component {component!r} emitted a value of type {error} in field {field!r}, which cannot leave its "
                 f"worker: emit a plain type or register it with tupletree.register_type"
+            ) from None
+        except ValueError as error:  # of a type that travels, but not this one: half a character, nested too deeply
+            raise UnregisteredTypeError(
+                f"component {component!r} emitted a value in field {field!r} that cannot leave its worker: {error}"
             ) from None
     return b"".join(parts)
 

@@ -72,6 +72,19 @@ def test_a_value_that_cannot_travel_is_refused_by_component_field_and_type() -> 
         encode(ORIGIN, 12, [(["fine", 1], 0, 0), (["fine", Odd()], 0, 0)])
 
 
+def nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(("value", "why"), [("half \ud83d", "surrogates not allowed"), (nested(2000), "recursion")])
+def test_a_value_that_cannot_be_encoded_is_refused_by_component_and_field(value: Any, why: str) -> None:
+    with pytest.raises(UnregisteredTypeError, match=f"'split' emitted a value in field 'word' that cannot.*{why}"):
+        encode(ORIGIN, 12, [([value, 1], 0, 0)])
+
+
 def message(**changes: Any) -> worker_pb2.Batch:
     """A good message of two rows, one anchored and one of two trees, with something changed."""
     good = encode(ORIGIN, 12, [(["a", 1], 5, 6), (["b", 2], MULTI, ((7, 8), (9, 10)))])
