@@ -4,7 +4,7 @@ A *slot* is a port of a supervisor and holds at most one worker; a topology has 
 topology at a time:
 
 1. ``total`` slots are to be used: as many as workers are wanted, or as there are.
-2. If every executor runs and exactly ``total`` slots are in use, nothing moves.
+2. If every executor runs, and ``total`` slots are in use or no more than are could be, nothing moves.
 3. Else the executors are to be spread evenly: over k slots, sizes differ by at most one. A slot whose number of living
    executors is one of those sizes, not yet claimed by another slot, stays as it is. The others are given up: a worker
    whose executors change restarts anyway.
@@ -70,7 +70,10 @@ def place(request: Request) -> Placement:
     orphans = sorted(alive.keys() - kept.keys() - usable)
     kept |= {slot: alive[slot] for slot in orphans[: total - len(kept) - len(fresh)]}
     targets = fresh or sorted(kept.keys() & set(request.offered))
-    return _deal(known, kept, targets)
+    dealt = _deal(known, kept, targets)
+    if placed == known and len(dealt) <= len(alive) <= total:
+        return _sorted(alive)  # moving would not spread the executors over more slots
+    return dealt
 
 
 def place_from_scratch(executors: Sequence[Executor], workers: int, offered: Collection[Slot]) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tupletree.nimbus.scheduler import Request, Slot, even_sizes, interleaved, place, place_from_scratch
@@ -128,6 +128,16 @@ def test_no_more_workers_than_wanted(request: Request) -> None:
     assert len(place(request)) <= max(request.workers, 1)
 
 
+# A worker without its supervisor keeps most executors; the rest are too few for the slots that are left.
+@example(
+    Request(
+        [(task, task) for task in range(1, 9)],
+        4,
+        {Slot("b", 1): ((1, 1), (2, 2), (4, 4), (5, 5), (6, 6), (7, 7))},
+        [Slot("a", 1), Slot("a", 2), Slot("a", 3)],
+        [Slot("a", 1)],
+    )
+)
 @settings(max_examples=60, deadline=None)
 @given(requests())
 def test_the_outcome_is_stable(request: Request) -> None:
