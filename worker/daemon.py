@@ -27,9 +27,9 @@ from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
 from tupletree._daemon.logs import event
-from tupletree._rpc.server import start_server
+from tupletree._rpc.server import RpcServer, start_server
 from tupletree.bundle import load_spec
-from tupletree.errors import TopologyError, TupletreeError, UnavailableError
+from tupletree.errors import TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
@@ -97,10 +97,10 @@ class WorkerDaemon:
             component = error.component if isinstance(error, TopologyError) else ""
             return await self._give_up(component or "__system", 0, error)
         self._connect(first)
-        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
-        rpc = await start_server([add], self._launch.bind_host, self._launch.port, self._readiness)
-        http = HttpServer(self._readiness, registry(self._engine))
-        http_port = await http.start(self._launch.bind_host, self._launch.http_port)
+        try:
+            rpc, http, http_port = await self._listen()
+        except UsageError as error:  # a port is in use
+            return await self._give_up("__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
         self._reporter = Reporter(self._launch, self._engine, self._store, http_port)
         self._start_background(http_port)
@@ -155,6 +155,14 @@ class WorkerDaemon:
             self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
         )
         self._outbound.connect(self._peers, self._ackers, self._service)
+
+    async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
+        """Serve, and on which HTTP port. Raises UsageError if a port is in use."""
+        host = self._launch.bind_host
+        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
+        rpc = await start_server([add], host, self._launch.port, self._readiness)
+        http = HttpServer(self._readiness, registry(self._engine))
+        return rpc, http, await http.start(host, self._launch.http_port)
 
     def _make_ackers(self, first: View) -> Ackers | None:
         if not first.shards:
