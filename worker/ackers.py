@@ -58,6 +58,7 @@ class AckerLink:
         self.address = address
         self.is_up = False
         self.shards: frozenset[int] = frozenset()
+        self.is_owner = False  # of one of these shards at least: new trees begin there
         self.shard_version = 0
         self._ties = ties
         self._waiting: dict[int, list[Updates]] = {}
@@ -77,9 +78,10 @@ class AckerLink:
             self._ties.engine.gate.set(self, [ACKERS])
         self._moved.set()
 
-    def follow(self, shards: frozenset[int], shard_version: int) -> None:
+    def follow(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
         """Take note of the shard map, and tell the acker that this worker has."""
         self.shards = shards
+        self.is_owner = is_owner
         if shard_version != self.shard_version:
             self.shard_version = shard_version
             self._has_news = True
@@ -103,8 +105,11 @@ class AckerLink:
             channel = aio_channel(self.address)
             try:
                 if await self._converse(channel):
-                    self.is_up = False
                     event(log, "acker.drained", acker=self.acker_id)
+                    self._waiting.clear()
+                    self._ties.engine.gate.set(self, ())
+                    if not self.is_owner:  # else it left before the shards did, and trees were begun there meanwhile
+                        self.is_up = False
                     return
             except grpc.aio.AioRpcError as error:
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
@@ -142,6 +147,7 @@ class AckerLink:
             event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
             for shard, updates in split(Updates(fails=doubtful), self._ties.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
+        self._has_news = True  # a new stream has told no version yet, and an acker that drains waits for one
         self.is_up = True
         event(log, "acker.up", acker=self.acker_id, address=self.address)
         self._ties.on_link_change()
@@ -187,7 +193,8 @@ class AckerLink:
             return
         self.is_up = False
         self._ties.on_link_change()  # closes the gate first, so that no spout begins a tree after it has heard
-        self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
+        if self.shards:
+            self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
 
 
 class Ackers:
@@ -235,12 +242,15 @@ class Ackers:
             return
         addresses = {item.acker_id: item.address for item in shards if item.acker_id}
         addresses |= {item.draining_acker_id: item.draining_address for item in shards if item.draining_acker_id}
+        lost = self._lost(shards)
         for acker_id in set(self._links) - set(addresses):
-            await self._links.pop(acker_id).close()
+            link = self._links.pop(acker_id)
+            if link.is_up:  # it did not drain to the end: what it had still to finish is lost
+                lost |= link.shards
+            await link.close()
         for acker_id, address in addresses.items():
             if acker_id not in self._links:
                 self._links[acker_id] = AckerLink(acker_id, address, self._ties)
-        lost = self._lost(shards)
         self._owners = {item.shard: item.acker_id for item in shards}
         self._routes = {
             item.shard: [self._links[name] for name in (item.acker_id, item.draining_acker_id) if name]
@@ -248,7 +258,7 @@ class Ackers:
         }
         for link in self._links.values():
             served = frozenset(shard for shard, links in self._routes.items() if link in links)
-            link.follow(served, shard_version)
+            link.follow(served, link.acker_id in self._owners.values(), shard_version)
         self.shard_version = shard_version
         if not self.is_behind:
             held, self._held = self._held, []

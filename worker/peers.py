@@ -36,6 +36,7 @@ FRAME_BYTES = 256 * 1024
 UNCONFIRMED_BYTES = 8 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
 RECONNECT_S = 0.1
+HOMELESS = "homeless batches"  # what closes their tasks at the gate
 
 Call = grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
 
@@ -205,6 +206,7 @@ class Peers:
         link = self._by_task.get(batch.target_task)
         if link is None:
             self._homeless.append(batch)
+            self._close_homeless(self._ties.gate.closed_by(HOMELESS) | {batch.target_task})
         else:
             link.send(batch)
 
@@ -231,10 +233,15 @@ class Peers:
         waiting, self._homeless = self._homeless, deque()
         for batch in waiting:
             self.send(batch)
+        self._close_homeless({batch.target_task for batch in self._homeless})
 
     def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
         unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
         self._ties.gate.set("unknown workers", unknown)
+
+    def _close_homeless(self, tasks: Iterable[int]) -> None:
+        """Close tasks for which something waits though no slot runs them: nimbus may have no place for them."""
+        self._ties.gate.set(HOMELESS, tasks)
 
     def are_up(self, slots: Iterable[str]) -> bool:
         """Whether the worker of each of these slots can be reached."""

@@ -238,3 +238,26 @@ def test_values_that_cannot_be_decoded_fail_their_trees_and_nothing_else():
         receiver.engine.stop(5)
 
     asyncio.run(run())
+
+
+def test_a_task_that_has_no_place_at_all_is_closed_once_something_waits_for_it():
+    """Nimbus may have too few slots. What waits must not grow without bound, and arrives when there is a place."""
+
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        async with receiver.serving() as port:
+            receiver.engine.start()
+            receiver.opened.set()
+            await sender.peers.follow({}, {})
+            assert sender.gate.closed == frozenset()
+            sender.send(receiver, [1], root=10)
+            assert sender.gate.closed == {BOLT_TASK}
+            await sender.peers.follow({}, {})
+            assert sender.gate.closed == {BOLT_TASK}
+            await sender.follow(port)
+            await until(lambda: SEEN == [([1], ((10, 11),))])
+            assert sender.gate.closed == frozenset()
+            await sender.peers.close()
+            await asyncio.to_thread(receiver.engine.stop, 5)
+
+    asyncio.run(run())

@@ -1,0 +1,170 @@
+"""A worker's links to ackers over real gRPC: what its spouts hear when one comes, breaks, drains or is taken away."""
+
+import asyncio
+import contextlib
+import functools
+import random
+import time
+
+from tupletree import TopologyBuilder, config
+from tupletree._daemon.health import Readiness
+from tupletree._rpc.server import start_server
+from tupletree.acker.books import Books
+from tupletree.acker.gate import Gate
+from tupletree.acker.service import AckerService
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.testing import FeederSpout
+from tupletree.v1 import acker_pb2, acker_pb2_grpc
+from tupletree.v1.topology_pb2 import ShardAssignment
+from tupletree.worker.ackers import Ackers, TrackTies
+from tupletree.worker.assembly import Plan
+from tupletree.worker.control import ShardsLost
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.inbox import ACKERS
+from tupletree.worker.tasks import Environment
+
+SPOUT_TASK = 1
+
+
+class RunningAcker:
+    """An acker's service, its books and its address."""
+
+    def __init__(self, acker_id):
+        self.id = acker_id
+        self.books = Books()
+        self.service = AckerService(acker_id, self.books, Gate(1_000_000), Readiness())
+        self.address = ""
+
+    @contextlib.asynccontextmanager
+    async def serving(self):
+        add = functools.partial(acker_pb2_grpc.add_AckerServicer_to_server, self.service)
+        server = await start_server([add], "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{server.port}"
+        try:
+            yield self
+        finally:
+            await server.stop(0)
+
+    @property
+    def versions(self):
+        """The shard versions that the workers have reported."""
+        return [version for topology in self.books.topologies.values() for version in topology.streams.values()]
+
+
+class Worker:
+    """A worker's engine, not started, and its links to ackers, for a topology of one spout and one shard."""
+
+    def __init__(self):
+        builder = TopologyBuilder()
+        builder.set_spout("spout", FeederSpout(["n"]))
+        conf = config.defaults()
+        spec = builder.create_topology().spec()
+        tasks = tasks_of(spec, conf)
+        executors = executors_of(tasks, executor_counts(spec, conf))
+        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
+        plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
+        self.engine = Engine(plan, executors, self, lambda executor: None)
+        hello = acker_pb2.TrackHello(
+            topology_id="t", worker_id="w", spout_tasks=[SPOUT_TASK], message_timeout_s=30, shards=1
+        )
+        self.ackers = Ackers(TrackTies(hello, self.engine, self.link_changed))
+
+    def post(self, updates):
+        raise AssertionError("no run loop was started")
+
+    send = failed = post
+
+    def congestion_changed(self):
+        """Nobody asks."""
+
+    def link_changed(self):
+        self.engine.set_ackers_ready(self.ackers.are_up)
+
+    @property
+    def heard(self):
+        """What the spout was told since this was last asked."""
+        inbox = self.engine.executors[0].inbox
+        return list(iter(inbox.take, None))
+
+    async def follow(self, version, owner, draining=None):
+        shard = ShardAssignment(shard=0, acker_id=owner.id, address=owner.address)
+        if draining is not None:
+            shard.draining_acker_id, shard.draining_address = draining.id, draining.address
+        await self.ackers.follow([shard], version)
+
+    def is_up(self, *ackers):
+        return all(acker.id in self.ackers._links and self.ackers._links[acker.id].is_up for acker in ackers)
+
+
+async def until(predicate):
+    deadline_s = time.monotonic() + 20
+    while not predicate():
+        assert time.monotonic() < deadline_s, "not true in time"
+        await asyncio.sleep(0.005)
+
+
+def run(test):
+    async def whole():
+        async with RunningAcker("a").serving() as a, RunningAcker("b").serving() as b:
+            worker = Worker()
+            await worker.follow(1, a)
+            await until(lambda: worker.is_up(a) and a.versions == [1])
+            await test(worker, a, b)
+            await worker.ackers.close()
+
+    asyncio.run(whole())
+
+
+def test_spouts_hear_nothing_of_an_acker_that_drains_to_its_end():
+    async def test(worker, a, b):
+        a.books.begin_drain()
+        await worker.follow(2, b, draining=a)
+        await until(lambda: worker.is_up(a, b) and a.versions == [2])
+        a.service.end_streams(None)
+        await until(lambda: not worker.is_up(a))
+        await worker.follow(3, b)
+        assert worker.heard == []
+        assert ACKERS not in worker.engine.gate.closed
+
+    run(test)
+
+
+def test_the_trees_of_an_acker_that_is_taken_out_of_the_map_before_it_has_drained_are_lost():
+    """Nimbus may lose sight of it before this worker does; or its successor drains in turn and takes its place."""
+
+    async def test(worker, a, b):
+        await worker.follow(2, b, draining=a)
+        await until(lambda: worker.is_up(a, b))
+        await worker.follow(3, b)
+        assert worker.heard == [ShardsLost(frozenset([0]), 1)]
+
+    run(test)
+
+
+def test_the_trees_of_an_acker_that_leaves_while_it_still_owns_shards_are_lost():
+    """A newer map that had nothing to do with its drain made it believe that its shards had moved."""
+
+    async def test(worker, a, b):
+        a.books.begin_drain()
+        await worker.follow(2, a)
+        await until(lambda: a.versions == [2])
+        a.service.end_streams(None)
+        await until(lambda: not worker.is_up(a))
+        assert ACKERS in worker.engine.gate.closed
+        assert worker.heard == [ShardsLost(frozenset([0]), 1)]
+        await worker.follow(3, b, draining=a)
+        await until(lambda: worker.is_up(b))
+        assert ACKERS not in worker.engine.gate.closed
+
+    run(test)
+
+
+def test_a_new_stream_tells_the_version_though_there_is_no_update():
+    """An acker that drains waits to be told of a newer map by every stream that it has."""
+
+    async def test(worker, a, b):
+        a.service.end_streams(OSError("the stream breaks"))
+        await until(lambda: not worker.is_up(a))
+        await until(lambda: worker.is_up(a) and a.versions == [1])
+
+    run(test)
