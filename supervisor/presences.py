@@ -2,7 +2,8 @@
 
 The other workers of a topology act on these nodes: when one goes, they fail what may have been lost with its worker.
 So a removal is tried at once, and again until it is known to be done. For each slot of a topology only the newest wish
-counts: a new incarnation replaces the old one's node, which says the same.
+counts: a new incarnation replaces the old one's node, which says the same. A removal also takes away the node of an
+earlier incarnation, whose successor came and went while nothing could be written.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class WorkerPresences:
         self._background = background
         self._supervisor_id = supervisor_id
         self._wishes: dict[tuple[str, int], _Wish] = {}
+        self._candidates: dict[tuple[str, int], set[str]] = {}  # whom the node may show
         self._busy: set[tuple[str, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -62,6 +64,7 @@ class WorkerPresences:
     def _wish(self, topology_id: str, port: int, wish: _Wish) -> None:
         key = (topology_id, port)
         self._wishes[key] = wish
+        self._candidates.setdefault(key, set()).add(wish.worker_id)
         if key not in self._busy:
             self._busy.add(key)
             task = self._background.start(self._fulfil(key), f"presence-{port}")
@@ -83,26 +86,32 @@ class WorkerPresences:
             await asyncio.wait(self._tasks)
 
     async def _attempt(self, key: tuple[str, int], wish: _Wish) -> bool:
+        shown = {wish.worker_id, *self._candidates.get(key, ())}
         try:
             await self._coordination.connected.wait()
-            await self._coordination.call(self._write(key, wish))
+            await self._coordination.call(self._write(key, wish, shown))
         except NotFoundError:
             return True  # the topology was removed, and with it all it had
         except TupletreeError as error:
             event(log, "presence.pending", slot=key[1], worker=wish.worker_id, cause=str(error))
             return False
+        left = self._candidates.pop(key, set()) - shown | ({wish.worker_id} if wish.presence is not None else set())
+        if left:
+            self._candidates[key] = left
         if wish.presence is None:
             self._removal_took(time.monotonic() - wish.since_s)
         name = "presence.put" if wish.presence else "presence.removed"
         event(log, name, topology=key[0], slot=key[1], worker=wish.worker_id)
         return True
 
-    def _write(self, key: tuple[str, int], wish: _Wish) -> Callable[[Store], object]:
+    def _write(self, key: tuple[str, int], wish: _Wish, shown: Collection[str]) -> Callable[[Store], object]:
         topology_id, port = key
         presence = wish.presence
         if presence is not None:
             return lambda store: store.put_worker_presence(topology_id, presence)
-        return lambda store: store.remove_worker_presence(topology_id, self._supervisor_id, port, wish.worker_id)
+        return lambda store: [
+            store.remove_worker_presence(topology_id, self._supervisor_id, port, worker_id) for worker_id in shown
+        ]
 
     async def remove_strangers(self, live_worker_ids: Callable[[], Collection[str]]) -> None:
         """Remove the nodes of this supervisor's workers that died while no supervisor process was there to see it."""
