@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
@@ -19,7 +20,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_OPTIONS
 from tupletree._rpc.ports import bind
 from tupletree._rpc.status import to_status
-from tupletree.errors import TupletreeError, UsageError
+from tupletree.errors import ProtocolError, TupletreeError, UsageError
 
 log = logging.getLogger("tupletree.rpc")
 
@@ -42,6 +43,8 @@ Handler = Callable[[Any, Any], Any]
 async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
     if isinstance(error, NotImplementedError):  # the generated base class of a method that a daemon does not offer
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here")
+    if isinstance(error, DecodeError):  # from the stream of requests
+        error = ProtocolError("a request cannot be decoded")
     code, sentence = to_status(error)
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
