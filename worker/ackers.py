@@ -30,7 +30,7 @@ from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
 from .control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from .engine import Engine
-from .inbox import ACKERS
+from .inbox import ACKERS, BACKLOG
 from .tracking import Updates, encode, split
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
 WAITING_ROOTS = 50_000
 """Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
+MOST_WAITING_ROOTS = 200_000
+"""Above this bolts wait too: the spouts that feed them may be on workers that reach the acker very well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,13 @@ class TrackTies:
     hello: acker_pb2.TrackHello
     engine: Engine
     on_link_change: Callable[[], None]
+
+
+def held_by(waiting_roots: int) -> Sequence[int]:
+    """What is closed at the gate while so many roots wait to be told to an acker."""
+    if waiting_roots > MOST_WAITING_ROOTS:
+        return ACKERS, BACKLOG
+    return (ACKERS,) if waiting_roots > WAITING_ROOTS else ()
 
 
 class AckerLink:
@@ -74,8 +83,7 @@ class AckerLink:
             return
         self._waiting.setdefault(shard, []).append(updates)
         self._waiting_roots += len(updates)
-        if self._waiting_roots > WAITING_ROOTS:
-            self._ties.engine.gate.set(self, [ACKERS])
+        self._ties.engine.gate.set(self, held_by(self._waiting_roots))
         self._moved.set()
 
     def follow(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
@@ -209,11 +217,14 @@ class Ackers:
         self._owners: dict[int, str] = {}
         self._required_version = 0
         self._held: list[Updates] = []
+        self._held_roots = 0
 
     def post(self, updates: Updates) -> None:
         """Send updates to the ackers of their shards, now or when the map that they need is known."""
         if self.is_behind:
             self._held.append(updates)
+            self._held_roots += len(updates)
+            self._ties.engine.gate.set(self, held_by(self._held_roots))
             return
         for shard, part in split(updates, self._count).items():
             for link in self._routes.get(shard, ()):
@@ -262,8 +273,10 @@ class Ackers:
         self.shard_version = shard_version
         if not self.is_behind:
             held, self._held = self._held, []
+            self._held_roots = 0
             for updates in held:
                 self.post(updates)
+            self._ties.engine.gate.set(self, ())
         self._ties.on_link_change()
         if lost:  # told last: a tree that a spout begins after it has heard goes to the new acker, or waits for one
             self._ties.engine.tell_spouts(ShardsLost(lost, self._count))

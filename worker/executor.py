@@ -17,7 +17,7 @@ from tupletree.v1 import worker_pb2
 
 from .batches import Batch, Row, decode, roots_of
 from .control import Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
-from .inbox import Gate, Inbox
+from .inbox import BACKLOG, Gate, Inbox
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
 Deliver = Callable[[Origin, int, Sequence[Row]], None]
@@ -151,6 +151,7 @@ class BoltExecutor(Executor):
         tick_interval_s: float | None,
     ) -> None:
         super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._feeds |= {BACKLOG}
         self._bolts = {task.task_id: task for task in tasks}
         self._rows: Sequence[Row] = ()
         self._at = 0

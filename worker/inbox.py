@@ -13,6 +13,9 @@ from typing import Any
 ACKERS = -1
 """Stands for the ackers in the gate, as if they were a task that every tracking spout feeds."""
 
+BACKLOG = -2
+"""Stands for what waits to be sent to the ackers, as if it were a task that every bolt feeds."""
+
 
 class Gate:
     """The tasks that must not be fed now: congested, or not reachable.

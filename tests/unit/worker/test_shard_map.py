@@ -17,7 +17,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.ackers import Ackers, TrackTies
+from tupletree.worker.ackers import MOST_WAITING_ROOTS, WAITING_ROOTS, Ackers, TrackTies
 from tupletree.worker.assembly import Plan
 from tupletree.worker.control import ShardsLost
 from tupletree.worker.engine import Engine, local_tasks
@@ -100,6 +100,34 @@ def test_a_worker_that_is_behind_holds_its_updates_and_passes_the_news_on() -> N
         assert ackers._held
         await worker.follow(5, "a", "c")
         assert (ackers.known_version, ackers.is_behind, ackers._held) == (5, False, [])
+
+    run(test)
+
+
+def test_what_waits_for_an_acker_or_for_a_map_holds_first_the_spouts_and_then_the_bolts_too() -> None:
+    """An acker may be out of this worker's reach alone: the spouts that feed its bolts go on, on other workers."""
+
+    def some(roots: int) -> Updates:
+        return Updates(acks=dict.fromkeys(range(1, roots + 1), 1))
+
+    async def test(worker: Worker) -> None:
+        ackers, gate = worker.ackers, worker.engine.gate
+        spout, bolt = sorted(worker.engine.executors, key=lambda one: one.component_id, reverse=True)
+        await worker.follow(1, "a", "a")
+        for _ in range(2):
+            ackers.post(some(WAITING_ROOTS))
+            assert (spout.is_held, bolt.is_held) == (False, False)
+            ackers.post(some(1))
+            assert (spout.is_held, bolt.is_held) == (True, False)
+            ackers.post(some(MOST_WAITING_ROOTS))
+            assert (spout.is_held, bolt.is_held) == (True, True)
+            if not ackers.is_behind:
+                await worker.follow(2, "b", "b")
+                assert gate.closed == frozenset()
+                ackers.require(3)
+        ackers._held = [some(1)]
+        await worker.follow(3, "b", "b")
+        assert gate.closed == frozenset()
 
     run(test)
 
