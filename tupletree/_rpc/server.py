@@ -39,12 +39,15 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 Handler = Callable[[Any, Any], Any]
 
+_UNDECODABLE: Final = object()
+_UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
+
 
 async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
     if isinstance(error, NotImplementedError):  # the generated base class of a method that a daemon does not offer
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here")
     if isinstance(error, DecodeError):  # from the stream of requests
-        error = ProtocolError("a request cannot be decoded")
+        error = ProtocolError(_UNDECODABLE_SENTENCE)
     code, sentence = to_status(error)
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
@@ -57,6 +60,7 @@ def _translated(method: str, handler: Handler) -> Handler:
     @functools.wraps(handler)
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         try:
+            _check_decoded(request)
             return await handler(request, context)
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
@@ -66,6 +70,7 @@ def _translated(method: str, handler: Handler) -> Handler:
     @functools.wraps(handler)
     async def generate(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
+            _check_decoded(request)
             async with contextlib.aclosing(handler(request, context)) as replies:
                 async for reply in replies:
                     yield reply
@@ -75,6 +80,24 @@ def _translated(method: str, handler: Handler) -> Handler:
             await _abort(method, error, context)
 
     return generate if inspect.isasyncgenfunction(handler) else call
+
+
+def _check_decoded(request: Any) -> None:
+    if request is _UNDECODABLE:
+        raise ProtocolError(_UNDECODABLE_SENTENCE)
+
+
+def _lenient(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """``deserialize``, but bytes that are no message come to the handler: gRPC would log a traceback for each."""
+    assert deserialize is not None
+
+    def decode(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError:
+            return _UNDECODABLE
+
+    return decode
 
 
 class ErrorTranslation(grpc.aio.ServerInterceptor):
@@ -100,7 +123,8 @@ class ErrorTranslation(grpc.aio.ServerInterceptor):
             make, handler = grpc.unary_stream_rpc_method_handler, method.unary_stream
         else:
             make, handler = grpc.unary_unary_rpc_method_handler, method.unary_unary
-        return make(_translated(str(name), handler), method.request_deserializer, method.response_serializer)
+        decode = method.request_deserializer if method.request_streaming else _lenient(method.request_deserializer)
+        return make(_translated(str(name), handler), decode, method.response_serializer)
 
 
 class HealthService(health_aio.HealthServicer):  # type: ignore[misc]
