@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from tupletree.testing import DevCluster, wait_until
 
 STEADY = "steady"
 """The topology that runs all the time, whatever else is submitted."""
+INTERVAL_S = 0.02
 
 
 class Ticks(Spout):
-    """Emits a number every ten milliseconds or so, and adds a byte to a file for each that is acked."""
+    """Emits a number every twenty milliseconds, and adds a byte to a file for each that is acked."""
 
     outputs = ("number",)
 
@@ -30,10 +32,12 @@ class Ticks(Spout):
     def open(self, conf: Any, context: Any, collector: Any) -> None:
         self.number = 0
         self.pending = 0
+        self.due_s = time.monotonic()
         self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def next_tuple(self) -> None:
-        if self.pending < 5:
+        if self.pending < 5 and time.monotonic() >= self.due_s:
+            self.due_s = time.monotonic() + INTERVAL_S
             self.number += 1
             self.pending += 1
             self.collector.emit([self.number], self.number)
