@@ -63,6 +63,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             yield pb.TrackReply(acker_id=self.acker_id)
             while (reply := await stream.next_reply()) is not None:
                 yield reply
+            yield pb.TrackReply(drained=True)
         finally:
             reader.cancel()
             self._close(stream)

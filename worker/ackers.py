@@ -141,7 +141,9 @@ class AckerLink:
                     self._up()
                     writer = asyncio.create_task(self._write(call))
                 self._on_reply(reply)
-            return writer is not None
+                if reply.drained:  # the end of the stream may look like an error to one who is writing
+                    return True
+            return False
         finally:
             if writer is not None:
                 writer.cancel()

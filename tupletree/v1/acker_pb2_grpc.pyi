@@ -13,8 +13,9 @@ The acker service: workers tell it how tuple trees grow and shrink, it tells the
     |                                        |   reconnects; spouts fail what they had pending here
 
 Draining (SIGTERM): the acker marks its presence as draining, nimbus moves its shards, workers send updates to
-both until the old trees are finished. Then the acker ends the stream without an error: nothing was lost with it, and
-nothing is to be failed. It waits until each worker has reported a newer shard_version, so a worker sends one (with
+both until the old trees are finished. Then the acker says that it has drained and ends the stream: nothing was lost
+with it, and nothing is to be failed. (The end alone would not do: a worker that is writing at that moment is told of
+an error.) The acker waits until each worker has reported a newer shard_version, so a worker sends one (with
 no shards, if there is nothing to tell) as soon as it follows a new map.
 
 Every id is an unsigned 64-bit integer, packed little-endian, 8 bytes each; task ids are packed as 4 bytes each.

@@ -22,6 +22,7 @@ from tupletree.worker.control import ShardsLost
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.inbox import ACKERS
 from tupletree.worker.tasks import Environment
+from tupletree.worker.tracking import Updates
 
 SPOUT_TASK = 1
 
@@ -127,6 +128,27 @@ def test_spouts_hear_nothing_of_an_acker_that_drains_to_its_end():
         assert ACKERS not in worker.engine.gate.closed
 
     run(test)
+
+
+def test_an_acker_may_have_drained_while_this_worker_is_writing():
+    """The write then fails, and the stream's end looks like an error."""
+
+    async def test(worker, a, b):
+        async def keep_writing():
+            for root in range(1, 1_000_000):
+                worker.ackers.post(Updates(acks={root: root}))
+                await asyncio.sleep(0)
+
+        writing = asyncio.create_task(keep_writing())
+        await worker.follow(2, b, draining=a)
+        await until(lambda: worker.is_up(a, b))
+        a.service.end_streams(None)
+        await until(lambda: not worker.is_up(a))
+        writing.cancel()
+        assert worker.heard == []
+
+    for _ in range(5):
+        run(test)
 
 
 def test_the_trees_of_an_acker_that_is_taken_out_of_the_map_before_it_has_drained_are_lost():
