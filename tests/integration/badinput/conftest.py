@@ -42,6 +42,12 @@ def as_well_as_before(cluster: DevCluster, acks: Path) -> Iterator[None]:
     wait_until(lambda: acks.stat().st_size > acked + 3, 20, what="the steady topology still acks")
 
 
+@pytest.fixture(scope="package")
+def common_cli(cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A command line whose directory outlives the tests."""
+    return CommandLine(tmp_path_factory.mktemp("commands"), cluster.client.seeds[0])
+
+
 @pytest.fixture
 def cli(cluster: DevCluster, tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path, cluster.client.seeds[0])

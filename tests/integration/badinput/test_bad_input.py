@@ -5,12 +5,12 @@ Exit status 2 says that the request was wrong, 1 that the cluster could not do i
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from badinput_harness import STEADY, CommandLine, one_sentence
+from badinput_harness import STEADY, CommandLine, Ended, one_sentence
 
 from tupletree.testing import DevCluster
 
@@ -137,11 +137,66 @@ MISTAKES = [
 ]
 
 
-@pytest.fixture
-def topology_file(cli: CommandLine) -> Path:
-    path = cli.directory / "numbers_app.py"
-    path.write_text(TOPOLOGY)
-    return path
+REQUESTS = [
+    ("submit nowhere.py", ["no topology file nowhere.py"]),
+    (f"submit numbers_app.py --name {STEADY}", [STEADY, "exists already"]),
+    ("submit numbers_app.py --name 'a b'", ["'a b'"]),
+    ("submit numbers_app.py -c topology.workrs=2", ["topology.workrs", "'topology.workers'"]),
+    ("submit numbers_app.py -c topology.workers=-1", ["topology.workers", "-1"]),
+    ("submit numbers_app.py -c topology.workers", ["key=value"]),
+    ("submit numbers_app.py -c acker.port=1", ["acker.port", "belongs to the cluster"]),
+    ("submit numbers_app.py --include nowhere", ["nowhere"]),
+    ("submit numbers_app.py --requirements nowhere.txt", ["nowhere.txt"]),
+    ("list --conf nowhere.yaml", ["nowhere.yaml"]),
+    ("list --conf broken.yaml", ["broken.yaml"]),
+    ("list --conf misspelt.yaml", ["nimbus.seds", "'nimbus.seeds'"]),
+    ("describe nobody", ["nobody"]),
+    ("monitor nobody -n 1", ["nobody"]),
+    ("errors nobody", ["nobody"]),
+    ("logs nobody", ["nobody"]),
+    ("activate nobody", ["nobody"]),
+    ("deactivate nobody", ["nobody"]),
+    ("rebalance nobody -n 2", ["nobody"]),
+    ("kill nobody", ["nobody"]),
+    ("ackers --topology nobody", ["nobody"]),
+    (f"rebalance {STEADY} -e nobody=2", ["nobody"]),
+    (f"rebalance {STEADY} -e ticks=100", ["ticks", "100"]),
+    (f"logs {STEADY} --worker 1", ["no such worker"]),
+    (f"errors {STEADY} -m nobody", ["nobody"]),
+]
+
+
+COMMANDS = [
+    "submit numbers_app.py",
+    "list",
+    *(f"{command} {STEADY}" for command in ("describe", "monitor", "errors", "logs", "activate", "deactivate", "kill")),
+    f"rebalance {STEADY} -n 2",
+    "ackers",
+]
+
+
+@pytest.fixture(scope="module")
+def app(common_cli: CommandLine) -> CommandLine:
+    """A command line beside a topology file."""
+    (common_cli.directory / "numbers_app.py").write_text(TOPOLOGY)
+    (common_cli.directory / "broken.yaml").write_text("nimbus.seeds: [a\n")
+    (common_cli.directory / "misspelt.yaml").write_text("nimbus.seds: [a]\n")
+    return common_cli
+
+
+@pytest.fixture(scope="module")
+def mistakes(app: CommandLine) -> dict[str, Ended]:
+    """How each submission of a mistake ended."""
+    names = [name for name, _ in MISTAKES]
+    ended = app.all([["submit", f"numbers_app.py:{name}", "--nimbus", app.seed] for name in names])
+    return dict(zip(names, ended, strict=True))
+
+
+@pytest.fixture(scope="module")
+def wrong_requests(app: CommandLine) -> dict[str, Ended]:
+    """How each wrong request ended."""
+    ended = app.all([[*shlex.split(line), "--nimbus", app.seed] for line, _ in REQUESTS])
+    return dict(zip([line for line, _ in REQUESTS], ended, strict=True))
 
 
 @pytest.fixture(autouse=True)
@@ -151,8 +206,8 @@ def nothing_is_submitted(cluster: DevCluster) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("mistake", "words"), MISTAKES)
-def test_a_mistake_in_a_topology_file(cli: CommandLine, topology_file: Path, mistake: str, words: list[str]) -> None:
-    one_sentence(cli.ask("submit", f"{topology_file}:{mistake}"), 2, *words)
+def test_a_mistake_in_a_topology_file(mistakes: dict[str, Ended], mistake: str, words: list[str]) -> None:
+    one_sentence(mistakes[mistake], 2, *words)
 
 
 @pytest.mark.parametrize(
@@ -170,41 +225,13 @@ def test_a_file_that_is_no_topology_file(cli: CommandLine, text: str, words: lis
     one_sentence(cli.ask("submit", "broken_app.py"), 2, "broken_app.py", *words)
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (["submit", "nowhere.py"], ["no topology file nowhere.py"]),
-        (["submit", "numbers_app.py", "--name", STEADY], [STEADY, "exists already"]),
-        (["submit", "numbers_app.py", "--name", "a b"], ["'a b'"]),
-        (["submit", "numbers_app.py", "-c", "topology.workrs=2"], ["topology.workrs", "'topology.workers'"]),
-        (["submit", "numbers_app.py", "-c", "topology.workers=-1"], ["topology.workers", "-1"]),
-        (["submit", "numbers_app.py", "-c", "topology.workers"], ["key=value"]),
-        (["submit", "numbers_app.py", "-c", "acker.port=1"], ["acker.port", "belongs to the cluster"]),
-        (["submit", "numbers_app.py", "--include", "nowhere"], ["nowhere"]),
-        (["submit", "numbers_app.py", "--requirements", "nowhere.txt"], ["nowhere.txt"]),
-        (["list", "--conf", "nowhere.yaml"], ["nowhere.yaml"]),
-        (["list", "--conf", "broken.yaml"], ["broken.yaml"]),
-        (["list", "--conf", "misspelt.yaml"], ["nimbus.seds", "'nimbus.seeds'"]),
-        (["describe", "nobody"], ["nobody"]),
-        (["monitor", "nobody", "-n", "1"], ["nobody"]),
-        (["errors", "nobody"], ["nobody"]),
-        (["logs", "nobody"], ["nobody"]),
-        (["activate", "nobody"], ["nobody"]),
-        (["deactivate", "nobody"], ["nobody"]),
-        (["rebalance", "nobody", "-n", "2"], ["nobody"]),
-        (["kill", "nobody"], ["nobody"]),
-        (["ackers", "--topology", "nobody"], ["nobody"]),
-        (["rebalance", STEADY, "-e", "nobody=2"], ["nobody"]),
-        (["rebalance", STEADY, "-e", "ticks=100"], ["ticks", "100"]),
-        (["logs", STEADY, "--worker", "1"], ["no such worker"]),
-        (["errors", STEADY, "-m", "nobody"], ["nobody"]),
-        (["lst"], ["no command 'lst'", "'list'"]),
-    ],
-)
-def test_a_wrong_request(cli: CommandLine, topology_file: Path, argv: list[str], words: list[str]) -> None:
-    (cli.directory / "broken.yaml").write_text("nimbus.seeds: [a\n")
-    (cli.directory / "misspelt.yaml").write_text("nimbus.seds: [a]\n")
-    one_sentence(cli.ask(*argv) if argv[0] != "lst" else cli(*argv), 2, *words)
+@pytest.mark.parametrize(("line", "words"), REQUESTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_wrong_request(wrong_requests: dict[str, Ended], line: str, words: list[str]) -> None:
+    one_sentence(wrong_requests[line], 2, *words)
+
+
+def test_a_command_that_is_none(cli: CommandLine) -> None:
+    one_sentence(cli("lst"), 2, "no command 'lst'", "'list'")
 
 
 def test_a_wrong_value_in_the_environment(cli: CommandLine) -> None:
@@ -212,28 +239,13 @@ def test_a_wrong_value_in_the_environment(cli: CommandLine) -> None:
     one_sentence(ended, 2, "TUPLETREE_ZOOKEEPER_PORT", "many")
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["submit", "numbers_app.py"],
-        ["list"],
-        ["describe", STEADY],
-        ["monitor", STEADY],
-        ["errors", STEADY],
-        ["logs", STEADY],
-        ["activate", STEADY],
-        ["deactivate", STEADY],
-        ["rebalance", STEADY, "-n", "2"],
-        ["kill", STEADY],
-        ["ackers"],
-    ],
-    ids=lambda argv: argv[0],
-)
-def test_an_unreachable_nimbus(cli: CommandLine, topology_file: Path, argv: list[str]) -> None:
+def test_an_unreachable_nimbus(app: CommandLine) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take it, nobody answers
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        one_sentence(cli(*argv, "--nimbus", address), 1, address, "connection refused")
+        ended = app.all([[*line.split(), "--nimbus", address] for line in COMMANDS])
+    for one in ended:
+        one_sentence(one, 1, address, "connection refused")
 
 
 def test_health_of_an_unreachable_cluster_is_down(cli: CommandLine) -> None:

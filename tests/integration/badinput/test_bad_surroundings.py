@@ -47,12 +47,11 @@ def port_in_use() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-@pytest.mark.parametrize("role", DAEMONS)
 @pytest.mark.parametrize("kind", ["port", "http.port"])
-def test_a_port_in_use(cli: CommandLine, settings: dict[str, object], role: str, kind: str) -> None:
+def test_a_port_in_use(cli: CommandLine, settings: dict[str, object], kind: str) -> None:
     with port_in_use() as port:
-        settings[f"{role}.{kind}"] = port
-        one_sentence(cli(role, *options(settings)), 2, f"port {port} on 127.0.0.1 is in use")
+        for ended in cli.all([[role, *options({**settings, f"{role}.{kind}": port})] for role in DAEMONS]):
+            one_sentence(ended, 2, f"port {port} on 127.0.0.1 is in use")
 
 
 def test_the_port_of_zookeeper_in_use(cli: CommandLine) -> None:
@@ -118,19 +117,19 @@ def test_a_supervisor_looks_after_its_workers_while_zookeeper_does_not_answer(
             assert (get(port, "/readyz")[0], get(port, "/healthz")[0]) == (503, 200)
 
 
-@pytest.mark.parametrize("role", DAEMONS)
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "value", "word"),
     [
-        ("zookeeper.prt", 1, ["'zookeeper.port'"]),
-        ("bind.host", "203.0.113.1", ["203.0.113.1"]),
-        ("logs.dir", "/dev/null/logs", ["/dev/null/logs"]),
+        ("zookeeper.prt", 1, "'zookeeper.port'"),
+        ("bind.host", "203.0.113.1", "203.0.113.1"),
+        ("logs.dir", "/dev/null/logs", "/dev/null/logs"),
     ],
 )
-def test_a_daemon_that_is_wrongly_configured(
-    cli: CommandLine, settings: dict[str, object], role: str, key: str, value: object, words: list[str]
+def test_daemons_that_are_wrongly_configured(
+    cli: CommandLine, settings: dict[str, object], key: str, value: object, word: str
 ) -> None:
-    one_sentence(cli(role, *options({**settings, key: value})), 2, *words)
+    for ended in cli.all([[role, *options({**settings, key: value})] for role in DAEMONS]):
+        one_sentence(ended, 2, word)
 
 
 @pytest.mark.parametrize("role", ["nimbus", "supervisor"])  # an acker keeps nothing on disk
