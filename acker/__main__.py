@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from tupletree._daemon.arguments import daemon_parser
 from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
 from tupletree.config import load
@@ -17,11 +17,7 @@ from .daemon import AckerDaemon
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM and the drain that follows. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="tupletree acker", description="Track tuple trees: the XOR ledger service.")
-    parser.add_argument("--conf", metavar="FILE", help="a tupletree.yaml; default: the usual places")
-    parser.add_argument("-c", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="set one key")
-    parser.add_argument("--announce", metavar="FILE", help="write ports and id there as JSON once serving")
-    arguments = parser.parse_args(argv)
+    arguments = daemon_parser("acker", "Track tuple trees: the XOR ledger service.").parse_args(argv)
     try:
         conf = load(arguments.conf, arguments.overrides)
         config = AckerConfig.from_conf(conf)

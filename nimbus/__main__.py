@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
 
+from tupletree._daemon.arguments import daemon_parser
 from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
 from tupletree.config import load
@@ -18,11 +18,7 @@ from .daemon import NimbusDaemon
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="tupletree nimbus", description="Coordinate the cluster, or stand by.")
-    parser.add_argument("--conf", metavar="FILE", help="a tupletree.yaml; default: the usual places")
-    parser.add_argument("-c", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="set one key")
-    parser.add_argument("--announce", metavar="FILE", help="write ports and id there as JSON once serving")
-    arguments = parser.parse_args(argv)
+    arguments = daemon_parser("nimbus", "Coordinate the cluster, or stand by.").parse_args(argv)
     try:
         config = NimbusConfig.from_conf(load(arguments.conf, arguments.overrides))
         setup_logging("nimbus", config.logs_dir, config.logs_level)

@@ -234,6 +234,11 @@ def test_a_command_that_is_none(cli: CommandLine) -> None:
     one_sentence(cli("lst"), 2, "no command 'lst'", "'list'")
 
 
+def test_arguments_that_daemons_do_not_take(cli: CommandLine) -> None:
+    for ended in cli.all([[role, "--frob"] for role in ("nimbus", "supervisor", "acker")]):
+        one_sentence(ended, 2, "--frob", "--help")
+
+
 def test_a_wrong_value_in_the_environment(cli: CommandLine) -> None:
     ended = cli.ask("list", environment={"TUPLETREE_ZOOKEEPER_PORT": "many"})
     one_sentence(ended, 2, "TUPLETREE_ZOOKEEPER_PORT", "many")
