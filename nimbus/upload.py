@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -35,6 +36,9 @@ from .replication import Replication
 from .submission import check_header, new_record, topology_id, without_objects
 
 log = logging.getLogger("tupletree.nimbus")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _CONFIRM_TIMEOUT_S = 5.0
 _STORE_TIMEOUT_S = 20.0
@@ -87,17 +91,14 @@ class Uploads:
         return record.id
 
     async def _receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
-        incoming = await asyncio.to_thread(self._blobs.receive, header.sha256, header.size)
-        try:
+        with self._blobs.receive(header.sha256, header.size) as incoming:
             async for request in requests:
                 if request.WhichOneof("kind") != "chunk":
                     raise UsageError("a submission is one header and then chunks")
-                await asyncio.to_thread(incoming.write, request.chunk)
-            partial = await asyncio.to_thread(incoming.verify)
-            await asyncio.to_thread(check_bundle, partial, header.spec)
-            await asyncio.to_thread(incoming.publish)
-        finally:
-            await asyncio.to_thread(incoming.discard)
+                await _to_the_end(incoming.write, request.chunk)
+            partial = await _to_the_end(incoming.verify)
+            await _to_the_end(check_bundle, partial, header.spec)
+            await _to_the_end(incoming.publish)
 
     async def _store_record(self, header: rpc.SubmitHeader, epoch: int) -> pb.TopologyRecord:
         """Write the record. When ZooKeeper's answer is lost, find out whether it was written."""
@@ -121,6 +122,16 @@ class Uploads:
                     raise UnavailableError(f"the topology could not be stored: {error}") from error
                 if isinstance(error, UnavailableError):
                     await asyncio.sleep(_RETRY_S)
+
+
+async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Run ``call`` in a thread. Who is cancelled meanwhile still waits: nobody may clear away under a writer."""
+    work = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        raise
 
 
 def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
