@@ -31,7 +31,7 @@ demo: setup ## run word count on a whole cluster, kill a worker and an acker, co
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
 test: setup ## run every test: unit, simulation, integration, chaos
-	@$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests -n 2 --dist loadfile $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
 	@$(VENV)/bin/ruff check .

@@ -44,7 +44,9 @@ class TrackStream:
         self._next_reply_s = 0.0
 
     def put(self, verdicts: Verdicts) -> None:
-        """Have these delivered."""
+        """Have these delivered, unless the stream has ended: a worker that writes on would keep it from its end."""
+        if self._ended:
+            return
         for kind in Verdicts.__slots__:
             for task, roots in getattr(verdicts, kind).items():
                 self._pieces.append((task, kind, pack_u64(roots)))
@@ -54,7 +56,9 @@ class TrackStream:
         self._wake.set()
 
     def confirm(self, sequence: int) -> None:
-        """Have it delivered that updates up to ``sequence`` are applied."""
+        """Have it delivered that updates up to ``sequence`` are applied, unless the stream has ended."""
+        if self._ended:
+            return
         self._confirmed = sequence
         self._wake.set()
 

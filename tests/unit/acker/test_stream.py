@@ -111,3 +111,17 @@ def test_a_worker_that_takes_no_verdicts_is_cut_off(monkeypatch: pytest.MonkeyPa
             await stream.next_reply()
 
     run(scenario)
+
+
+def test_a_worker_that_writes_on_does_not_keep_an_ended_stream_from_its_end() -> None:
+    async def scenario(stream: TrackStream) -> None:
+        stream.put(Verdicts(acked={1: array("Q", [10])}))
+        stream.confirm(1)
+        stream.end(None)
+        stream.put(Verdicts(acked={1: array("Q", [11])}))
+        stream.confirm(2)
+        reply = await reply_of(stream)
+        assert (reply.confirmed, reply.verdicts[0].acked) == (1, packed(10))
+        assert await stream.next_reply() is None
+
+    run(scenario)
