@@ -56,7 +56,7 @@ def describe_machine() -> dict[str, Any]:
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024**2,
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "libraries": {name: _version(name) for name in LIBRARIES},
     }
