@@ -1,7 +1,7 @@
 """Groupings: which tasks of a bolt receive a tuple.
 
 =================  ==================================================================================
-shuffle            evenly, and less to tasks that lag behind
+shuffle            evenly: every task in turn, in an order of the emitter's own
 fields             by the value of the given fields: equal values always reach the same task
 partial_key        as fields, but each key has two candidate tasks and goes to the less used one
 all                every task gets a copy
