@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from tupletree.errors import ProtocolError
@@ -196,10 +196,3 @@ class Engine:
 def local_tasks(executors: Iterable[ExecutorTasks]) -> frozenset[int]:
     """Every task of the given executors."""
     return frozenset(task for first, last in executors for task in range(first, last + 1))
-
-
-def task_placement(
-    workers: Mapping[str, Iterable[ExecutorTasks]],
-) -> dict[int, str]:
-    """The worker that runs each task."""
-    return {task: worker for worker, executors in workers.items() for task in local_tasks(executors)}
