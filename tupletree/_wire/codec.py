@@ -1,7 +1,7 @@
 """How tuple values become bytes between workers.
 
 The values of a batch are one msgpack array of rows. msgpack itself carries None, bool, int (64 bits), float, str,
-bytes, list, dict and datetime with a time zone. Beside these, four types travel as msgpack extensions, and a user may
+bytes, list, dict and datetime with a time zone. Beside these, five types travel as msgpack extensions, and a user may
 register more with ``register_type``. Every other type is an error, never a silent pickle: what a receiver builds is
 decided by the receiver's own registry.
 
@@ -10,6 +10,7 @@ decided by the receiver's own registry.
     2                int, big          two's complement, big-endian
     3                datetime, naive   ISO 8601
     4                set, frozenset    msgpack array, sorted where the items allow it
+    5                attempt           of a transaction: txid and attempt, 8 bytes each, little-endian
     32…127           registered        the bytes its encoder returned
 
 Types are matched exactly: a subclass of a carried type is another type.
@@ -20,18 +21,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 import numbers
+import struct
 import zlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgpack
 
 from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
+from tupletree.attempt import TransactionAttempt
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
-_TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET = 1, 2, 3, 4
+_TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
+_TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 
 _encoders: dict[type, tuple[int, Encoder]] = {}
@@ -60,6 +65,8 @@ def register_type(cls: type, code: int, encode: Encoder, decode: Decoder) -> Non
 
 def _encode_extension(value: Any) -> Any:
     kind = type(value)
+    if kind is TransactionAttempt:
+        return msgpack.ExtType(_ATTEMPT, _encode_attempt(value))
     if kind is tuple:
         return msgpack.ExtType(_TUPLE, _pack(list(value)))
     if kind is int:
@@ -88,9 +95,21 @@ def _decode_extension(code: int, data: bytes) -> Any:
     if code == _SET:
         is_frozen, items = _unpack(data)
         return frozenset(items) if is_frozen else set(items)
+    if code == _ATTEMPT:
+        return _decode_attempt(data)
     if code in _decoders:
         return _decoders[code](data)
     raise ValueError(f"extension code {code} is not registered here")
+
+
+@lru_cache(maxsize=256)
+def _encode_attempt(attempt: TransactionAttempt) -> bytes:
+    return _TWO_U64.pack(*attempt)
+
+
+@lru_cache(maxsize=256)
+def _decode_attempt(data: bytes) -> TransactionAttempt:
+    return TransactionAttempt(*_TWO_U64.unpack(data))
 
 
 def _pack(value: Any) -> bytes:
@@ -100,6 +119,30 @@ def _pack(value: Any) -> bytes:
 
 def _unpack(data: bytes | memoryview) -> Any:
     return msgpack.unpackb(data, ext_hook=_decode_extension, strict_map_key=False, timestamp=3)
+
+
+def encode_value(value: Any) -> bytes:
+    """One value as bytes, by the rules above.
+
+    Raises:
+        UnregisteredTypeError: it cannot be written so.
+    """
+    try:
+        return _pack(_widen(value))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UnregisteredTypeError(f"a value of type {type(value).__name__} cannot be written: {error}") from None
+
+
+def decode_value(data: bytes) -> Any:
+    """The value that ``encode_value`` wrote.
+
+    Raises:
+        ProtocolError: the bytes are not that.
+    """
+    try:
+        return _unpack(data)
+    except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean bad bytes
+        raise ProtocolError(f"a value cannot be decoded: {error}") from error
 
 
 def encode_rows(rows: Sequence[list[Any]], component: str, fields: Sequence[str]) -> bytes:

@@ -1,0 +1,1 @@
+"""Where committed values live: a small contract, and implementations for SQLite, Redis and PostgreSQL."""

@@ -1,0 +1,172 @@
+"""What a user writes to feed a transactional topology: three kinds of spouts, each a coordinator and emitters.
+
+=============================================  ===================================================================
+TransactionalSpout                             the same batch for the same txid, always; metadata of your own
+PartitionedTransactionalSpout                  the same, read from partitions; the metadata is kept for you
+OpaquePartitionedTransactionalSpout            a replayed batch may differ: for sources that may lose a partition
+=============================================  ===================================================================
+
+The coordinator runs in one task, the emitters in as many as the builder is told; each task gets its own copy of the
+spout and asks it for one or the other. Metadata is whatever travels in a tuple: plain values, lists, dicts, tuples.
+
+Every tuple an emitter emits has the attempt it was given as its first value, so the first declared field is for it:
+``outputs = ["attempt", "line"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import Component, TopologyContext
+from tupletree.transactional.bolts import BatchCollector
+
+
+class SpoutCoordinator:
+    """What every coordinator has."""
+
+    def is_ready(self) -> bool:
+        """Whether a new batch may begin. Asked often while there is room for one: must be quick. Not asked of replays."""
+        return True
+
+    def close(self) -> None:
+        """Called on an orderly end."""
+
+
+class TransactionCoordinator(SpoutCoordinator):
+    """The coordinator of a TransactionalSpout: decides what the batch of a transaction is."""
+
+    def initialize_transaction(self, txid: int, previous: Any) -> Any:
+        """The metadata of a transaction that is begun for the first time.
+
+        It is written down durably and handed to every emitter for every attempt; from it alone they must be able to
+        emit the same batch again. ``previous``: the metadata of the transaction before, None for the first.
+        FailedException: not now; it is asked again.
+        """
+        raise NotImplementedError
+
+
+class TransactionEmitter:
+    """One of the emitters of a TransactionalSpout."""
+
+    def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
+        """Emit this task's share of a batch: for the same txid always the same tuples.
+
+        FailedException fails the attempt.
+        """
+        raise NotImplementedError
+
+    def cleanup_before(self, txid: int) -> None:
+        """No transaction below ``txid`` will be asked for again."""
+
+    def close(self) -> None:
+        """Called on an orderly end."""
+
+
+class CommittingEmitter(TransactionEmitter):
+    """An emitter that takes part in the commit phase."""
+
+    def commit(self, attempt: TransactionAttempt) -> None:
+        """Called in the commit phase, in the order of the txids, for an attempt whose batch this very emitter emitted.
+
+        May be called again for the same txid with a later attempt. FailedException fails the attempt.
+        """
+        raise NotImplementedError
+
+
+class TransactionalSpoutBase(Component):
+    """What the three kinds have in common: ``outputs``."""
+
+
+class TransactionalSpout(TransactionalSpoutBase):
+    """A source whose batches you define yourself: the same tuples for the same txid at every replay."""
+
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
+        """The coordinator; called once in the coordinating task."""
+        raise NotImplementedError
+
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
+        """An emitter; called once in each emitting task. A CommittingEmitter takes part in commits."""
+        raise NotImplementedError
+
+
+class PartitionCoordinator(SpoutCoordinator):
+    """The coordinator of a partitioned spout."""
+
+    def num_partitions(self) -> int:
+        """How many partitions the source has now, numbered from 0. Asked for every new batch; it may grow, never shrink."""
+        raise NotImplementedError
+
+
+class PartitionEmitter:
+    """An emitter of a PartitionedTransactionalSpout.
+
+    Of n emitting tasks, number i is asked for partitions i, i + n, i + 2n, …
+    """
+
+    def emit_partition_batch_new(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, previous: Any
+    ) -> Any:
+        """Emit a new batch of one partition and return its metadata: enough to emit exactly these tuples again.
+
+        ``previous``: the metadata of the partition's batch before, None for its first. FailedException fails the attempt.
+        """
+        raise NotImplementedError
+
+    def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, metadata: Any
+    ) -> None:
+        """Emit a batch again: exactly the tuples for which ``metadata`` was returned.
+
+        Another number of tuples, or other tuples, is found out and fails the attempt with an error.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called on an orderly end."""
+
+
+class PartitionedTransactionalSpout(TransactionalSpoutBase):
+    """A source of partitions each of which can replay an exact stretch of itself, as Kafka or a file can."""
+
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
+        """The coordinator; called once in the coordinating task."""
+        raise NotImplementedError
+
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionEmitter:
+        """An emitter; called once in each emitting task."""
+        raise NotImplementedError
+
+
+class OpaquePartitionEmitter:
+    """An emitter of an OpaquePartitionedTransactionalSpout. Partitions are shared out as for PartitionEmitter."""
+
+    def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, previous: Any
+    ) -> Any:
+        """Emit a batch that begins where the one before ended, and return the metadata to begin the next one with.
+
+        ``previous``: what was returned for the transaction before, None for the partition's first. A replay is called
+        with the same ``previous`` and need not emit the same tuples. For a partition that is away: emit nothing and
+        return ``previous``. FailedException fails the attempt.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called on an orderly end."""
+
+
+class OpaquePartitionedTransactionalSpout(TransactionalSpoutBase):
+    """A source of partitions that always goes on where the last batch ended, but cannot promise identical replays.
+
+    Every tuple takes part in exactly one committed batch. Values must follow the opaque rule (``OpaqueMap``).
+    """
+
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
+        """The coordinator; called once in the coordinating task."""
+        raise NotImplementedError
+
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> OpaquePartitionEmitter:
+        """An emitter; called once in each emitting task."""
+        raise NotImplementedError

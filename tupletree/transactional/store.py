@@ -1,0 +1,77 @@
+"""Where the progress of transactional topologies lives: a small tree of versioned nodes, changed atomically.
+
+The cluster's is ZooKeeper (zookeeper.py). ``MemoryStore`` is the same in this process: for LocalCluster, and for the
+simulation, which crashes everything else around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The node must be at ``version``."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node that must not exist; its version is then 0. Missing parents are created with it, empty."""
+
+    path: str
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Replace the data of a node that must be at ``version``; its version is then one more."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node, whatever its version. It must exist and have no children."""
+
+    path: str
+
+
+Write = Check | Create | Put | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is stored at a path."""
+
+    data: bytes
+    version: int
+
+
+class StateStore(Protocol):
+    """Nodes by path, for example ``/global-count/coordinator/progress``. Any thread.
+
+    Every method raises UnavailableError if the store cannot be reached in time; a write may then have happened or not,
+    or may yet happen. Nodes hold at most about 1 MB; more is a UsageError that names the path.
+    """
+
+    def get(self, path: str) -> Node | None:
+        """The node, or None."""
+
+    def children(self, path: str) -> list[str]:
+        """The names below a node, sorted; none if it does not exist."""
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Do all of it, or nothing.
+
+        Raises ConflictError, naming the path, if a node is not as a write expects.
+        """
+
+    def close(self) -> None:
+        """Give the connection up."""
