@@ -65,6 +65,10 @@ class Attempts:
             return True
         return any(newest > number for other, newest in self._newest.items() if other <= txid)
 
+    def has_seen(self, attempt: TransactionAttempt) -> bool:
+        """Whether ``saw`` was told of exactly this attempt, which is not over."""
+        return self._newest.get(attempt.txid) == attempt.attempt
+
     def saw(self, attempt: TransactionAttempt) -> None:
         """An attempt that is not over was seen."""
         txid, number = attempt

@@ -211,9 +211,12 @@ class Spout(Component):
     Order of calls on one thread: ``open``, then ``activate`` and ``deactivate`` as the topology's status changes,
     ``next_tuple`` while active, ``ack`` and ``fail`` at any time after ``open``; ``close`` on an orderly end (not
     guaranteed: a killed worker does not call it).
+
+    ``paces_itself = True`` leaves ``topology.max.spout.pending`` to the spout: it is asked for tuples whatever is pending.
     """
 
     collector: SpoutCollector
+    paces_itself: bool = False
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         """Called once, before anything else, and not before the topology is first active."""

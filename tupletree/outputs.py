@@ -19,6 +19,8 @@ from tupletree.errors import TopologyError
 
 DEFAULT_STREAM = "default"
 RESERVED_PREFIXES = ("__", "$")
+REPORT_STREAM = "$report"
+"""Where tasks of a transactional topology tell each other how many tuples of a batch they sent: a stream of ours."""
 
 
 @dataclass(frozen=True, slots=True)

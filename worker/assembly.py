@@ -119,7 +119,8 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     streams = _build_streams(plan, component, context)
     env = plan.environment
     if isinstance(user_object, Spout):
-        return SpoutTask(user_object, context, streams, env, conf["topology.max.spout.pending"])
+        max_pending = None if user_object.paces_itself else conf["topology.max.spout.pending"]
+        return SpoutTask(user_object, context, streams, env, max_pending)
     if isinstance(user_object, BasicBolt):
         return BasicBoltTask(user_object, context, streams, env)
     if isinstance(user_object, Bolt):

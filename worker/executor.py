@@ -53,6 +53,7 @@ class Executor:
         self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
+        self._unordered = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
 
     def open(self) -> None:
@@ -112,10 +113,13 @@ class Executor:
             task.must_yield = True
 
     def flush(self, least: int) -> None:
-        """Hand over every buffer that holds at least so many rows and whose task is open."""
+        """Hand over every buffer that holds at least so many rows and whose task is open.
+
+        Reports (of batches) go when everything goes, and are declared last: they must not overtake what they report.
+        """
         closed = self._gate.closed
         self._has_held = False
-        for buffer in self._buffers:
+        for buffer in self._buffers if least == 1 else self._unordered:
             if len(buffer) >= least:
                 if buffer.task in closed and not buffer.ignores_gate:
                     self._has_held = True

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
+from tupletree.outputs import REPORT_STREAM
 from tupletree.tuples import Origin
 
 from .routing import Many, One
@@ -35,13 +36,14 @@ class OutStream:
     on streams without it; with it, each transferred row is one emitted tuple.
     """
 
-    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "observe",
-                 "origin", "transferred")  # fmt: skip
+    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "is_report",
+                 "observe", "origin", "transferred")  # fmt: skip
 
     def __init__(self, origin: Origin, is_direct: bool) -> None:
         self.origin = origin
         self.arity = len(origin.fields)
         self.is_direct = is_direct
+        self.is_report = origin.stream == REPORT_STREAM
         self.buffers: dict[int, OutBuffer] = {}
         self.direct_tasks: frozenset[int] = frozenset()
         self.choose_one: One[OutBuffer] | None = None

@@ -1,0 +1,211 @@
+"""Builds transactional topologies out of ordinary spouts, bolts and streams.
+
+    id:coordinator (spout) --batch, all--> spout (emitters) ----> bolts
+                           --commit, all---------------------------> committers
+
+and beside every input of a bolt a direct stream of reports from the same component (counting.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from tupletree.component import BasicBolt, Bolt, Spout
+from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
+from tupletree.errors import TopologyError, UsageError
+from tupletree.topology import Topology, TopologyBuilder
+from tupletree.transactional.bolts import BatchBolt, Committer
+from tupletree.transactional.coordinated_bolt import CoordinatedBolt
+from tupletree.transactional.coordinator_spout import CoordinatorSpout
+from tupletree.transactional.emitter_bolt import EmitterBolt
+from tupletree.transactional.opaque import OpaqueSpoutAdapter
+from tupletree.transactional.partitioned import PartitionedSpoutAdapter
+from tupletree.transactional.progress import check_id
+from tupletree.transactional.spouts import (
+    OpaquePartitionedTransactionalSpout,
+    PartitionedTransactionalSpout,
+    TransactionalSpout,
+    TransactionalSpoutBase,
+)
+from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT, coordinator_id
+from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
+
+
+class TransactionalTopologyBuilder(TopologyBuilder):
+    """Collects one transactional spout and bolts that process its batches.
+
+    ``transactional_id``: the name that progress is kept under in ZooKeeper. A topology built with the same id goes on
+    where the last one stopped; two at the same time are not possible: the later one takes over and the earlier one
+    stands still. ``parallelism``: of the spout's emitters.
+
+    ``topology.max.spout.pending`` is the number of batches that may be active at a time (default 1).
+
+    Raises:
+        TopologyError, UsageError: the id or the spout is faulty.
+    """
+
+    def __init__(
+        self, transactional_id: str, spout_id: str, spout: TransactionalSpoutBase, parallelism: int = 1
+    ) -> None:
+        super().__init__()
+        self.transactional_id = check_id(transactional_id)
+        self.spout_id = spout_id
+        adapted = _adapted(transactional_id, spout_id, spout)
+        self._emitter = super().set_bolt(spout_id, EmitterBolt(adapted), parallelism)
+        coordinator = CoordinatorSpout(transactional_id, adapted)
+        self._coordinator_id = coordinator_id(spout_id)
+        super().set_spout(self._coordinator_id, coordinator).add_configuration("topology.tasks", 1)
+        self._emitter.all_grouping(self._coordinator_id, BATCH_STREAM)
+        if isinstance(adapted, Committer):
+            self._emitter.all_grouping(self._coordinator_id, COMMIT_STREAM)
+        self._check_streams(self._components[spout_id])
+
+    @property
+    def spout_declarer(self) -> ComponentDeclarer:
+        """Settings of the emitters: number of tasks, configuration."""
+        return self._emitter
+
+    def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
+        """Not possible: the only spout is the one given to the builder. Raises TopologyError."""
+        _refuse(
+            component_id, "a transactional topology has one spout, the one that its builder is made with", "component"
+        )
+
+    def set_bolt(self, component_id: str, bolt: Any, parallelism: int = 1) -> BoltDeclarer:
+        """Add a BatchBolt or a BasicBolt; a BatchBolt with the Committer mark finishes its batches in the commit phase.
+
+        Raises:
+            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another kind, or a stream has no field for the
+                attempt.
+        """
+        return self._set(component_id, bolt, parallelism, is_committer=isinstance(bolt, Committer))
+
+    def set_committer_bolt(self, component_id: str, bolt: Any, parallelism: int = 1) -> BoltDeclarer:
+        """Add a BatchBolt that finishes its batches in the commit phase, with or without the Committer mark.
+
+        Raises:
+            TopologyError: as ``set_bolt``.
+        """
+        return self._set(component_id, bolt, parallelism, is_committer=True)
+
+    def create_topology(self) -> Topology:
+        """As TopologyBuilder.create_topology.
+
+        Raises:
+            TopologyError: as there; or the bolts form a cycle, or one wants ticks.
+        """
+        for definition in self._components.values():  # what is plainly wrong is said of what the user wrote
+            self._check_inputs(definition)
+            if definition.conf.get("topology.tick.tuple.freq.secs") is not None:
+                _refuse(definition.id, "a tick belongs to no batch: a transactional topology has none", "ticks")
+        self._check_acyclic()
+        late = self._late()
+        wired = TopologyBuilder()
+        wired._components = {
+            id: self._wired(definition.copy(), late) for id, definition in self._components.items()
+        }  # fmt: skip
+        return wired.create_topology()
+
+    def _set(self, component_id: str, bolt: Any, parallelism: int, *, is_committer: bool) -> BoltDeclarer:
+        if is_committer and isinstance(bolt, BasicBolt):
+            _refuse(
+                component_id, f"a committer must be a BatchBolt, not the BasicBolt {type(bolt).__name__}", "component"
+            )
+        if not isinstance(bolt, BatchBolt | BasicBolt):
+            _refuse_kind(component_id, bolt)
+        declarer = super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
+        self._check_streams(self._components[component_id])
+        return declarer
+
+    def _wired(self, definition: Definition, late: set[str]) -> Definition:
+        """A component with the inputs that the user does not see."""
+        bolt = definition.component
+        if isinstance(bolt, CoordinatedBolt):
+            sources = {item.source: item.source in late for item in definition.inputs}
+            copy = CoordinatedBolt(bolt.bolt, bolt.is_committer)
+            copy.sources = sources
+            definition.component = copy
+            definition.inputs += [Input(id, REPORT.id, GroupingKind.GROUPING_KIND_DIRECT) for id in sources]
+            if bolt.is_committer:
+                definition.inputs.append(Input(self._coordinator_id, COMMIT_STREAM, GroupingKind.GROUPING_KIND_ALL))
+        return definition
+
+    def _late(self) -> set[str]:
+        """Committers and everything downstream of one."""
+        found = {
+            id
+            for id, definition in self._components.items()
+            if isinstance(definition.component, CoordinatedBolt) and definition.component.is_committer
+        }
+        while True:
+            more = {
+                id
+                for id, definition in self._components.items()
+                if id not in found and any(item.source in found for item in definition.inputs)
+            }
+            if not more:
+                return found
+            found |= more
+
+    def _check_acyclic(self) -> None:
+        """Refuse a cycle: no bolt on it could ever know that a batch is complete."""
+        sources = {id: {item.source for item in definition.inputs} for id, definition in self._components.items()}
+        while free := [id for id, upstream in sources.items() if not upstream & sources.keys()]:
+            for id in free:
+                del sources[id]
+        if sources:
+            id = min(sources)
+            _refuse(
+                id, f"the bolts {', '.join(sorted(sources))} form a cycle, on which no batch is ever complete", "inputs"
+            )
+
+    def _check_streams(self, definition: Definition) -> None:
+        for stream in definition.outputs.values():
+            if not stream.fields:
+                _refuse(
+                    definition.id,
+                    f"stream '{stream.id}' declares no field; in a transactional topology the first one is the attempt",
+                    stream.id,
+                )
+        if (
+            definition.kind == ComponentKind.COMPONENT_KIND_BOLT
+            and definition.id == self.spout_id
+            and len(definition.outputs) < 2
+        ):
+            _refuse(definition.id, "the spout declares no output fields", "outputs")
+
+
+def _adapted(transactional_id: str, spout_id: str, spout: Any) -> TransactionalSpout:
+    match spout:
+        case TransactionalSpout():
+            return spout
+        case PartitionedTransactionalSpout():
+            return PartitionedSpoutAdapter(transactional_id, spout)
+        case OpaquePartitionedTransactionalSpout():
+            return OpaqueSpoutAdapter(transactional_id, spout)
+    kinds = "a TransactionalSpout, PartitionedTransactionalSpout or OpaquePartitionedTransactionalSpout"
+    what = (
+        f"an object, not the class {spout.__name__}"
+        if isinstance(spout, type)
+        else f"{kinds}, not {type(spout).__name__}"
+    )
+    _refuse(str(spout_id), f"the spout of a transactional topology must be {what}", "component")
+
+
+def _refuse_kind(component_id: str, bolt: Any) -> NoReturn:
+    if isinstance(bolt, type):
+        _refuse(component_id, f"takes an object, not the class {bolt.__name__}; write {bolt.__name__}(…)", "component")
+    if isinstance(bolt, Bolt):
+        _refuse(
+            component_id,
+            f"{type(bolt).__name__} is a Bolt, which acks by itself; a transactional topology takes a BatchBolt or a BasicBolt",
+            "component",
+        )
+    _refuse(component_id, f"must be a BatchBolt or a BasicBolt, not {type(bolt).__name__}", "component")
+
+
+def _refuse(component_id: object, fault: str, field: str) -> NoReturn:
+    raise TopologyError(f"component '{component_id}': {fault}", component=str(component_id), field=field)
+
+
+__all__ = ["TransactionalTopologyBuilder", "UsageError"]

@@ -1,0 +1,162 @@
+"""The bolt that a user's batch bolt or basic bolt runs in: it takes part in the counting, and hides it.
+
+What to do is decided by ``BatchCounts`` (counting.py); here it is done.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from tupletree._daemon.logs import event
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import BasicBolt, Bolt, BoltCollector, TopologyContext
+from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
+from tupletree.outputs import REPORT_STREAM
+from tupletree.transactional.bolts import BatchBolt
+from tupletree.transactional.counting import Ack, Batch, BatchCounts, Effect, Fail, Finish, Forget
+from tupletree.transactional.emission import Emission, Reports
+from tupletree.transactional.streams import COMMIT_STREAM, REPORT
+from tupletree.tuples import SYSTEM_COMPONENT, Tuple
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Running:
+    """A batch that a task is processing."""
+
+    batch: Batch
+    emission: Emission
+    execute: Callable[[Tuple], None]
+    finish: Callable[[], None]
+
+
+class CoordinatedBolt(Bolt):
+    """Runs one task of a transactional topology's bolt.
+
+    ``sources``: the components it receives batches from, each with whether it is late (counting.py); the builder sets
+    it when all are known.
+    """
+
+    def __init__(self, bolt: BatchBolt | BasicBolt, is_committer: bool) -> None:
+        self.bolt = bolt
+        self.is_committer = is_committer
+        self.sources: Mapping[str, bool] = {}
+        self.blocking = bolt.blocking
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        self.bolt.declare_output_fields(declarer)
+        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self._conf = conf
+        self.context = context
+        self.collector = collector
+        upstream = {task: late for source, late in self.sources.items() for task in context.component_tasks(source)}
+        self._counts = BatchCounts(upstream, self.is_committer)
+        self._reports = Reports(context, collector)
+        self._running: dict[TransactionAttempt, Running] = {}
+        self._latest: Running | None = None
+        if isinstance(self.bolt, BasicBolt):
+            self.bolt.context = context
+            self.bolt.prepare(conf, context)
+
+    def cleanup(self) -> None:
+        if isinstance(self.bolt, BasicBolt):
+            self.bolt.cleanup()
+
+    def execute(self, tup: Tuple) -> None:
+        origin = tup._origin
+        if origin.stream == REPORT_STREAM:
+            attempt, count, committed = tup.values
+            self._apply(self._counts.report(attempt, origin.task, count, committed, tup))
+        elif origin.stream == COMMIT_STREAM and origin.task not in self._counts.upstream:
+            self._apply(self._counts.commit(tup.values[0], tup))
+        elif origin.component == SYSTEM_COMPONENT:
+            self.collector.ack(tup)  # a tick belongs to no batch
+        else:
+            self._take(tup)
+
+    def _take(self, tup: Tuple) -> None:
+        """A tuple of a batch."""
+        running = self._latest
+        attempt = tup.values[0]
+        if running is None or attempt is not running.batch.attempt:
+            running = self._latest = self._find(attempt)
+        if running is not None:
+            received, sender = running.batch.received, tup._origin.task
+            received[sender] = received.get(sender, 0) + 1
+            self._guarded(attempt, running.execute, tup)
+        self.collector.ack(tup)
+
+    def _find(self, attempt: TransactionAttempt) -> Running | None:
+        """The batch of an attempt, prepared if it is new; None if it is over or has failed."""
+        running = self._running.get(attempt)
+        if running is not None:
+            return running
+        batch, effects = self._counts.batch(attempt)
+        self._apply(effects)
+        if batch is None or batch.is_finished:
+            return None
+        return self._prepared(batch)
+
+    def _prepared(self, batch: Batch) -> Running | None:
+        """A batch with what processes it. None if the component fails it at once."""
+        attempt = batch.attempt
+        emission = Emission(attempt, self.context.component_id, self.collector)
+        bolt = self.bolt
+        if isinstance(bolt, BasicBolt):
+            running = Running(batch, emission, lambda tup: bolt.execute(tup, emission), lambda: None)  # type: ignore[arg-type]
+        else:
+            instance = copy.deepcopy(bolt)
+            instance.context = self.context
+            instance.collector = emission
+            instance.batch_id = attempt
+            if not self._guarded(attempt, instance.prepare, self._conf, self.context, emission, attempt):
+                return None
+            running = Running(batch, emission, instance.execute, instance.finish_batch)
+        self._running[attempt] = running
+        return running
+
+    def _guarded(self, attempt: TransactionAttempt, call: Callable[..., None], *arguments: Any) -> bool:
+        """Call the component; if it fails the batch, see to that and return False."""
+        try:
+            call(*arguments)
+        except (FailedException, UnavailableError) as error:
+            if not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
+                self.collector.report_error(error)
+            event(log, "batch.failed", task=self.context.task_id, attempt=attempt, cause=error)
+            self._apply(self._counts.failed(attempt))
+            return False
+        return True
+
+    def _apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Ack(held):
+                    for control in held:
+                        self.collector.ack(control)
+                case Fail(held, why):
+                    if why:
+                        event(log, "batch.incomplete", task=self.context.task_id, cause=why)
+                    for control in held:
+                        self.collector.fail(control)
+                case Finish(attempt, anchor):
+                    self._finish(attempt, anchor)
+                case Forget(attempts):
+                    for attempt in attempts:
+                        self._running.pop(attempt, None)
+                    self._latest = None
+                case _:
+                    assert_never(effect)
+
+    def _finish(self, attempt: TransactionAttempt, anchor: Tuple) -> None:
+        running = self._find(attempt)
+        if running is None or not self._guarded(attempt, running.finish):
+            return
+        self._reports.send(running.emission, self._counts.attempts.committed, anchor)
+        self._apply(self._counts.finished(attempt))

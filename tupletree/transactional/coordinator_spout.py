@@ -1,0 +1,188 @@
+"""The spout that the coordinator runs in: it writes down what must be durable, then emits what depends on it.
+
+The rules are those of coordinator.py. While the store is away nothing is begun and nothing commits; what is under way
+goes on, and everything is taken up again when the store is back.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+
+from tupletree._daemon.logs import event
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import Spout, SpoutCollector, TopologyContext
+from tupletree.errors import AuthorityError, ConfigError, FailedException, ReportedFailedException, UnavailableError
+from tupletree.transactional.coordinator import Coordinator, Effect, EmitCommit, Record
+from tupletree.transactional.progress import Progress
+from tupletree.transactional.spouts import TransactionalSpout
+from tupletree.transactional.store import StateStore
+from tupletree.transactional.streams import BATCH, BATCH_STREAM, COMMIT, COMMIT_STREAM
+from tupletree.transactional.zookeeper import open_store
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+
+
+class Tree(enum.Enum):
+    """Which of the two trees of a transaction a message id stands for."""
+
+    BATCH = "batch"
+    COMMIT = "commit"
+
+
+class CoordinatorSpout(Spout):
+    """Coordinates the transactional topology ``transactional_id``. Message ids are (tree, attempt).
+
+    ``open_store`` and ``clock`` are there for the simulation.
+    """
+
+    blocking = True
+    paces_itself = True
+
+    def __init__(
+        self,
+        transactional_id: str,
+        spout: TransactionalSpout,
+        *,
+        open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.spout = spout
+        self._open_store = open_store
+        self._clock = clock
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare_stream(BATCH.id, BATCH.fields)
+        declarer.declare_stream(COMMIT.id, COMMIT.fields)
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        if conf.get("topology.acker.executors") == 0:
+            raise ConfigError(
+                "topology.acker.executors is 0: a transactional topology cannot tell when a batch is complete without ackers"
+            )
+        self.collector = collector
+        self.context = context
+        self._max_active = conf.get("topology.max.spout.pending") or 1
+        self._owner = f"topology {context.topology_id}, process {os.getpid()} on {socket.gethostname()}"
+        self._store = self._open_store(conf)
+        self._source = self.spout.coordinator(conf, context)
+        self._coordinator: Coordinator | None = None
+        self._progress: Progress | None = None
+        self._effects: deque[Effect] = deque()
+        self._retry_at_s = 0.0  # when the store is asked again
+        self._begin_at_s = 0.0  # when the source is
+        self._is_deposed = False
+        context.register_metric("transaction_committed", lambda: self.committed)
+        context.register_metric("transactions_active", lambda: self.active)
+
+    def close(self) -> None:
+        self._source.close()
+        self._store.close()
+
+    @property
+    def committed(self) -> int:
+        """The last committed transaction that this coordinator knows of."""
+        return self._coordinator.committed if self._coordinator is not None else 0
+
+    @property
+    def active(self) -> int:
+        """How many transactions are processing or committing."""
+        return len(self._coordinator.active) if self._coordinator is not None else 0
+
+    def next_tuple(self) -> None:
+        self._advance()
+
+    def ack(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
+        tree, attempt = msg_id
+        if self._coordinator is None or self._is_deposed:
+            return
+        done = self._coordinator.processed if tree is Tree.BATCH else self._coordinator.commit_done
+        self._effects.extend(done(attempt))
+        self._advance()
+
+    def fail(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
+        tree, attempt = msg_id
+        if self._coordinator is None:
+            return
+        over = self._coordinator.failed(attempt, self._clock())
+        if over:
+            others = [other.txid for other in over[1:]]
+            event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
+
+    def _advance(self) -> None:
+        """Do what can be done now; what needs the store and cannot reach it waits."""
+        if self._is_deposed or self._clock() < self._retry_at_s:
+            return
+        try:
+            if self._coordinator is None:
+                self._take_over()
+            while self._effects:
+                self._carry_out(self._effects[0])
+                self._effects.popleft()
+            self._begin()
+        except UnavailableError as error:
+            self._retry_at_s = self._clock() + RETRY_S
+            event(log, "transactions.waiting", id=self.transactional_id, cause=error)
+            self.collector.report_error(error)
+        except AuthorityError as error:
+            self._is_deposed = True
+            event(log, "coordinator.deposed", id=self.transactional_id, cause=error)
+            self.collector.report_error(error)
+
+    def _take_over(self) -> None:
+        progress = self._progress = Progress.take_over(self._store, self.transactional_id, self._owner)
+        self._coordinator = Coordinator(progress.epoch, progress.committed, self._max_active)
+        event(
+            log, "coordinator.began", id=self.transactional_id, epoch=progress.epoch, committed=progress.committed
+        )  # fmt: skip
+
+    def _carry_out(self, effect: Effect) -> None:
+        assert self._progress is not None and self._coordinator is not None
+        match effect:
+            case Record(committed, committing):
+                self._progress.record(committed, committing)
+            case EmitCommit(attempt):
+                if self._coordinator.is_current(attempt):  # it may have failed while the store was away
+                    self.collector.emit([attempt], (Tree.COMMIT, attempt), COMMIT_STREAM)
+            case _:
+                assert_never(effect)
+
+    def _begin(self) -> None:
+        """Begin what there is room for and the source has ready."""
+        assert self._coordinator is not None
+        if self._clock() < self._begin_at_s:
+            return
+        while (txid := self._coordinator.wants(self._clock())) is not None:
+            try:
+                if not self._is_durable(txid):
+                    return
+            except FailedException as error:
+                if isinstance(error, ReportedFailedException):
+                    self.collector.report_error(error)
+                self._begin_at_s = self._clock() + RETRY_S
+                return
+            attempt = self._coordinator.begin(txid)
+            assert self._progress is not None
+            metadata = self._progress.metadata.get(txid)
+            values = [attempt, metadata, self._coordinator.committed]
+            self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
+
+    def _is_durable(self, txid: int) -> bool:
+        """See that the metadata of a transaction is in the store; False if the source has no batch for it yet."""
+        assert self._progress is not None
+        metadata = self._progress.metadata
+        if not metadata.has(txid):
+            if not self._source.is_ready():
+                return False
+            previous = metadata.get(txid - 1) if metadata.has(txid - 1) else None
+            self._progress.create_metadata(txid, self._source.initialize_transaction(txid, previous))
+        return True

@@ -1,0 +1,87 @@
+"""Emitting for one batch: every tuple is checked for its attempt, and counted for the task that receives it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import BoltCollector, TopologyContext
+from tupletree.errors import EmitError
+from tupletree.outputs import REPORT_STREAM
+from tupletree.transactional.bolts import BatchCollector
+from tupletree.tuples import Tuple
+
+
+class Emission(BatchCollector):
+    """The collector of one batch at one task."""
+
+    def __init__(self, attempt: TransactionAttempt, component_id: str, collector: BoltCollector) -> None:
+        self.attempt = attempt
+        self.counts: Counter[int] = Counter()
+        self._component_id = component_id
+        self._collector = collector
+        self._is_over = False
+
+    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+        if self._is_over or not values or values[0] is not self.attempt:
+            self._check(values, stream)
+        tasks = self._collector.emit(values, None, stream)
+        for task in tasks:
+            self.counts[task] += 1
+        return tasks
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
+        count = 0
+        for values in rows:
+            self.emit(values, stream)
+            count += 1
+        return count
+
+    def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
+        self._check(values, stream)
+        self._collector.emit_direct(task, values, None, stream)
+        self.counts[task] += 1
+
+    def report_error(self, error: BaseException) -> None:
+        self._collector.report_error(error)
+
+    def end(self) -> None:
+        """Nothing more is emitted for this batch: what its tasks downstream are told now must stay true."""
+        self._is_over = True
+
+    def _check(self, values: Sequence[Any], stream: str) -> None:
+        """Raise EmitError unless a tuple may be emitted for this batch now."""
+        first = values[0] if values else None
+        if type(first) is not TransactionAttempt:
+            raise EmitError(
+                f"component {self._component_id!r} emitted a tuple on stream {stream!r} whose first value is {first!r}: "
+                f"in a transactional topology it must be the attempt of the batch, here {self.attempt!r}"
+            )
+        if first != self.attempt:
+            raise EmitError(
+                f"component {self._component_id!r} emitted a tuple of {first} on stream {stream!r} while processing "
+                f"{self.attempt}: a batch may only emit tuples of its own"
+            )
+        if self._is_over:
+            raise EmitError(
+                f"component {self._component_id!r} emitted a tuple of {first} on stream {stream!r} after that batch was "
+                f"finished"
+            )
+
+
+class Reports:
+    """How a task tells those downstream that it is finished with a batch."""
+
+    def __init__(self, context: TopologyContext, collector: BoltCollector) -> None:
+        subscribers = context.targets.get(REPORT_STREAM, {})
+        self._targets = sorted(task for component in subscribers for task in context.component_tasks(component))
+        self._collector = collector
+
+    def send(self, emission: Emission, committed: int, anchor: Tuple) -> None:
+        """Report what ``emission`` counted to every task downstream, anchored to a control tuple of the batch."""
+        emission.end()
+        attempt, counts = emission.attempt, emission.counts
+        for task in self._targets:
+            self._collector.emit_direct(task, [attempt, counts.get(task, 0), committed], anchor, REPORT_STREAM)

@@ -1,0 +1,22 @@
+"""The streams that hold a transactional topology together, beside those that its components declare."""
+
+from __future__ import annotations
+
+from tupletree.outputs import REPORT_STREAM, Stream
+
+BATCH_STREAM = "batch"
+COMMIT_STREAM = "commit"
+
+BATCH = Stream(BATCH_STREAM, ("attempt", "metadata", "committed"))
+"""Coordinator to every emitter: emit this batch. ``committed``: the last transaction that is."""
+
+COMMIT = Stream(COMMIT_STREAM, ("attempt",))
+"""Coordinator to every committer: finish this batch."""
+
+REPORT = Stream(REPORT_STREAM, ("attempt", "count", "committed"), direct=True)
+"""Each task to each task downstream: I am finished with this batch and sent you so many tuples of it."""
+
+
+def coordinator_id(spout_id: str) -> str:
+    """The component id of the coordinator that belongs to the emitters ``spout_id``."""
+    return f"{spout_id}:coordinator"
