@@ -4,10 +4,10 @@ A transaction is a numbered batch. Its number, the txid, is the same however oft
 number tells the replays apart. Every tuple of a batch carries its attempt as the first value, so that tuples of an
 earlier try are never counted with those of a later one.
 
-Attempt numbers grow over all transactions of a topology, not for each of them, and over all its coordinators: the upper
-bits are the epoch of the coordinator that chose the number, the lower ones count what it emitted. And a coordinator that
-fails a transaction fails every later one with it and emits them again in order. From these two follows the rule that
-lets any task recognise a dead attempt by itself:
+Attempt numbers grow over all transactions of a topology, not for each of them, and over all its coordinators: the
+upper bits are the epoch of the coordinator that chose the number, the lower ones count what it emitted. And a
+coordinator that fails a transaction fails every later one with it and emits them again in order. From these two follows
+the rule that lets any task recognise a dead attempt by itself:
 
     (txid, attempt) is over  when there is a (t, a) with  t <= txid  and  a > attempt,
                              when an attempt of a later epoch was seen, or when its txid is committed.

@@ -29,8 +29,8 @@ from typing import Any
 
 import msgpack
 
-from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
 from tupletree.attempt import TransactionAttempt
+from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]

@@ -50,13 +50,14 @@ class BatchBolt(Component):
     attributes belongs to that batch alone and is dropped with it. ``context``, ``collector`` and ``batch_id`` are set
     before ``prepare`` is called.
 
-    Order of calls: ``prepare``; ``execute`` for each tuple of the batch that comes to this task, in no particular order;
-    ``finish_batch`` once they are all there. A batch of which no tuple comes to this task is finished too. A batch that
-    fails is dropped without a further call, at any point. Calls for different batches alternate on one thread.
+    Order of calls: ``prepare``; ``execute`` for each tuple of the batch that comes to this task, in no particular
+    order; ``finish_batch`` once they are all there. A batch of which no tuple comes to this task is finished too. A
+    batch that fails is dropped without a further call, at any point. Calls for different batches alternate on one
+    thread.
 
     ``FailedException``, from any of these, fails the batch: it is replayed, both phases, under a new attempt, and every
-    later batch with it. An UnavailableError (a database that is away) does the same and is reported. Any other exception
-    ends the worker; the batch is replayed then as well.
+    later batch with it. An UnavailableError (a database that is away) does the same and is reported. Any other
+    exception ends the worker; the batch is replayed then as well.
 
     ``finish_batch`` may run again for a batch that it ran for already. What it does to the world must therefore depend
     on the txid: ``TransactionalMap`` and ``OpaqueMap`` are made for that.

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tupletree.component import BasicBolt, Bolt, Spout
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
-from tupletree.errors import TopologyError, UsageError
+from tupletree.errors import TopologyError
 from tupletree.topology import Topology, TopologyBuilder
 from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
@@ -20,7 +20,7 @@ from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.emitter_bolt import EmitterBolt
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
-from tupletree.transactional.progress import check_id
+from tupletree.transactional.layout import check_id
 from tupletree.transactional.spouts import (
     OpaquePartitionedTransactionalSpout,
     PartitionedTransactionalSpout,
@@ -48,7 +48,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self, transactional_id: str, spout_id: str, spout: TransactionalSpoutBase, parallelism: int = 1
     ) -> None:
         super().__init__()
-        self.transactional_id = check_id(transactional_id)
+        check_id(transactional_id)
+        self.transactional_id = transactional_id
         self.spout_id = spout_id
         adapted = _adapted(transactional_id, spout_id, spout)
         self._emitter = super().set_bolt(spout_id, EmitterBolt(adapted), parallelism)
@@ -194,11 +195,12 @@ def _adapted(transactional_id: str, spout_id: str, spout: Any) -> TransactionalS
 
 def _refuse_kind(component_id: str, bolt: Any) -> NoReturn:
     if isinstance(bolt, type):
-        _refuse(component_id, f"takes an object, not the class {bolt.__name__}; write {bolt.__name__}(…)", "component")
+        _refuse(component_id, f"takes an object, not the class {bolt.__name__}: {bolt.__name__}(…)", "component")
     if isinstance(bolt, Bolt):
         _refuse(
             component_id,
-            f"{type(bolt).__name__} is a Bolt, which acks by itself; a transactional topology takes a BatchBolt or a BasicBolt",
+            f"{type(bolt).__name__} is a Bolt, which acks by itself; a transactional topology takes a BatchBolt or a "
+            f"BasicBolt",
             "component",
         )
     _refuse(component_id, f"must be a BatchBolt or a BasicBolt, not {type(bolt).__name__}", "component")
@@ -206,6 +208,3 @@ def _refuse_kind(component_id: str, bolt: Any) -> NoReturn:
 
 def _refuse(component_id: object, fault: str, field: str) -> NoReturn:
     raise TopologyError(f"component '{component_id}': {fault}", component=str(component_id), field=field)
-
-
-__all__ = ["TransactionalTopologyBuilder", "UsageError"]

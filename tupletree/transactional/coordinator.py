@@ -24,8 +24,8 @@ repeated (I3 then makes the old emissions recognisable everywhere).
 epoch in the store; a ``Record`` is written only under the writer's own epoch. ``Record`` precedes every ``EmitCommit``,
 and says which attempt is about to commit and that all before it are committed: so a deposed coordinator emits no commit
 after its deposition, and of two coordinators at most one ever records a transaction as committed. What a deposed one
-emitted before is over for every task that has seen the new epoch; what it still does to a task that has not is undone or
-skipped by the rules of the values (rules.py), since the same transaction is not yet committed.
+emitted before is over for every task that has seen the new epoch; what it still does to a task that has not is undone
+or skipped by the rules of the values (rules.py), since the same transaction is not yet committed.
 
 A crash after ``Record`` and before the commit tree is complete leaves a transaction that may be committed in part. The
 next coordinator begins with exactly that transaction.

@@ -67,7 +67,8 @@ class CoordinatorSpout(Spout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         if conf.get("topology.acker.executors") == 0:
             raise ConfigError(
-                "topology.acker.executors is 0: a transactional topology cannot tell when a batch is complete without ackers"
+                "topology.acker.executors is 0, but without ackers a transactional topology cannot tell when a batch is "
+                "complete"
             )
         self.collector = collector
         self.context = context

@@ -5,20 +5,20 @@ counts what it sends to each receiving task, and when it is finished with a batc
 tuples that were. Reports, and the coordinator's commit tuples, are **control tuples**: they are tracked, and so they
 alone make up the two trees of a transaction (coordinator.py).
 
-**Assumption.** Between one sending and one receiving task tuples arrive in the order in which they were sent and at most
-once; any of them may be lost. Then a report closes its channel: when it arrives, everything that will ever come from its
-sender for that attempt is there, and it is complete exactly if the number is right.
+**Assumption.** Between one sending and one receiving task tuples arrive in the order in which they were sent and at
+most once; any of them may be lost. Then a report closes its channel: when it arrives, everything that will ever come
+from its sender for that attempt is there, and it is complete exactly if the number is right.
 
 **Invariants**, for each attempt at each task:
 
 I1  A batch is finished at most once, and only after a report with the right number from every task upstream and, at a
     committer, after its commit tuple. So it has every tuple that was sent to it for that attempt, and no other.
 I2  A control tuple is acked only when what it stands for cannot be lost any more without a tree failing (below).
-I3  An attempt that is over (tupletree.attempt) is never finished; its control tuples are failed as soon as that is known, so
-    that its trees end at once rather than at their timeout.
+I3  An attempt that is over (tupletree.attempt) is never finished; its control tuples are failed as soon as that is
+    known, so that its trees end at once rather than at their timeout.
 
-**What is acked when.** A component is *late* if it is a committer or downstream of one: it finishes in the commit phase.
-All others are early and finish in the processing phase.
+**What is acked when.** A component is *late* if it is a committer or downstream of one: it finishes in the commit
+phase. All others are early and finish in the processing phase.
 
     control tuple, arriving at       an early component        a late component
     report of an early component     held until finished       acked at once
@@ -55,7 +55,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Fail these control tuples: ``why`` is a sentence for the log, empty if it is the ordinary end of an old attempt."""
+    """Fail these control tuples. ``why`` is a sentence for the log; empty: the ordinary end of an old attempt."""
 
     held: Sequence[Control]
     why: str = ""

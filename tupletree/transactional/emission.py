@@ -56,8 +56,8 @@ class Emission(BatchCollector):
         first = values[0] if values else None
         if type(first) is not TransactionAttempt:
             raise EmitError(
-                f"component {self._component_id!r} emitted a tuple on stream {stream!r} whose first value is {first!r}: "
-                f"in a transactional topology it must be the attempt of the batch, here {self.attempt!r}"
+                f"component {self._component_id!r} emitted a tuple on stream {stream!r} whose first value is "
+                f"{first!r}: in a transactional topology it must be the attempt of the batch, here {self.attempt!r}"
             )
         if first != self.attempt:
             raise EmitError(
@@ -66,8 +66,8 @@ class Emission(BatchCollector):
             )
         if self._is_over:
             raise EmitError(
-                f"component {self._component_id!r} emitted a tuple of {first} on stream {stream!r} after that batch was "
-                f"finished"
+                f"component {self._component_id!r} emitted a tuple of {first} on stream {stream!r} after that batch "
+                f"was finished"
             )
 
 

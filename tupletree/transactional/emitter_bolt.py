@@ -19,7 +19,6 @@ from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
 from tupletree.tuples import Tuple
 
-
 log = logging.getLogger(__name__)
 
 
