@@ -1,7 +1,7 @@
 """Where the progress of transactional topologies lives: a small tree of versioned nodes, changed atomically.
 
-The cluster's is ZooKeeper (zookeeper.py). ``MemoryStore`` is the same in this process: for LocalCluster, and for the
-simulation, which crashes everything else around it.
+The cluster's is ZooKeeper (zookeeper.py). ``MemoryStore`` (memory_store.py) is the same in this process: for
+LocalCluster, and for the simulation, which crashes everything else around it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from tupletree.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class StateStore(Protocol):
     """Nodes by path, for example ``/global-count/coordinator/progress``. Any thread.
 
     Every method raises UnavailableError if the store cannot be reached in time; a write may then have happened or not,
-    or may yet happen. Nodes hold at most about 1 MB; more is a UsageError that names the path.
+    or may yet happen. One call of ``write`` takes at most ``MAX_BYTES``; more is a UsageError that names the
+    path.
     """
 
     def get(self, path: str) -> Node | None:
@@ -75,3 +78,21 @@ class StateStore(Protocol):
 
     def close(self) -> None:
         """Give the connection up."""
+
+
+MAX_BYTES = 1_000_000
+"""How much one transaction may write. ZooKeeper drops the connection of whoever sends it more than 1,048,575 bytes."""
+
+_BYTES_PER_WRITE = 100  # what ZooKeeper's protocol adds
+
+
+def check_size(writes: Sequence[Write]) -> None:
+    """Refuse a transaction that no store would take, with a UsageError that names its largest part."""
+    sizes = [(len(one.path.encode()) + (len(one.data) if isinstance(one, Create | Put) else 0), one) for one in writes]
+    total = sum(size + _BYTES_PER_WRITE for size, _ in sizes)
+    if total > MAX_BYTES:
+        largest, write = max(sizes, key=lambda pair: pair[0])
+        raise UsageError(
+            f"{write.path} would take {largest:,} bytes, together with what is written at the same time {total:,}: "
+            f"the store takes {MAX_BYTES:,} at a time"
+        )
