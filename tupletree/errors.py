@@ -80,3 +80,7 @@ class FailedException(Exception):
 
 class ReportedFailedException(FailedException):
     """As FailedException, and the error is reported for the component."""
+
+
+class StaleAttemptError(ReportedFailedException):
+    """An attempt came to change values after a newer attempt, or a later transaction, had. Nothing is written."""

@@ -1,1 +1,8 @@
 """Where committed values live: a small contract, and implementations for SQLite, Redis and PostgreSQL."""
+
+from __future__ import annotations
+
+from tupletree.transactional.databases.contract import Database
+from tupletree.transactional.databases.memory import MemoryDatabase
+
+__all__ = ["Database", "MemoryDatabase"]

@@ -22,8 +22,8 @@ JsonValue = Any
 class Row:
     """A value and the transaction that it was last changed by.
 
-    ``previous``: the value before that transaction, for the opaque rule. ``has_previous`` False: there was none, the row
-    did not exist (or the rule in use keeps no previous value).
+    ``previous``: the value before that transaction, for the opaque rule. ``has_previous`` False: there was none, the
+    row did not exist (or the rule in use keeps no previous value).
     """
 
     txid: int
@@ -62,7 +62,8 @@ class Database(ABC):
 
     Raises, from every method: UnavailableError if the database cannot be reached or gives up (a lock that is not freed,
     a full disk); the caller may try again, everything here is idempotent through the rules. UsageError for a table name
-    other than letters, digits and underscores.
+    that is none (encoding.py), a value that JSON does not carry, and a table that a newer version of Tupletree, or
+    something else, has made.
     """
 
     @abstractmethod

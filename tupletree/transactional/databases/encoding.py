@@ -1,0 +1,93 @@
+"""What may be stored, checked before it is: names of tables, keys, and values as JSON text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from tupletree.errors import UsageError
+from tupletree.transactional.databases.contract import JsonValue
+
+FORMAT = 1
+"""The version of the layout, kept for each table. It is raised when a version that knows the old one would go wrong."""
+
+TABLES = "tupletree_tables"
+"""Where a SQL database keeps a line for each table: its name, its format and its mark."""
+
+_NAME = re.compile(r"(?!sqlite_|tupletree_)[A-Za-z0-9_]{1,50}", re.IGNORECASE | re.ASCII)
+
+
+def check_table(name: str) -> str:
+    """Return the name of a table, or raise UsageError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"table {name!r}: a name has 1 to 50 letters, digits and underscores,"
+            " and begins with neither sqlite_ nor tupletree_"
+        )
+    return name
+
+
+def check_keys(table: str, keys: Iterable[str]) -> None:
+    """Raise UsageError unless every key is text that each database can store."""
+    for key in keys:
+        if not isinstance(key, str):
+            raise UsageError(f"table {table!r}: a key is a str, and {key!r} is {_type_of(key)}")
+        if "\0" in key or not _encodable(key):
+            raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
+
+
+def check_format(table: str, found: int) -> None:
+    """Raise UsageError if the table was written by a version of Tupletree that this one cannot follow."""
+    if found > FORMAT:
+        raise UsageError(
+            f"table {table!r} has format {found}, and this version of Tupletree knows formats up to {FORMAT}:"
+            " a newer version has written it"
+        )
+
+
+def encode(table: str, key: str, value: JsonValue) -> str:
+    """A value as JSON text.
+
+    Raises UsageError for anything that would not be read back as it is: NaN, a tuple, a dict with other keys than str.
+    """
+    culprit = _not_json(value)
+    if culprit:
+        raise UsageError(f"table {table!r}, key {key!r}: a value is what JSON carries, and this one has {culprit}")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(text: str) -> JsonValue:
+    """The value that was encoded."""
+    return json.loads(text)
+
+
+def _not_json(value: JsonValue) -> str:
+    """What in a value JSON does not carry; empty if it carries all."""
+    if value is None or type(value) in (bool, int):
+        return ""
+    if type(value) is str:
+        return "" if _encodable(value) else "a lone surrogate"
+    if type(value) is float:
+        return "" if value - value == 0 else f"the float {value}"
+    if type(value) is list:
+        return next(filter(None, map(_not_json, value)), "")
+    if type(value) is dict:
+        if odd := [key for key in value if type(key) is not str]:
+            return f"the dict key {odd[0]!r}, which is no str"
+        return next(filter(None, map(_not_json, [*value, *value.values()])), "")
+    return _type_of(value)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _type_of(value: object) -> str:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
