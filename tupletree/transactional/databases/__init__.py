@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tupletree.transactional.databases.contract import Database
 from tupletree.transactional.databases.memory import MemoryDatabase
+from tupletree.transactional.databases.sqlite import SqliteDatabase
 
-__all__ = ["Database", "MemoryDatabase"]
+__all__ = ["Database", "MemoryDatabase", "SqliteDatabase"]

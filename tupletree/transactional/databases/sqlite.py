@@ -1,0 +1,206 @@
+"""Tables in an SQLite file, which several threads and processes of one machine may use at once.
+
+    tupletree_tables    name, format, txid, attempt          a line for each table; txid and attempt are its mark
+    <table>             key, value, txid, previous, has_previous          value and previous are JSON text
+
+A change is one ``BEGIN IMMEDIATE`` transaction: SQLite lets one writer in at a time, so decisions never see a change in
+progress and need not be made twice. The journal is a write-ahead log, synchronous in full: readers do not wait for
+writers, and what was committed outlives a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.transactional.databases.connections import Connections
+from tupletree.transactional.databases.contract import Changes, Database, Row, View
+from tupletree.transactional.databases.encoding import FORMAT, TABLES, check_format, check_table, decode, encode
+
+R = TypeVar("R")
+
+_COLUMNS = "key, value, txid, previous, has_previous"
+_BUSY_PAUSE_S = 0.01
+
+
+class SqliteDatabase(Database):
+    """An SQLite file. Nothing to install and nothing to start.
+
+    The file must be on a disk of the machine, not on a network, and all that use it on the same machine. It is made
+    where it does not exist, with its directory.
+
+    Args:
+        path: where the file is. A relative path is taken from where this object is made.
+        busy_timeout_s: how long to wait for other writers before UnavailableError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 10.0) -> None:
+        if os.fspath(path) in ("", ":memory:"):
+            raise UsageError(
+                f"SqliteDatabase: a path of a file was expected, not {path!r}; a MemoryDatabase needs none"
+            )
+        self.path = os.path.abspath(path)
+        self._busy_timeout_s = busy_timeout_s
+
+    def __repr__(self) -> str:
+        return f"SqliteDatabase({self.path!r})"
+
+    def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
+        check_table(table)
+
+        def work(connection: sqlite3.Connection) -> Changes:
+            connection.execute("BEGIN IMMEDIATE")
+            about = _about(connection, table) or _create(connection, table)
+            changes = decide(_View(connection, table, about.mark))
+            _write(connection, table, changes)
+            connection.execute("COMMIT")
+            return changes
+
+        return self._use(work)
+
+    def read(self, table: str, keys: Collection[str] | None = None) -> dict[str, Row]:
+        check_table(table)
+
+        def work(connection: sqlite3.Connection) -> dict[str, Row]:
+            connection.execute("BEGIN")
+            rows = {}
+            if _about(connection, table):
+                rows = _all_rows(connection, table) if keys is None else _rows(connection, table, keys)
+            connection.execute("COMMIT")
+            return rows
+
+        return self._use(work)
+
+    def close(self) -> None:
+        self._connections().close()
+
+    def _use(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        try:
+            return self._connections().use(work)
+        except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+                raise UsageError(f"{self.path} is not an SQLite file") from error
+            raise UnavailableError(f"{self.path}: {error}") from error
+        except OSError as error:
+            raise UnavailableError(f"{self.path}: {error}") from error
+
+    def _connections(self) -> Connections[sqlite3.Connection]:
+        return _connections(self.path, self._busy_timeout_s, os.getpid())
+
+
+@functools.cache
+def _connections(path: str, busy_timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
+    """Those of this process, which all copies of a SqliteDatabase share."""
+    return Connections(functools.partial(_connect, path, busy_timeout_s))
+
+
+def _connect(path: str, busy_timeout_s: float) -> sqlite3.Connection:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, busy_timeout_s, isolation_level=None, check_same_thread=False)
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            # Where two processes make the file at once, one may be told at once that the journal is locked.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {TABLES} "
+                "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
+            )
+            return connection
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                connection.close()
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+
+
+class _About(NamedTuple):
+    """The line of a table in the table of tables."""
+
+    mark: TransactionAttempt | None
+
+
+def _about(connection: sqlite3.Connection, table: str) -> _About | None:
+    """None if there is no such table yet."""
+    line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = ?", [table]).fetchone()
+    if line is None:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]).fetchone():
+            raise UsageError(f"table {table!r} is there already and Tupletree did not make it: choose another name")
+        return None
+    found, txid, attempt = line
+    check_format(table, found)
+    return _About(None if txid is None else TransactionAttempt(txid, attempt))
+
+
+def _create(connection: sqlite3.Connection, table: str) -> _About:
+    connection.execute(
+        f'CREATE TABLE "{table}" (key TEXT PRIMARY KEY, value TEXT NOT NULL, txid INTEGER NOT NULL, '
+        "previous TEXT, has_previous INTEGER NOT NULL) WITHOUT ROWID"
+    )
+    connection.execute(f'CREATE INDEX "{table}.txid" ON "{table}" (txid)')  # no table has a dot in its name
+    connection.execute(f"INSERT INTO {TABLES} (name, format) VALUES (?, ?)", [table, FORMAT])
+    return _About(None)
+
+
+class _View:
+    """What a decision reads, within the transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, table: str, mark: TransactionAttempt | None) -> None:
+        self._connection = connection
+        self._table = table
+        self._mark = mark
+
+    def mark(self) -> TransactionAttempt | None:
+        return self._mark
+
+    def rows(self, keys: Collection[str]) -> Mapping[str, Row]:
+        return _rows(self._connection, self._table, keys)
+
+    def rows_of(self, txid: int) -> Mapping[str, Row]:
+        return _decoded(
+            self._connection.execute(f'SELECT {_COLUMNS} FROM "{self._table}" WHERE txid = ?', [txid]).fetchall()
+        )
+
+
+def _rows(connection: sqlite3.Connection, table: str, keys: Collection[str]) -> dict[str, Row]:
+    query = f'SELECT {_COLUMNS} FROM "{table}" WHERE key IN (SELECT value FROM json_each(?))'
+    return _decoded(connection.execute(query, [json.dumps(list(keys), ensure_ascii=False)]).fetchall())
+
+
+def _all_rows(connection: sqlite3.Connection, table: str) -> dict[str, Row]:
+    return _decoded(connection.execute(f'SELECT {_COLUMNS} FROM "{table}" ORDER BY key').fetchall())
+
+
+def _decoded(lines: Iterable[tuple[str, str, int, str | None, int]]) -> dict[str, Row]:
+    return {
+        key: Row(txid, decode(value), decode(previous or "null"), bool(has_previous))
+        for key, value, txid, previous, has_previous in lines
+    }
+
+
+def _write(connection: sqlite3.Connection, table: str, changes: Changes) -> None:
+    connection.executemany(f'DELETE FROM "{table}" WHERE key = ?', [(key,) for key in changes.deletes])
+    connection.executemany(
+        f'INSERT OR REPLACE INTO "{table}" ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)',
+        [
+            (
+                key,
+                encode(table, key, row.value),
+                row.txid,
+                encode(table, key, row.previous) if row.has_previous else None,
+                row.has_previous,
+            )
+            for key, row in changes.puts.items()
+        ],
+    )
+    if changes.mark is not None:
+        connection.execute(f"UPDATE {TABLES} SET txid = ?, attempt = ? WHERE name = ?", [*changes.mark, table])
