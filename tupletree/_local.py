@@ -9,6 +9,7 @@ import logging
 import random
 import threading
 import time
+import uuid
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -22,6 +23,7 @@ from tupletree.errors import NameInUseError, NotFoundError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology, check_topology_name
+from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.worker.assembly import Plan
 from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
@@ -197,13 +199,16 @@ class LocalCluster:
 
     Not what a real cluster does: no worker can crash, so an exception of a component ends its topology and is raised by
     the next ``wait_quiet`` or ``wait_until``; values are handed over by reference unless
-    ``topology.testing.always.try.serialize`` is set.
+    ``topology.testing.always.try.serialize`` is set; the progress of transactional topologies is kept in memory, until
+    ``close``, unless ``transactional.zookeeper.servers`` is set.
     """
 
     def __init__(self, simulated_time: bool = False) -> None:
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Callable[[], float] = self._simulated or time.monotonic
         self._topologies: dict[str, LocalTopology] = {}
+        self._progress_root = f"/local-{uuid.uuid4().hex}"  # in place of a ZooKeeper
+        memory_store.register(self._progress_root)
         self._is_closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._keep_house, name="local-cluster", daemon=True)
         self._housekeeper.start()
@@ -233,9 +238,10 @@ class LocalCluster:
             raise UsageError(f"submit takes a Topology, not {type(topology).__name__}: call create_topology()")
         own = dict(conf or {})
         config.validate(own)
-        self._topologies[name] = LocalTopology(
-            name, topology, {**config.defaults(), **own}, self._clock, observer=observer
-        )
+        conf = {**config.defaults(), **own}
+        if conf["transactional.zookeeper.servers"] is None:
+            conf |= {"zookeeper.servers": [], "transactional.zookeeper.root": self._progress_root}
+        self._topologies[name] = LocalTopology(name, topology, conf, self._clock, observer=observer)
         self._topologies[name].start(is_active=not inactive)
         return name
 
@@ -306,6 +312,7 @@ class LocalCluster:
             self.kill(name)
         self._is_closing.set()
         self._housekeeper.join()
+        memory_store.drop(self._progress_root)
 
     def __enter__(self) -> LocalCluster:
         return self

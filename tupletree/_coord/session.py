@@ -51,22 +51,25 @@ def _has_port(server: str) -> bool:
     return ":" in server
 
 
-def connect(conf: Mapping[str, Any]) -> KazooClient:
-    """A started client for the ensemble that ``conf`` names.
+def unstarted(conf: Mapping[str, Any]) -> KazooClient:
+    """A client for the ensemble that ``conf`` names. Once started it reconnects for ever, at least once a second."""
+    retry = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
+    return KazooClient(
+        hosts=connect_string(conf),
+        timeout=int(conf["zookeeper.session.timeout"]) / 1000,
+        connection_retry=retry,
+        command_retry=dict(retry),
+    )
 
-    It reconnects for ever, at least once a second. The caller ends it with ``disconnect``.
+
+def connect(conf: Mapping[str, Any]) -> KazooClient:
+    """A started client for the ensemble that ``conf`` names. The caller ends it with ``disconnect``.
 
     Raises UnavailableError, in one sentence, if no server answers within ``zookeeper.connection.timeout``.
     """
     hosts = connect_string(conf)
     timeout_s = int(conf["zookeeper.connection.timeout"]) / 1000
-    retry = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-    client = KazooClient(
-        hosts=hosts,
-        timeout=int(conf["zookeeper.session.timeout"]) / 1000,
-        connection_retry=retry,
-        command_retry=dict(retry),
-    )
+    client = unstarted(conf)
     try:
         client.start(timeout=timeout_s)
     except KazooTimeoutError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from tupletree.errors import ConflictError
+from tupletree.errors import ConflictError, UsageError
 from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write, check_size
 
 
@@ -84,3 +84,23 @@ def _missing(path: str, nodes: dict[str, Node]) -> list[str]:
         missing.insert(0, parent)
         parent = parent.rpartition("/")[0]
     return missing
+
+
+_registered: dict[str, MemoryStore] = {}  # by root
+
+
+def register(root: str) -> None:
+    """Make a store for the topologies of a LocalCluster, whose ``transactional.zookeeper.root`` names it."""
+    _registered[root] = MemoryStore()
+
+
+def registered(root: str) -> MemoryStore:
+    """The store that was registered under ``root``. UsageError if there is none."""
+    if root not in _registered:
+        raise UsageError("zookeeper.servers names no server, and the topology does not run in a LocalCluster")
+    return _registered[root]
+
+
+def drop(root: str) -> None:
+    """Forget a store, with all that is in it, once its last user has. Safe to call twice."""
+    _registered.pop(root, None)

@@ -23,7 +23,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create a node that must not exist; its version is then 0. Missing parents are created with it, empty."""
+    """Create a node that must not exist; its version is then 0.
+
+    Missing parents are created before, empty, and stay even if nothing else of the transaction does. Or the same
+    transaction creates them, one by one.
+    """
 
     path: str
     data: bytes = b""
@@ -65,10 +69,10 @@ class StateStore(Protocol):
     """
 
     def get(self, path: str) -> Node | None:
-        """The node, or None."""
+        """The node, or None. What anybody wrote before is seen."""
 
     def children(self, path: str) -> list[str]:
-        """The names below a node, sorted; none if it does not exist."""
+        """The names below a node, sorted; none if it does not exist. What anybody wrote before is seen."""
 
     def write(self, writes: Sequence[Write]) -> None:
         """Do all of it, or nothing.
