@@ -128,7 +128,10 @@ def encode_value(value: Any) -> bytes:
         UnregisteredTypeError: it cannot be written so.
     """
     try:
-        return _pack(_widen(value))
+        try:
+            return _pack(value)
+        except OverflowError:
+            return _pack(_widen(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise UnregisteredTypeError(f"a value of type {type(value).__name__} cannot be written: {error}") from None
 

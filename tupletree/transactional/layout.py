@@ -8,7 +8,7 @@ node                         value, after the format                            
 <id>/coordinator/epoch       who raised it; its *version* is the epoch             a coordinator that begins
 <id>/coordinator/progress    committed txid, [txid, attempt] that commits or None  the coordinator
 <id>/coordinator/meta/<txid> metadata of the transaction                           the coordinator
-<id>/user/<partition>/<txid> state of a partition                                  the emitter of the partition
+<id>/user/<partition>        kind of spout, state by txid (partition_states.py)    the emitter of the partition
 ===========================  ====================================================  ==========================
 
 Every write but that of the epoch itself is one store transaction with a check of the epoch: so whoever acts for a
@@ -58,7 +58,7 @@ def metadata_folder(transactional_id: str) -> str:
     return f"/{transactional_id}/coordinator/meta"
 
 
-def partition_folder(transactional_id: str, partition: int) -> str:
+def partition_path(transactional_id: str, partition: int) -> str:
     return f"/{transactional_id}/user/{partition}"
 
 

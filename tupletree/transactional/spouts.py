@@ -98,6 +98,16 @@ class PartitionCoordinator(SpoutCoordinator):
         """How many partitions the source has now, numbered from 0. Asked for every new batch; it may grow, never shrink."""
         raise NotImplementedError
 
+    def has_more(self, partition: int, newest: Any) -> bool:
+        """Whether a partition has tuples beyond those of its newest batch, the metadata of which is ``newest``.
+
+        ``newest`` is what emitters have stored; None: the partition had no batch yet. No batch begins while no partition
+        has more, so a source that is exhausted is quiet instead of going on with empty batches. As batches may be under
+        way of which nothing is stored yet, a few empty ones may come all the same. Asked as often as ``is_ready``; each
+        question costs a look at the store, unless this method is left as it is.
+        """
+        return True
+
 
 class PartitionEmitter:
     """An emitter of a PartitionedTransactionalSpout.
@@ -117,7 +127,7 @@ class PartitionEmitter:
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, metadata: Any
     ) -> None:
-        """Emit a batch again: exactly the tuples for which ``metadata`` was returned.
+        """Emit a batch again: exactly the tuples for which ``metadata`` was returned, in the same order.
 
         Another number of tuples, or other tuples, is found out and fails the attempt with an error.
         """

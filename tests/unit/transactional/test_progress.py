@@ -87,7 +87,7 @@ def test_a_deposed_coordinator_writes_nothing_and_hears_who_deposed_it() -> None
 def test_writes_of_an_emitter_for_an_attempt_of_a_deposed_coordinator_are_refused() -> None:
     store = MemoryStore()
     progress = run_to(store, 1)
-    state = Create(f"{layout.partition_folder(ID, 0)}/2", b"state")
+    state = Create(layout.partition_path(ID, 0), b"state")
     store.write([layout.epoch_check(ID, attempt(2, progress.epoch)), state])
     Progress.take_over(store, ID, "second")
     with pytest.raises(ConflictError, match="/global-count/coordinator/epoch"):
@@ -304,7 +304,7 @@ def test_progress_that_is_none_is_an_internal_error_that_names_the_path(value: l
 def test_a_forgotten_id_begins_anew_and_others_stay() -> None:
     store = MemoryStore()
     old = run_to(store, 5)
-    store.write([Create(f"{layout.partition_folder(ID, partition)}/5") for partition in range(3)])
+    store.write([Create(layout.partition_path(ID, partition)) for partition in range(3)])
     other = Progress.take_over(store, f"{ID}-2", "other")
     for _ in range(2):
         forget(store, ID)
