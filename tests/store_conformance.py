@@ -90,6 +90,12 @@ class StoreConformance:
         store.write([Delete("/a/b"), Delete("/a")])
         assert store.get("/a") is None
 
+    def test_several_changes_of_one_node_are_undone_together(self, store: StateStore) -> None:
+        store.write([Create("/a", b"0"), Create("/b", b"b")])
+        with pytest.raises(ConflictError, match="/a"):
+            store.write([Put("/a", b"1", 0), Delete("/b"), Create("/b", b"new"), Put("/a", b"2", 1), Check("/a", 9)])
+        assert (store.get("/a"), store.get("/b")) == (Node(b"0", 0), Node(b"b", 0))
+
     def test_parents_that_were_deleted_are_created_again(self, store: StateStore) -> None:
         for _ in range(2):
             store.write([Create("/a/b/c", b"data")])
