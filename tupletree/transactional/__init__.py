@@ -8,3 +8,50 @@
 
 docs/guides/transactions.md explains the model and what it asks of a spout and of a committer.
 """
+
+from __future__ import annotations
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import FailedException, ReportedFailedException, StaleAttemptError
+from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer
+from tupletree.transactional.builder import TransactionalTopologyBuilder
+from tupletree.transactional.databases.contract import Database
+from tupletree.transactional.databases.memory import MemoryDatabase
+from tupletree.transactional.databases.sqlite import SqliteDatabase
+from tupletree.transactional.maps import OpaqueMap, TransactionalMap
+from tupletree.transactional.spouts import (
+    CommittingEmitter,
+    OpaquePartitionedTransactionalSpout,
+    OpaquePartitionEmitter,
+    PartitionCoordinator,
+    PartitionedTransactionalSpout,
+    PartitionEmitter,
+    TransactionalSpout,
+    TransactionCoordinator,
+    TransactionEmitter,
+)
+
+__all__ = [
+    "BatchBolt",
+    "BatchCollector",
+    "Committer",
+    "CommittingEmitter",
+    "Database",
+    "FailedException",
+    "MemoryDatabase",
+    "OpaqueMap",
+    "OpaquePartitionEmitter",
+    "OpaquePartitionedTransactionalSpout",
+    "PartitionCoordinator",
+    "PartitionEmitter",
+    "PartitionedTransactionalSpout",
+    "ReportedFailedException",
+    "SqliteDatabase",
+    "StaleAttemptError",
+    "TransactionAttempt",
+    "TransactionCoordinator",
+    "TransactionEmitter",
+    "TransactionalMap",
+    "TransactionalSpout",
+    "TransactionalTopologyBuilder",
+]

@@ -13,7 +13,8 @@ from typing import Any
 from tupletree._daemon.logs import event
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.component import Bolt, BoltCollector, TopologyContext
-from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
+from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError
+from tupletree.transactional.bolts import Committer
 from tupletree.transactional.emission import Emission, Reports
 from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
@@ -29,6 +30,7 @@ class EmitterBolt(Bolt):
 
     def __init__(self, spout: TransactionalSpout) -> None:
         self.spout = spout
+        self._sizes: dict[int, int] = {}  # txid -> tuples sent for it, while it is not committed
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
@@ -40,6 +42,13 @@ class EmitterBolt(Bolt):
         self._attempts = Attempts()
         self._reports = Reports(context, collector)
         self._emitter = self.spout.emitter(conf, context)
+        commits = isinstance(self._emitter, CommittingEmitter)
+        if commits != isinstance(self.spout, Committer):
+            fault = "has an emitter that commits, but is not" if commits else "has no emitter that commits, but is"
+            raise TopologyError(
+                f"component {context.component_id!r}: {type(self.spout).__name__} {fault} marked as Committer",
+                component=context.component_id,
+            )
 
     def cleanup(self) -> None:
         self._emitter.close()
@@ -68,9 +77,24 @@ class EmitterBolt(Bolt):
             self._emitter.cleanup_before(committed)
             self._emitter.emit_batch(attempt, metadata, emission)
 
+            self._check_size(attempt, emission.counts.total())
+
         if self._guarded(tup, attempt, emit):
             self._reports.send(emission, committed, tup)
             self.collector.ack(tup)
+
+    def _check_size(self, attempt: TransactionAttempt, size: int) -> None:
+        """Of a spout that must replay identical batches, find out what can be found out here if it does not."""
+        if isinstance(self.spout, Committer):
+            return
+        self._sizes = {txid: known for txid, known in self._sizes.items() if txid > self._attempts.committed}
+        first = self._sizes.setdefault(attempt.txid, size)
+        if size != first:
+            raise ReportedFailedException(
+                f"component {self.context.component_id!r}, transaction {attempt.txid}: emitted {size} tuples, the "
+                f"first time {first}; a transactional spout must emit the same batch for the same transaction, a "
+                f"source that cannot is for an OpaquePartitionedTransactionalSpout"
+            )
 
     def _commit(self, tup: Tuple) -> None:
         attempt: TransactionAttempt = tup.values[0]
