@@ -18,9 +18,9 @@ from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.emitter_bolt import EmitterBolt
+from tupletree.transactional.layout import check_id
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
-from tupletree.transactional.layout import check_id
 from tupletree.transactional.spouts import (
     OpaquePartitionedTransactionalSpout,
     PartitionedTransactionalSpout,

@@ -67,8 +67,8 @@ class CoordinatorSpout(Spout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         if conf.get("topology.acker.executors") == 0:
             raise ConfigError(
-                "topology.acker.executors is 0, but without ackers a transactional topology cannot tell when a batch is "
-                "complete"
+                "topology.acker.executors is 0, but without ackers a transactional topology cannot tell when a batch "
+                "is complete"
             )
         self.collector = collector
         self.context = context
@@ -180,10 +180,11 @@ class CoordinatorSpout(Spout):
     def _is_durable(self, txid: int) -> bool:
         """See that the metadata of a transaction is in the store; False if the source has no batch for it yet."""
         assert self._progress is not None
+        self._progress.refresh()  # an earlier write whose reply was lost may have made it so
         metadata = self._progress.metadata
         if not metadata.has(txid):
             if not self._source.is_ready():
                 return False
-            previous = metadata.get(txid - 1) if metadata.has(txid - 1) else None
-            self._progress.create_metadata(txid, self._source.initialize_transaction(txid, previous))
+            made = self._source.initialize_transaction(txid, metadata.previous(txid))
+            self._progress.create_metadata(txid, made)
         return True

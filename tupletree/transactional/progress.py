@@ -123,11 +123,15 @@ class Progress:
         self._write(plan)
         return self.metadata.get(txid)
 
+    def refresh(self) -> None:
+        """Read anew what an error has left uncertain; nothing otherwise. The errors are those of ``record``."""
+        if self._is_stale:
+            self._reload()
+
     def _write(self, plan: Callable[[], Sequence[Write]]) -> None:
         """Write, in one transaction, what ``plan`` decides on what is stored; nothing if that is no write."""
         for _ in range(TRIES):
-            if self._is_stale:
-                self._reload()
+            self.refresh()
             writes = plan()
             if not writes:
                 return

@@ -18,7 +18,7 @@ from typing import Any
 
 from tupletree.errors import InternalError
 from tupletree.transactional.layout import decode_stored, encode_stored
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write
+from tupletree.transactional.store import Create, Delete, Node, Write
 
 
 class RotatingState:
@@ -65,13 +65,6 @@ class RotatingState:
             raise ValueError(f"{self._path(txid)} exists")
         return Create(self._path(txid), encode_stored(self._path(txid), state))
 
-    def plan_replace(self, txid: int, state: Any) -> Create | Put:
-        """The write that gives a state to a transaction, whether it has one or not."""
-        node = self._nodes.get(txid)
-        if node is None:
-            return self.plan_create(txid, state)
-        return Put(self._path(txid), encode_stored(self._path(txid), state), node.version)
-
     def plan_cleanup(self, before: int) -> Sequence[Delete]:
         """The writes that delete the states of all transactions below ``before``."""
         return [Delete(self._path(txid)) for txid in self.txids if txid < before]
@@ -85,12 +78,10 @@ class RotatingState:
             match write:
                 case Create(_, data):
                     self._nodes[int(name)] = Node(data, 0)
-                case Put(_, data, version):
-                    self._nodes[int(name)] = Node(data, version + 1)
                 case Delete():
                     del self._nodes[int(name)]
-                case Check():
-                    pass
+                case _:
+                    raise ValueError(f"{write} was not planned here")
 
     def _path(self, txid: int) -> str:
         return f"{self.folder}/{txid}"

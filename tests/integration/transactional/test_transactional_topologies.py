@@ -1,4 +1,4 @@
-"""Transactional topologies on a LocalCluster: what is finished when, what a failure does, going on under the same id."""
+"""Transactional topologies on a LocalCluster: what is finished when, what a failure does, how the next one goes on."""
 
 from __future__ import annotations
 

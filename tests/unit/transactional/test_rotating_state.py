@@ -11,7 +11,7 @@ from tupletree.errors import ConflictError, InternalError, UnregisteredTypeError
 from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import load_states
 from tupletree.transactional.rotating_state import RotatingState
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write
+from tupletree.transactional.store import Check, Delete, Node, Put, Write
 
 FOLDER = "/counts/user/0"
 
@@ -64,19 +64,8 @@ def test_changing_a_state_that_was_looked_up_changes_nothing() -> None:
 def test_a_plan_changes_nothing_until_the_store_has_taken_it() -> None:
     _, states = stored({1: "one"})
     states.plan_create(2, "two")
-    states.plan_replace(1, "other")
     states.plan_cleanup(9)
     assert (states.txids, states.get(1)) == ([1], "one")
-
-
-def test_a_state_that_exists_is_replaced_at_the_version_that_is_known() -> None:
-    store, states = stored({1: "one"})
-    for state in ("second", "third"):
-        write(store, states, states.plan_replace(1, state))
-    assert states.get(1) == "third"
-    assert isinstance(states.plan_replace(2, "two"), Create)
-    write(store, states, states.plan_replace(2, "two"))
-    assert load_states(store, FOLDER).get(2) == "two"
 
 
 def test_a_state_that_exists_cannot_be_planned_to_be_created() -> None:
@@ -93,14 +82,14 @@ def test_cleaning_up_deletes_every_transaction_below() -> None:
     assert states.plan_cleanup(10) == []
 
 
-def test_what_somebody_else_replaced_is_a_conflict_and_is_found_by_loading_anew() -> None:
+def test_what_somebody_else_created_first_is_a_conflict_and_is_found_by_loading_anew() -> None:
     store, states = stored({1: "one"})
     other = load_states(store, FOLDER)
-    write(store, other, other.plan_replace(1, "theirs"))
-    with pytest.raises(ConflictError, match=r"/counts/user/0/1 "):
-        write(store, states, states.plan_replace(1, "mine"))
-    assert states.get(1) == "one"
-    assert load_states(store, FOLDER).get(1) == "theirs"
+    write(store, other, other.plan_create(2, "theirs"))
+    with pytest.raises(ConflictError, match=r"/counts/user/0/2 "):
+        write(store, states, states.plan_create(2, "mine"))
+    assert not states.has(2)
+    assert load_states(store, FOLDER).get(2) == "theirs"
 
 
 def test_writes_for_other_folders_are_passed_over() -> None:
