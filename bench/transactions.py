@@ -1,0 +1,243 @@
+"""How fast transactions are, on a real cluster of processes on this machine: pipelining, large batches, tiny ones.
+
+    python -m bench.transactions --json
+
+*Pipelining*: one tuple a batch, and a bolt of eight tasks that takes 100 ms for each; once with
+``topology.max.spout.pending`` 8 and once with 1, on the same cluster. What the committer wrote must be the transactions
+in their order, each once. *Tiny*: one tuple a batch and nothing to do, so that what is left is the cost of a transaction.
+*Large*: batches of ``--words`` words, counted by two tasks and added up in an SQLite file by a committer.
+
+All rates are from the first commit to the last, as the committer wrote them down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench._record import record
+from bench.word_count import sentences
+from tupletree import Topology, TopologyContext
+from tupletree.attempt import TransactionAttempt
+from tupletree.testing import DevCluster, wait_until
+from tupletree.transactional import (
+    BatchBolt,
+    BatchCollector,
+    Committer,
+    SqliteDatabase,
+    TransactionalMap,
+    TransactionalSpout,
+    TransactionalTopologyBuilder,
+    TransactionCoordinator,
+    TransactionEmitter,
+)
+from tupletree.tuples import Tuple
+
+PENDING: Final = 8
+PROCESSING_S: Final = 0.1
+DISTINCT_SENTENCES: Final = 2_000
+TIMEOUT_S: Final = 300
+
+
+class Numbers(TransactionCoordinator):
+    """As many transactions as were asked for."""
+
+    def __init__(self, batches: int) -> None:
+        self.batches = batches
+        self.begun = 0
+
+    def is_ready(self) -> bool:
+        return self.begun < self.batches
+
+    def initialize_transaction(self, txid: int, previous: Any) -> Any:
+        self.begun = txid
+
+
+class Emitter(TransactionEmitter):
+    """The words of each batch: the same ones."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+
+    def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
+        for word in self.words:
+            collector.emit([attempt, word])
+
+
+class Batches(TransactionalSpout):
+    """``batches`` batches of so many words, in equal shares from each emitter."""
+
+    outputs = ("attempt", "word")
+
+    def __init__(self, batches: int, words: int) -> None:
+        self.batches = batches
+        self.words = words
+
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> Numbers:
+        return Numbers(self.batches)
+
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> Emitter:
+        drawn = [word for sentence in sentences(DISTINCT_SENTENCES) for word in sentence.split()]
+        words = (drawn * (self.words // len(drawn) + 1))[: self.words]
+        return Emitter(words[context.task_index :: len(context.component_tasks(context.component_id))])
+
+
+class Slow(BatchBolt):
+    """Takes its time for each tuple, and passes it on."""
+
+    outputs = ("attempt", "word")
+    blocking = True
+
+    def execute(self, tup: Tuple) -> None:
+        time.sleep(PROCESSING_S)
+        self.collector.emit([self.batch_id, tup["word"]])
+
+
+class PartialCount(BatchBolt):
+    """How often each word occurs in the batch."""
+
+    outputs = ("attempt", "word", "count")
+
+    def prepare(
+        self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchCollector, batch_id: TransactionAttempt
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts[tup["word"]] += 1
+
+    def finish_batch(self) -> None:
+        self.collector.emit_many([self.batch_id, word, count] for word, count in self.counts.items())
+
+
+class Commits(BatchBolt, Committer):
+    """Writes each commit down; adds the counts to ``totals`` if there are totals."""
+
+    def __init__(self, path: Path, totals: TransactionalMap | None = None) -> None:
+        self.path = path
+        self.totals = totals
+
+    def prepare(
+        self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchCollector, batch_id: TransactionAttempt
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup: Tuple) -> None:
+        if self.totals is not None:
+            self.counts[tup["word"]] += tup["count"]
+
+    def finish_batch(self) -> None:
+        if self.totals is not None:
+            self.totals.add(self.batch_id, self.counts)
+        out = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(out, f"{self.batch_id.txid} {time.time()}\n".encode())
+        finally:
+            os.close(out)
+
+
+def slow(batches: int, path: Path) -> Topology:
+    """spout → slow → commits."""
+    builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, 1))
+    builder.set_bolt("slow", Slow(), PENDING).shuffle_grouping("spout")
+    builder.set_bolt("commits", Commits(path)).global_grouping("slow")
+    return builder.create_topology()
+
+
+def tiny(batches: int, path: Path) -> Topology:
+    """spout → commits."""
+    builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, 1))
+    builder.set_bolt("commits", Commits(path)).global_grouping("spout")
+    return builder.create_topology()
+
+
+def large(batches: int, words: int, path: Path) -> Topology:
+    """spout → partial → commits, with two emitters and two that count."""
+    builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, words), 2)
+    builder.set_bolt("partial", PartialCount(), 2).fields_grouping("spout", ["word"])
+    totals = TransactionalMap(SqliteDatabase(path.with_suffix(".db")), "totals")
+    builder.set_bolt("commits", Commits(path, totals)).global_grouping("partial")
+    return builder.create_topology()
+
+
+def run(cluster: DevCluster, topology: Topology, path: Path, batches: int, pending: int) -> dict[str, Any]:
+    """Run a topology until it has committed as many batches as it has; what it wrote, as figures."""
+    conf = {"topology.max.spout.pending": pending, "topology.workers": 1}
+    cluster.client.submit(path.name, topology, conf)
+    wait_until(lambda: len(commits(path)) >= batches, TIMEOUT_S, what=f"{path.name}: {batches} commits")
+    written = commits(path)
+    cluster.client.kill(path.name, wait_secs=0)
+    wait_until(lambda: not [p for p in cluster.processes if p.role == "worker"], 60, what="the worker ends")
+    return {
+        "batches_per_s": (batches - 1) / (written[-1][1] - written[0][1]),
+        "in_order": [txid for txid, _ in written] == list(range(1, batches + 1)),
+    }
+
+
+def commits(path: Path) -> list[tuple[int, float]]:
+    """The transaction and the time of each commit so far."""
+    whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
+    return [(int(txid), float(at)) for txid, at in map(str.split, whole.splitlines())]
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All of it on one fresh cluster."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        DevCluster(slots=1, ackers=1) as cluster,
+    ):
+        directory = Path(name)
+        runs: dict[str, dict[str, Any]] = {}
+        for pending in (PENDING, 1):
+            path, batches = directory / f"pending-{pending}", arguments.batches * pending // PENDING
+            runs[path.name] = run(cluster, slow(batches, path), path, batches, pending)
+        path = directory / "tiny"
+        runs[path.name] = run(cluster, tiny(arguments.tiny, path), path, arguments.tiny, arguments.pending)
+        path = directory / "large"
+        topology = large(arguments.large, arguments.words, path)
+        runs[path.name] = run(cluster, topology, path, arguments.large, arguments.pending)
+    eight, one = runs["pending-8"]["batches_per_s"], runs["pending-1"]["batches_per_s"]
+    return {
+        "pending_8_batches_per_s": round(eight, 1),
+        "pending_1_batches_per_s": round(one, 1),
+        "pipelining": round(eight / one, 2),
+        "commits_in_order": all(figures["in_order"] for figures in runs.values()),
+        "tiny_batches_per_s": round(runs["tiny"]["batches_per_s"]),
+        "large_batches_per_s": round(runs["large"]["batches_per_s"], 1),
+        "large_words_per_s": round(runs["large"]["batches_per_s"] * arguments.words),
+    }
+
+
+def main() -> int:
+    """Measure, print, and record with ``--record``. Exit status 1 if commits were out of order."""
+    parser = argparse.ArgumentParser(description="Batches and words a second of transactional topologies.")
+    parser.add_argument("--batches", type=int, default=400, help="of the pipelining run (%(default)s)")
+    parser.add_argument("--tiny", type=int, default=3_000, help="batches of one tuple (%(default)s)")
+    parser.add_argument("--large", type=int, default=60, help="large batches (%(default)s)")
+    parser.add_argument("--words", type=int, default=20_000, help="words in a large batch (%(default)s)")
+    parser.add_argument("--pending", type=int, default=8, help="batches at a time of tiny and large ones (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
+    arguments = parser.parse_args()
+    result = measure(arguments)
+    if arguments.record:
+        config = {name: getattr(arguments, name) for name in ("batches", "tiny", "large", "words", "pending")}
+        record("transactions", {**config, "processing_s": PROCESSING_S}, result)
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        for name, value in result.items():
+            print(f"{name:>24}  {value:,}")
+    return 0 if result["commits_in_order"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
