@@ -4,7 +4,7 @@
 
 *Pipelining*: one tuple a batch, and a bolt of eight tasks that takes 100 ms for each; once with
 ``topology.max.spout.pending`` 8 and once with 1, on the same cluster. What the committer wrote must be the transactions
-in their order, each once. *Tiny*: one tuple a batch and nothing to do, so that what is left is the cost of a transaction.
+in their order, each once. *Tiny*: one tuple a batch and nothing to do, so that what is left is what a batch costs.
 *Large*: batches of ``--words`` words, counted by two tasks and added up in an SQLite file by a committer.
 
 All rates are from the first commit to the last, as the committer wrote them down.
