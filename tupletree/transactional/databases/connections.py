@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 
@@ -54,3 +58,24 @@ class Connections(Generic[C]):
         """Close those that nobody uses now."""
         while self._idle:
             self._idle.pop().close()
+
+
+@contextlib.contextmanager
+def cut_after(timeout_s: float, descriptor: int) -> Iterator[None]:
+    """Shut a socket down if the work takes longer, so that whoever waits for a peer that fell silent gets an error."""
+    over = threading.Lock()  # held from the end of the work: the number may be somebody else's file then
+
+    def cut() -> None:
+        if over.acquire(blocking=False):
+            with socket.socket(fileno=os.dup(descriptor)) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+            over.release()
+
+    timer = threading.Timer(timeout_s, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        over.acquire()

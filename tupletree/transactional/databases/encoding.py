@@ -46,6 +46,11 @@ def check_format(table: str, found: int) -> None:
         )
 
 
+def not_ours(table: str) -> UsageError:
+    """What is raised where something else has the name of the table."""
+    return UsageError(f"table {table!r} is there already and Tupletree did not make it: choose another name")
+
+
 def encode(table: str, key: str, value: JsonValue) -> str:
     """A value as JSON text.
 

@@ -23,7 +23,15 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.transactional.databases.connections import Connections
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
-from tupletree.transactional.databases.encoding import FORMAT, TABLES, check_format, check_table, decode, encode
+from tupletree.transactional.databases.encoding import (
+    FORMAT,
+    TABLES,
+    check_format,
+    check_table,
+    decode,
+    encode,
+    not_ours,
+)
 
 R = TypeVar("R")
 
@@ -134,7 +142,7 @@ def _about(connection: sqlite3.Connection, table: str) -> _About | None:
     line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = ?", [table]).fetchone()
     if line is None:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]).fetchone():
-            raise UsageError(f"table {table!r} is there already and Tupletree did not make it: choose another name")
+            raise not_ours(table)
         return None
     found, txid, attempt = line
     check_format(table, found)

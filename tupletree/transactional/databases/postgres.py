@@ -1,0 +1,288 @@
+"""Tables in PostgreSQL.
+
+    tupletree_tables    name, format, txid, attempt          a line for each table; txid and attempt are its mark
+    <table>             key, value, txid, previous, has_previous          value and previous are JSONB
+
+A change is one transaction, with locks that let tasks with other keys work at the same time:
+
+    shared lock of the table      taken by every change. It locks the rows that it reads; and a row that it did not find
+                                  and inserts must still not be there, otherwise it decides again
+    exclusive lock of the table   taken by a change that sets the mark, deletes, makes the table, or reads all rows of a
+                                  transaction. That shows only in deciding; it decides again then, under this lock
+
+The lock is an advisory one, taken before anything is read: what a decision has seen cannot change until it has written.
+Rows are locked in the order of their keys, so that changes do not wait for each other in a circle.
+
+JSONB keeps the value of a number, not how it was written: 1e22 comes back as an integer.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.transactional.databases.connections import Connections, cut_after
+from tupletree.transactional.databases.contract import Changes, Database, Row, View
+from tupletree.transactional.databases.encoding import FORMAT, TABLES, check_format, check_table, encode, not_ours
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+R = TypeVar("R")
+
+_LOCKS = 0x7475706C
+"""The first half of all our advisory locks; the second is made of the table's name."""
+
+_COLUMNS = "key, value, txid, previous, has_previous"
+
+_NEW_ROWS = """(
+    SELECT key, value::jsonb AS value, txid, previous::jsonb AS previous, has_previous
+    FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::boolean[])
+        AS given (key, value, txid, previous, has_previous)
+)"""
+
+
+class PostgresDatabase(Database):
+    """A PostgreSQL server, 12 or newer. Needs ``pip install 'tupletree[postgres]'``.
+
+    The tables are made in the first schema of the ``search_path``; the user must be allowed to make them.
+
+    Args:
+        url: as libpq takes it, for example ``postgresql://user@host:5432/database``.
+        timeout_s: how long to wait for a connection, and for a lock; a call that takes twice that is given up.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        try:
+            parts = _psycopg().conninfo.conninfo_to_dict(url)
+        except _psycopg().Error as error:
+            raise UsageError(f"PostgresDatabase: {_line(error)}") from error
+        place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
+        self._where = "PostgreSQL at {}:{}, database {!r}".format(*place)
+
+    def __repr__(self) -> str:
+        return f"<PostgresDatabase, {self._where}>"
+
+    def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
+        check_table(table)
+        errors = _psycopg().errors
+        deadline = time.monotonic() + self._timeout_s
+
+        def work(connection: Connection) -> Changes:
+            alone = False
+            while True:
+                try:
+                    changes, alone = _apply(connection, table, decide, alone)
+                    if changes is not None:
+                        return changes
+                except (errors.SerializationFailure, errors.DeadlockDetected):
+                    pass
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"{self._where}: table {table!r} changed again and again")
+
+        return self._use(table, work)
+
+    def read(self, table: str, keys: Collection[str] | None = None) -> dict[str, Row]:
+        check_table(table)
+
+        def work(connection: Connection) -> dict[str, Row]:
+            with connection.transaction():
+                if not _about(connection, table):
+                    return {}
+                if keys is None:
+                    return _rows(connection, f'SELECT {_COLUMNS} FROM "{table}" ORDER BY key')
+                return _rows(connection, f'SELECT {_COLUMNS} FROM "{table}" WHERE key = ANY(%s::text[])', list(keys))
+
+        return self._use(table, work)
+
+    def close(self) -> None:
+        self._connections().close()
+
+    def _use(self, table: str, work: Callable[[Connection], R]) -> R:
+        def in_time(connection: Connection) -> R:
+            with cut_after(2 * self._timeout_s, connection.fileno()):
+                return work(connection)
+
+        psycopg = _psycopg()
+        try:
+            return self._connections().use(in_time)
+        except (psycopg.OperationalError, psycopg.InternalError) as error:
+            raise UnavailableError(f"{self._where}: {_line(error)}") from error
+        except psycopg.Error as error:
+            raise UsageError(f"{self._where}: table {table!r}: {_line(error)}") from error
+
+    def _connections(self) -> Connections[Connection]:
+        return _connections(self._url, self._timeout_s, os.getpid())
+
+
+def _psycopg() -> Any:
+    """The client library."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UsageError("PostgresDatabase needs the package psycopg: pip install 'tupletree[postgres]'") from error
+    return psycopg
+
+
+def _line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+@functools.cache
+def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
+    """Those of this process, which all copies of a PostgresDatabase share."""
+    return Connections(functools.partial(_connect, url, timeout_s), lambda connection: connection.closed)
+
+
+def _connect(url: str, timeout_s: float) -> Connection:
+    psycopg = _psycopg()
+    connection: Connection = psycopg.connect(
+        url,
+        autocommit=True,  # but for connection.transaction()
+        prepare_threshold=None,  # a pooler between us may not carry prepared statements
+        connect_timeout=max(2, round(timeout_s)),
+        keepalives_idle=5,
+        keepalives_interval=5,
+        keepalives_count=3,
+        application_name="tupletree",
+    )
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    wait = f"{max(1, round(timeout_s * 1000))}ms"
+    # A worker that stands still within a transaction must not keep the others out.
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
+        [wait, wait],
+    )
+    if connection.execute("SELECT to_regclass(%s)", [TABLES]).fetchone() == (None,):
+        with connection.transaction():
+            _lock(connection, "", alone=True)
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {TABLES} "
+                "(name text PRIMARY KEY, format integer NOT NULL, txid bigint, attempt bigint)"
+            )
+    return connection
+
+
+def _apply(
+    connection: Connection, table: str, decide: Callable[[View], Changes], alone: bool
+) -> tuple[Changes | None, bool]:
+    """Try once. Without changes: nothing was written, and it is to be tried again, alone or not."""
+    with connection.transaction():
+        _lock(connection, table, alone)
+        about = _about(connection, table)
+        if about is None and not alone:
+            return None, True
+        view = _View(connection, table, (about or _create(connection, table))[0])
+        changes = decide(view)
+        if not alone and (view.asked_for_transaction or changes.deletes or changes.mark is not None):
+            return None, True
+        if view.write(changes):
+            return changes, alone
+        raise _psycopg().Rollback
+    return None, alone
+
+
+def _lock(connection: Connection, table: str, alone: bool) -> None:
+    mode = "" if alone else "_shared"
+    connection.execute(f"SELECT pg_advisory_xact_lock{mode}(%s, %s)", [_LOCKS, zlib.crc32(table.encode()) - (1 << 31)])
+
+
+def _about(connection: Connection, table: str) -> tuple[TransactionAttempt | None] | None:
+    """The mark of a table; None if there is no such table yet."""
+    line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = %s", [table]).fetchone()
+    if line is None:
+        if connection.execute("SELECT to_regclass(%s)", [f'"{table}"']).fetchone() != (None,):
+            raise not_ours(table)
+        return None
+    found, txid, attempt = line
+    check_format(table, found)
+    return (None if txid is None else TransactionAttempt(txid, attempt),)
+
+
+def _create(connection: Connection, table: str) -> tuple[None]:
+    connection.execute(
+        f'CREATE TABLE "{table}" (key text COLLATE "C" PRIMARY KEY, value jsonb NOT NULL, txid bigint NOT NULL, '
+        "previous jsonb, has_previous boolean NOT NULL)"
+    )
+    connection.execute(f'CREATE INDEX "{table}.txid" ON "{table}" (txid)')  # no table has a dot in its name
+    connection.execute(f"INSERT INTO {TABLES} (name, format) VALUES (%s, %s)", [table, FORMAT])
+    return (None,)
+
+
+class _View:
+    """What a decision reads within the transaction, and locks by reading."""
+
+    def __init__(self, connection: Connection, table: str, mark: TransactionAttempt | None) -> None:
+        self._connection = connection
+        self._table = table
+        self._mark = mark
+        self._looked_for: set[str] = set()
+        self._found: set[str] = set()
+        self.asked_for_transaction = False
+
+    def mark(self) -> TransactionAttempt | None:
+        return self._mark
+
+    def rows(self, keys: Collection[str]) -> Mapping[str, Row]:
+        return self._locked(keys, "key = ANY(%s::text[])", list(keys))
+
+    def rows_of(self, txid: int) -> Mapping[str, Row]:
+        self.asked_for_transaction = True
+        return self._locked((), "txid = %s", txid)
+
+    def write(self, changes: Changes) -> bool:
+        """Write; say whether all could be written as decided. Otherwise the transaction is to be rolled back."""
+        self.rows(changes.puts.keys() - self._looked_for)
+        old = {key: row for key, row in changes.puts.items() if key in self._found}
+        new = {key: row for key, row in changes.puts.items() if key not in self._found}
+        table, execute = self._table, self._connection.execute
+        if changes.deletes:
+            execute(f'DELETE FROM "{table}" WHERE key = ANY(%s::text[])', [list(changes.deletes)])
+        if old:
+            execute(
+                f'UPDATE "{table}" AS old SET (value, txid, previous, has_previous) = '
+                f"ROW (new.value, new.txid, new.previous, new.has_previous) FROM {_NEW_ROWS} AS new "
+                "WHERE old.key = new.key",
+                _arrays(table, old),
+            )
+        if changes.mark is not None:
+            execute(f"UPDATE {TABLES} SET txid = %s, attempt = %s WHERE name = %s", [*changes.mark, table])
+        if not new:
+            return True
+        insert = f'INSERT INTO "{table}" ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW_ROWS} AS new ON CONFLICT DO NOTHING'
+        return execute(insert, _arrays(table, dict(sorted(new.items())))).rowcount == len(new)
+
+    def _locked(self, keys: Iterable[str], which: str, parameter: object) -> dict[str, Row]:
+        query = f'SELECT {_COLUMNS} FROM "{self._table}" WHERE {which} ORDER BY key FOR UPDATE'
+        rows = _rows(self._connection, query, parameter)
+        self._looked_for.update(keys, rows)
+        self._found.update(rows)
+        return rows
+
+
+def _rows(connection: Connection, query: str, *parameters: object) -> dict[str, Row]:
+    return {
+        key: Row(txid, value, previous, has_previous)
+        for key, value, txid, previous, has_previous in connection.execute(query, parameters).fetchall()
+    }
+
+
+def _arrays(table: str, rows: Mapping[str, Row]) -> list[list[object]]:
+    """The columns of rows, for unnest."""
+    return [
+        list(rows),
+        [encode(table, key, row.value) for key, row in rows.items()],
+        [row.txid for row in rows.values()],
+        [encode(table, key, row.previous) if row.has_previous else None for key, row in rows.items()],
+        [row.has_previous for row in rows.values()],
+    ]

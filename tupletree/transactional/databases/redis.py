@@ -1,0 +1,249 @@
+"""Tables in Redis.
+
+    <prefix>:<table>          hash: key -> {"txid": 7, "value": 3, "previous": 2}; no "previous" where there was none
+    <prefix>:<table>:txids    sorted set: key by the txid of its row
+    <prefix>:<table>:about    hash: format, mark ("txid attempt"), version (grows with each change)
+
+A change is a compare-and-set: decide on what was read, then let one Lua script, which Redis runs alone, compare what
+was read with what is there and write. What is compared is what the decision has read and no more: the rows of its keys,
+the mark, and the version only if it asked for all rows of a transaction. So tasks with other keys do not disturb each
+other.
+
+Redis is as durable as it is told to be. With ``appendonly yes`` and ``appendfsync always`` a commit outlives a crash of
+Redis; otherwise the last second or more may be lost, and a replica that takes over lacks what had not come to it. What
+is lost is missing from the values, since the topology knows it to be committed. So is what an eviction policy drops.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.transactional.databases.contract import Changes, Database, Row, View
+from tupletree.transactional.databases.encoding import FORMAT, check_format, check_table, encode, not_ours
+
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+_ANY = "-"
+"""In the place of a version or a mark: do not compare it."""
+
+_COMPARE_AND_SET = """
+local rows, txids, about = KEYS[1], KEYS[2], KEYS[3]
+local at = 0
+local function take() at = at + 1; return ARGV[at] end
+
+local version, mark = take(), take()
+if version ~= '-' and version ~= (redis.call('HGET', about, 'version') or '') then return 0 end
+if mark ~= '-' and mark ~= (redis.call('HGET', about, 'mark') or '') then return 0 end
+for _ = 1, tonumber(take()) do
+  local key = take()
+  if take() ~= (redis.call('HGET', rows, key) or '') then return 0 end
+end
+
+local format, new_mark = take(), take()
+if format == '-' then return 1 end
+redis.call('HSETNX', about, 'format', format)
+redis.call('HINCRBY', about, 'version', 1)
+if new_mark ~= '-' then redis.call('HSET', about, 'mark', new_mark) end
+for _ = 1, tonumber(take()) do
+  local key = take()
+  redis.call('HDEL', rows, key)
+  redis.call('ZREM', txids, key)
+end
+for _ = 1, tonumber(take()) do
+  local key, txid, row = take(), take(), take()
+  redis.call('HSET', rows, key, row)
+  redis.call('ZADD', txids, txid, key)
+end
+return 1
+"""
+
+
+class RedisDatabase(Database):
+    """A Redis server, 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``.
+
+    Args:
+        url: as redis-py takes it, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``.
+        prefix: what the names of all keys in Redis begin with.
+        timeout_s: how long to wait for a connection and for an answer.
+    """
+
+    def __init__(self, url: str, prefix: str = "tupletree", *, timeout_s: float = 5.0) -> None:
+        self._url = url
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+        parts = urlsplit(url)
+        self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
+        try:
+            _redis().Redis.from_url(url).close()
+        except ValueError as error:
+            raise UsageError(f"RedisDatabase: {self._where}: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"<RedisDatabase {self._prefix!r}, {self._where}>"
+
+    def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
+        names = self._names(table)
+        deadline = time.monotonic() + self._timeout_s
+
+        def work(client: Any) -> Changes:
+            while True:
+                view = _View(client, table, names)
+                try:
+                    changes = decide(view)
+                except Exception:
+                    # What it has read may never have been there at the same time: then it is to decide again.
+                    if view.write(Changes()):
+                        raise
+                else:
+                    if view.write(changes):
+                        return changes
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"{self._where}: table {table!r} changed again and again")
+
+        return self._use(table, work)
+
+    def read(self, table: str, keys: Collection[str] | None = None) -> dict[str, Row]:
+        names = self._names(table)
+
+        def work(client: Any) -> dict[str, Row]:
+            view = _View(client, table, names)
+            if keys is not None:
+                return view.rows(keys)
+            return {key: _decoded(row) for key, row in client.hgetall(names[0]).items()}
+
+        return self._use(table, work)
+
+    def close(self) -> None:
+        self._client().connection_pool.disconnect(inuse_connections=False)
+
+    def _names(self, table: str) -> tuple[str, str, str]:
+        rows = f"{self._prefix}:{check_table(table)}"
+        return rows, f"{rows}:txids", f"{rows}:about"
+
+    def _use(self, table: str, work: Callable[[Any], R]) -> R:
+        errors = _redis().exceptions
+        try:
+            _warn_if_forgetful(self._client(), self._where)
+            return work(self._client())
+        except errors.RedisError as error:
+            if isinstance(error, errors.ResponseError) and "WRONGTYPE" in str(error):
+                raise not_ours(table) from error
+            raise UnavailableError(f"{self._where}: {error}") from error
+
+    def _client(self) -> Any:
+        return _client(self._url, self._timeout_s, os.getpid())
+
+
+def _redis() -> Any:
+    """The client library."""
+    try:
+        import redis
+    except ImportError as error:
+        raise UsageError("RedisDatabase needs the package redis: pip install 'tupletree[redis]'") from error
+    return redis
+
+
+@functools.cache
+def _client(url: str, timeout_s: float, process: int) -> Any:
+    """The client of this process, which all copies of a RedisDatabase share. It is thread-safe and reconnects.
+
+    A command whose answer was lost is sent again once. So a change may find its own work done: its comparison fails,
+    and the rule decides anew.
+    """
+    from redis.backoff import ExponentialBackoff
+    from redis.retry import Retry
+
+    return _redis().Redis.from_url(
+        url,
+        decode_responses=True,
+        protocol=2,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(ExponentialBackoff(cap=0.1, base=0.01), 1),
+    )
+
+
+@functools.cache
+def _warn_if_forgetful(client: Any, where: str) -> None:
+    errors = _redis().exceptions
+    try:
+        appends = client.info("persistence").get("aof_enabled")
+        synchronous = client.config_get("appendfsync").get("appendfsync")
+    except errors.ResponseError:  # a hosted Redis may not tell
+        return
+    if not appends or synchronous != "always":
+        _log.warning(
+            "%s loses what was committed last if it crashes: exactly once needs appendonly yes and appendfsync always",
+            where,
+        )
+
+
+class _View:
+    """What a decision reads, and what it has read."""
+
+    def __init__(self, client: Any, table: str, names: tuple[str, str, str]) -> None:
+        self._client = client
+        self._table = table
+        self._names = names
+        rows, _, about = names
+        with client.pipeline() as pipeline:  # of one moment
+            pipeline.hmget(about, "format", "mark", "version")
+            pipeline.exists(rows)
+            (found, self._mark, self._version), exists = pipeline.execute()
+        if exists and found is None:
+            raise not_ours(table)
+        check_format(table, int(found or 0))
+        self._seen: dict[str, str] = {}
+        self._compare_mark = self._compare_version = False
+
+    def mark(self) -> TransactionAttempt | None:
+        self._compare_mark = True
+        return TransactionAttempt(*map(int, self._mark.split())) if self._mark else None
+
+    def rows(self, keys: Collection[str]) -> dict[str, Row]:
+        wanted = list(keys)
+        found = self._client.hmget(self._names[0], wanted) if wanted else []
+        for key, row in zip(wanted, found, strict=True):
+            self._seen.setdefault(key, row or "")
+        return {key: _decoded(row) for key, row in zip(wanted, found, strict=True) if row}
+
+    def rows_of(self, txid: int) -> Mapping[str, Row]:
+        self._compare_version = True
+        return self.rows(self._client.zrangebyscore(self._names[1], txid, txid))
+
+    def write(self, changes: Changes) -> bool:
+        """Write, if all that was read is still there; say whether it was."""
+        mark = _ANY if changes.mark is None else f"{changes.mark.txid} {changes.mark.attempt}"
+        arguments: list[str | int] = [
+            (self._version or "") if self._compare_version else _ANY,
+            (self._mark or "") if self._compare_mark else _ANY,
+            len(self._seen),
+        ]
+        for key, row in self._seen.items():
+            arguments += key, row
+        arguments += FORMAT if changes != Changes() else _ANY, mark, len(changes.deletes), *changes.deletes
+        arguments.append(len(changes.puts))
+        for key, put in changes.puts.items():
+            arguments += key, put.txid, _encoded(self._table, key, put)
+        return bool(self._client.register_script(_COMPARE_AND_SET)(keys=self._names, args=arguments))
+
+
+def _encoded(table: str, key: str, row: Row) -> str:
+    previous = f',"previous":{encode(table, key, row.previous)}' if row.has_previous else ""
+    return f'{{"txid":{row.txid},"value":{encode(table, key, row.value)}{previous}}}'
+
+
+def _decoded(text: str) -> Row:
+    row = json.loads(text)
+    return Row(row["txid"], row["value"], row.get("previous"), "previous" in row)
