@@ -19,6 +19,7 @@ from tupletree.transactional.databases.contract import Database
 from tupletree.transactional.databases.memory import MemoryDatabase
 from tupletree.transactional.databases.sqlite import SqliteDatabase
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
+from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -39,7 +40,9 @@ __all__ = [
     "Database",
     "FailedException",
     "MemoryDatabase",
+    "MemoryTransactionalSpout",
     "OpaqueMap",
+    "OpaqueMemoryTransactionalSpout",
     "OpaquePartitionEmitter",
     "OpaquePartitionedTransactionalSpout",
     "PartitionCoordinator",
