@@ -58,6 +58,10 @@ def metadata_folder(transactional_id: str) -> str:
     return f"/{transactional_id}/coordinator/meta"
 
 
+def partitions_folder(transactional_id: str) -> str:
+    return f"/{transactional_id}/user"
+
+
 def partition_path(transactional_id: str, partition: int) -> str:
     return f"/{transactional_id}/user/{partition}"
 
@@ -65,6 +69,16 @@ def partition_path(transactional_id: str, partition: int) -> str:
 def epoch_check(transactional_id: str, attempt: TransactionAttempt) -> Check:
     """Put first into every transaction that is written for an attempt: it fails if its coordinator was replaced."""
     return Check(epoch_path(transactional_id), attempt.epoch)
+
+
+def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | None]:
+    """What the coordinator recorded at ``path``: the last committed transaction, and the attempt about to commit."""
+    match decode_stored(path, data):
+        case [int(committed), None]:
+            return committed, None
+        case [int(committed), [int(txid), int(attempt)]]:
+            return committed, TransactionAttempt(txid, attempt)
+    raise InternalError(f"{path} holds something else than the progress of a coordinator")
 
 
 def encode_stored(path: str, *values: Any) -> bytes:

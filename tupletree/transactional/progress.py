@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError
 from tupletree.transactional import layout
-from tupletree.transactional.layout import decode_stored, encode_stored
+from tupletree.transactional.layout import decode_progress, decode_stored, encode_stored
 from tupletree.transactional.rotating_state import RotatingState
 from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write
 
@@ -164,7 +164,7 @@ class Progress:
 
     def _read(self, node: Node | None) -> None:
         self._node = node
-        self.committed, self.committing = (0, None) if node is None else _decode(self._path, node.data)
+        self.committed, self.committing = (0, None) if node is None else decode_progress(self._path, node.data)
 
     def _stand_down(self, epoch: Node | None) -> NoReturn:
         if epoch is None:
@@ -191,12 +191,3 @@ def _delete(store: StateStore, path: str) -> None:
         store.write([Delete(path)])
     if store.get(path) is not None:
         raise ConflictError(f"{path} cannot be deleted: somebody still writes below it")
-
-
-def _decode(path: str, data: bytes) -> tuple[int, TransactionAttempt | None]:
-    match decode_stored(path, data):
-        case [int(committed), None]:
-            return committed, None
-        case [int(committed), [int(txid), int(attempt)]]:
-            return committed, TransactionAttempt(txid, attempt)
-    raise InternalError(f"{path} holds something else than the progress of a coordinator")

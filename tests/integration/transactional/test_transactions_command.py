@@ -1,0 +1,83 @@
+"""``tupletree transactions``: reading and forgetting progress in a real ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tupletree import config
+from tupletree.attempt import TransactionAttempt
+from tupletree.cli.main import main
+from tupletree.transactional.progress import Progress
+from tupletree.transactional.zookeeper import open_store
+
+
+@pytest.fixture
+def where(zookeeper, zookeeper_root):
+    return {"zookeeper.servers": [zookeeper.connect_string], "transactional.zookeeper.root": zookeeper_root}
+
+
+@pytest.fixture
+def store(where):
+    one = open_store({**config.defaults(), **where})
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def command(where, capsys):
+    def run(*arguments):
+        options = [option for key, value in where.items() for option in ("-c", f"{key}={json.dumps(value)}")]
+        status = main(["transactions", *arguments, *options])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def test_there_may_be_none(command):
+    assert command() == (0, "no transactional topology has run yet\n", "")
+    assert command("--json") == (0, "[]\n", "")
+
+
+def test_progress_is_shown_while_it_is_made_and_forgotten_when_asked(command, store):
+    attempt = TransactionAttempt(2, (1 << 32) + 7)
+    for name in ("counts", "words"):
+        progress = Progress.take_over(store, name, "topology one")
+        for txid in (1, 2, 3):
+            progress.create_metadata(txid, txid)
+        progress.record(1, attempt)
+    status, said, _ = command("counts", "--json")
+    assert status == 0
+    assert json.loads(said) == [
+        {
+            "id": "counts",
+            "epoch": 1,
+            "owner": "topology one",
+            "committed": 1,
+            "committing": {"txid": 2, "attempt": attempt.attempt},
+            "begun": 3,
+            "partitions": 0,
+        }
+    ]
+    assert "transaction 2 (attempt 1.7)" in command()[1]
+    status, said, _ = command("counts", "--forget", "--yes")
+    assert (status, said.splitlines()[-1]) == (0, "forgotten: counts")
+    assert [one["id"] for one in json.loads(command("--json")[1])] == ["words"]
+    assert Progress.take_over(store, "counts", "topology two").committed == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "there is no progress of a transactional id 'nothing'; known: there is none"),
+        (["a/b"], "transactional id 'a/b' contains '/', which no id may"),
+        (["--forget"], "--forget needs the id of what is to be forgotten"),
+    ],
+)
+def test_a_mistake_is_one_sentence(command, arguments, said):
+    status, out, error = command(*arguments)
+    assert (status, out) == (2, "")
+    assert said in error
+    assert error.count("\n") == 1

@@ -1,0 +1,79 @@
+"""``tupletree transactions``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from tupletree.cli.options import conf_options, json_option
+from tupletree.cli.output import print_json, print_table
+from tupletree.errors import UsageError
+from tupletree.transactional.progress import forget
+from tupletree.transactional.status import Status, load_status, transactional_ids
+from tupletree.transactional.zookeeper import open_store
+
+
+@click.command("transactions")
+@click.argument("transactional_ids_", metavar="[ID]...", nargs=-1)
+@click.option("--forget", "is_forgotten", is_flag=True, help="Delete the progress: the next topology begins at 1.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting.")
+@json_option
+@conf_options
+def command(
+    transactional_ids_: tuple[str, ...],
+    is_forgotten: bool,
+    yes: bool,
+    as_json: bool,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
+) -> None:
+    """Show how far transactional topologies have come, by the id that they were built with.
+
+    It is read from ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers), also when no topology runs.
+
+    \b
+    Examples:
+      tupletree transactions
+      tupletree transactions global-count --json
+      tupletree transactions global-count --forget     kill the topology first, and empty its tables
+    """
+    from tupletree.config import load
+
+    if is_forgotten and not transactional_ids_:
+        raise UsageError("--forget needs the id of what is to be forgotten")
+    store = open_store(load(conf_path, overrides))
+    try:
+        found = [load_status(store, one) for one in transactional_ids_ or transactional_ids(store)]
+        if is_forgotten:
+            for one in found:
+                if not yes:
+                    click.confirm(f"Forget that {one.committed} transactions of '{one.id}' are committed?", abort=True)
+                forget(store, one.id)
+    finally:
+        store.close()
+    _print(found, as_json)
+    if is_forgotten and not as_json:
+        click.echo(f"forgotten: {', '.join(one.id for one in found)}")
+
+
+def _print(found: list[Status], as_json: bool) -> None:
+    if as_json:
+        print_json([_status_dict(one) for one in found])
+    elif not found:
+        click.echo("no transactional topology has run yet")
+    else:
+        rows = [
+            (one.id, one.committed, one.committing or "", one.begun, one.partitions, one.epoch, one.owner)
+            for one in found
+        ]
+        print_table(["id", "committed>", "committing", "begun>", "partitions>", "epoch>", "last coordinator"], rows)
+
+
+def _status_dict(status: Status) -> dict[str, Any]:
+    committing = status.committing
+    return {
+        **dataclasses.asdict(status),
+        "committing": None if committing is None else {"txid": committing.txid, "attempt": committing.attempt},
+    }

@@ -1,0 +1,69 @@
+"""How far transactional topologies have come, as anybody may read it from the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import NotFoundError
+from tupletree.transactional.layout import (
+    check_id,
+    decode_progress,
+    decode_stored,
+    epoch_path,
+    metadata_folder,
+    partitions_folder,
+    progress_path,
+)
+from tupletree.transactional.store import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The progress of one transactional id.
+
+    ``owner``: the last coordinator, which may have ended. ``begun``: the last transaction whose metadata is stored.
+    ``partitions``: how many have state; 0 for a spout without.
+    """
+
+    id: str
+    epoch: int
+    owner: str
+    committed: int
+    committing: TransactionAttempt | None
+    begun: int
+    partitions: int
+
+
+def transactional_ids(store: StateStore) -> list[str]:
+    """Every id that has progress, sorted. Raises UnavailableError."""
+    return [name for name in store.children("") if store.get(epoch_path(name)) is not None]
+
+
+def load_status(store: StateStore, transactional_id: str) -> Status:
+    """What is stored for an id; not of one moment if its topology runs.
+
+    Raises:
+        NotFoundError: nothing is.
+        UsageError: a newer version wrote it, or the id is no name.
+        UnavailableError: the store is away.
+    """
+    check_id(transactional_id)
+    path = epoch_path(transactional_id)
+    epoch, progress = store.get(path), store.get(progress_path(transactional_id))
+    if epoch is None:
+        known = ", ".join(transactional_ids(store)) or "there is none"
+        raise NotFoundError(f"there is no progress of a transactional id {transactional_id!r}; known: {known}")
+    committed, committing = (
+        (0, None) if progress is None else decode_progress(progress_path(transactional_id), progress.data)
+    )
+    begun = [int(name) for name in store.children(metadata_folder(transactional_id))]
+    return Status(
+        id=transactional_id,
+        epoch=epoch.version,
+        owner=str(decode_stored(path, epoch.data)[0]),
+        committed=committed,
+        committing=committing,
+        begun=max(begun, default=committed),
+        partitions=len(store.children(partitions_folder(transactional_id))),
+    )
