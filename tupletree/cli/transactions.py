@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Any
 
 import click
@@ -43,6 +44,7 @@ def command(
 
     if is_forgotten and not transactional_ids_:
         raise UsageError("--forget needs the id of what is to be forgotten")
+    logging.disable(logging.CRITICAL)  # what goes wrong is said once, below
     store = open_store(load(conf_path, overrides))
     try:
         found = [load_status(store, one) for one in transactional_ids_ or transactional_ids(store)]
@@ -53,6 +55,7 @@ def command(
                 forget(store, one.id)
     finally:
         store.close()
+        logging.disable(logging.NOTSET)
     _print(found, as_json)
     if is_forgotten and not as_json:
         click.echo(f"forgotten: {', '.join(one.id for one in found)}")

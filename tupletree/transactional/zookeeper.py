@@ -45,10 +45,11 @@ class ZooKeeperStore:
         self._root = f"/{root.strip('/')}".rstrip("/")
         self._on_close = on_close
         self._is_closed = False
+        self._servers = ",".join(f"{host}:{port}" for host, port in client.hosts)
         self._folders: set[str] = set()  # that exist, unless somebody has deleted them since
 
     def get(self, path: str) -> Node | None:
-        with translated(f"reading {path}"):
+        with translated(f"reading {path} at {self._servers}"):
             try:
                 data, stat = self._read(self._client.get_async, path)
             except NoNodeError:
@@ -56,7 +57,7 @@ class ZooKeeperStore:
         return Node(data, stat.version)
 
     def children(self, path: str) -> list[str]:
-        with translated(f"reading below {path}"):
+        with translated(f"reading below {path or '/'} at {self._servers}"):
             try:
                 return sorted(self._read(self._client.get_children_async, path))
             except NoNodeError:
@@ -67,7 +68,7 @@ class ZooKeeperStore:
         if not writes:
             return
         deadline = _Deadline()
-        with translated(f"writing {writes[0].path}"):
+        with translated(f"writing {writes[0].path} at {self._servers}"):
             failure = self._commit(writes, deadline)
             if failure is not None and isinstance(failure[1], NoNodeError) and isinstance(failure[0], Create):
                 self._folders.clear()  # somebody has deleted one
