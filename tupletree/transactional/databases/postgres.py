@@ -182,9 +182,12 @@ def _apply(
         about = _about(connection, table)
         if about is None and not alone:
             return None, True
-        view = _View(connection, table, (about or _create(connection, table))[0])
-        changes = decide(view)
-        if not alone and (view.asked_for_transaction or changes.deletes or changes.mark is not None):
+        view = _View(connection, table, (about or _create(connection, table))[0], alone)
+        try:
+            changes = decide(view)
+        except _NotAloneError:
+            return None, True
+        if not alone and (changes.deletes or changes.mark is not None):
             return None, True
         if view.write(changes):
             return changes, alone
@@ -219,16 +222,20 @@ def _create(connection: Connection, table: str) -> tuple[None]:
     return (None,)
 
 
+class _NotAloneError(Exception):
+    """A decision asks for what only the exclusive lock keeps as it is."""
+
+
 class _View:
     """What a decision reads within the transaction, and locks by reading."""
 
-    def __init__(self, connection: Connection, table: str, mark: TransactionAttempt | None) -> None:
+    def __init__(self, connection: Connection, table: str, mark: TransactionAttempt | None, alone: bool) -> None:
         self._connection = connection
         self._table = table
         self._mark = mark
+        self._alone = alone
         self._looked_for: set[str] = set()
         self._found: set[str] = set()
-        self.asked_for_transaction = False
 
     def mark(self) -> TransactionAttempt | None:
         return self._mark
@@ -237,7 +244,8 @@ class _View:
         return self._locked(keys, "key = ANY(%s::text[])", list(keys))
 
     def rows_of(self, txid: int) -> Mapping[str, Row]:
-        self.asked_for_transaction = True
+        if not self._alone:
+            raise _NotAloneError
         return self._locked((), "txid = %s", txid)
 
     def write(self, changes: Changes) -> bool:

@@ -197,12 +197,11 @@ class _View:
         self._table = table
         self._names = names
         rows, _, about = names
-        with client.pipeline() as pipeline:  # of one moment
-            pipeline.hmget(about, "format", "mark", "version")
-            pipeline.exists(rows)
-            (found, self._mark, self._version), exists = pipeline.execute()
-        if exists and found is None:
-            raise not_ours(table)
+        found, self._mark, self._version = client.hmget(about, "format", "mark", "version")
+        if found is None and client.exists(rows):  # unless it was made between these two
+            found = client.hget(about, "format")
+            if found is None:
+                raise not_ours(table)
         check_format(table, int(found or 0))
         self._seen: dict[str, str] = {}
         self._compare_mark = self._compare_version = False
