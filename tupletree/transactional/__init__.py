@@ -18,6 +18,7 @@ from tupletree.transactional.builder import TransactionalTopologyBuilder
 from tupletree.transactional.databases.contract import Database
 from tupletree.transactional.databases.memory import MemoryDatabase
 from tupletree.transactional.databases.sqlite import SqliteDatabase
+from tupletree.transactional.files import FilePartitionSpout
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tupletree.transactional.spouts import (
@@ -39,6 +40,7 @@ __all__ = [
     "CommittingEmitter",
     "Database",
     "FailedException",
+    "FilePartitionSpout",
     "MemoryDatabase",
     "MemoryTransactionalSpout",
     "OpaqueMap",

@@ -1,0 +1,257 @@
+"""A transactional spout over files: each line of each file takes effect exactly once, and files may still grow.
+
+The coordinator decides which bytes of which files make up a batch: its metadata are the byte ranges, each of which ends
+at the end of a line, and for every file that was ever seen how far it is given out. Emitters read exactly these ranges.
+So a batch is the same at every replay as long as files only grow, all emitters agree on it without a word, a file needs
+no number, and one that appears later simply joins.
+"""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import TopologyContext
+from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
+
+ATTEMPT = "attempt"
+BLOCK = 1 << 16
+"""How many bytes are read at a time."""
+
+LOOK = 1 << 23
+"""How many bytes of a line without an end are looked through at a time, before it is other files' turn."""
+
+
+class FilePartitionSpout(TransactionalSpout):
+    """Emits the lines of files, as ``[attempt, line]``, without their line ends.
+
+    ``files``: a directory, of which all files are read but hidden ones and those in folders; or a pattern such as
+    ``/data/**/*.log``. They must be there at the same path on every machine that the topology may run on.
+    ``bytes_per_batch``: how many bytes of each file a batch takes at most; a longer line is a batch of its own.
+    ``fields``: the name of the line's field.
+    ``encoding``: of the lines; one in which a line end is one byte. ``errors``: what becomes of bytes that are none in
+    that encoding, as for ``bytes.decode``; "strict" fails the batch, until the topology is submitted with another one.
+    ``are_complete``: nothing is appended any more, so a last line without a line end is one as well. Otherwise it waits
+    for its end.
+
+    A file must only grow. One that shrinks or, while a batch of it is not committed, vanishes, is an error, which goes
+    away when the file is back. A name is used once: another file under the name of one that was read is not read from
+    its beginning. Names are kept as long as the transactional id is: it is meant for some thousands of files.
+
+    Raises UsageError for arguments that are not that.
+    """
+
+    def __init__(
+        self,
+        files: str | Path,
+        bytes_per_batch: int = 1 << 18,
+        *,
+        fields: Sequence[str] = ("line",),
+        encoding: str = "utf-8",
+        errors: str = "strict",
+        are_complete: bool = False,
+    ) -> None:
+        if type(bytes_per_batch) is not int or bytes_per_batch < 1:
+            raise UsageError(f"FilePartitionSpout: bytes_per_batch is {bytes_per_batch!r}; at least 1 was expected")
+        if isinstance(fields, str) or len(fields) != 1 or fields[0] == ATTEMPT:
+            raise UsageError(f"FilePartitionSpout: fields is {fields!r}; a list with the name of the line was expected")
+        self.files = os.path.abspath(files)
+        self.bytes_per_batch = bytes_per_batch
+        self.fields = list(fields)
+        self.encoding = encoding
+        self.errors = errors
+        self.are_complete = are_complete
+        try:
+            codecs.lookup_error(errors)
+            is_one_byte = b"\n".decode(encoding, errors) == "\n"
+        except LookupError as error:
+            raise UsageError(f"FilePartitionSpout: {error}") from None
+        except UnicodeDecodeError:
+            is_one_byte = False
+        if not is_one_byte:
+            raise UsageError(f"FilePartitionSpout: a line does not end with the byte 10 in the encoding {encoding!r}")
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare([ATTEMPT, *self.fields])
+
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
+        return FileCoordinator(self, context.component_id)
+
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
+        tasks = len(context.component_tasks(context.component_id))
+        return FileEmitter(self, context.component_id, context.task_index, tasks)
+
+    def root(self) -> str:
+        """What the names of files are relative to."""
+        root = self.files
+        while glob.has_magic(root):
+            root = os.path.dirname(root)
+        return root
+
+    def path(self, name: str) -> str:
+        """Where the file of a name is."""
+        return os.path.join(self.root(), name)
+
+
+class FileCoordinator(TransactionCoordinator):
+    """Metadata: ``{"read": {name: bytes given out so far}, "ranges": [[name, start, end], …]}``."""
+
+    def __init__(self, spout: FilePartitionSpout, component_id: str) -> None:
+        self._spout = spout
+        self._component_id = component_id
+        self._looked: dict[str, tuple[int, int]] = {}  # name -> from where to where there is no line end
+
+    def initialize_transaction(self, txid: int, previous: Any) -> dict[str, Any]:
+        read = {} if previous is None else dict(previous["read"])
+        ranges = []
+        for name, size in self._sizes():
+            start = read.get(name, 0)
+            if size < start:
+                raise ReportedFailedException(
+                    f"component {self._component_id!r}, file {self._spout.path(name)}: {start:,} bytes of it were "
+                    f"read, and it has {size:,}: a file may grow, but never shrink"
+                )
+            end = self._end(name, start, size)
+            if end > start:
+                ranges.append([name, start, end])
+                read[name] = end
+        if not ranges:
+            raise FailedException("no file has a line that was not read")
+        return {"read": read, "ranges": ranges}
+
+    def _sizes(self) -> Iterator[tuple[str, int]]:
+        """Every file that is there, by name."""
+        root, pattern = self._spout.root(), self._spout.files
+        try:
+            if pattern == root:
+                names = [name for name in os.listdir(root) if not name.startswith(".")]
+            else:
+                names = glob.glob(os.path.relpath(pattern, root), root_dir=root, recursive=True)
+            for name in sorted(names):
+                try:
+                    status = os.stat(self._spout.path(name))
+                except FileNotFoundError:
+                    continue  # it went away in between
+                if stat.S_ISREG(status.st_mode):
+                    yield name, status.st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _end(self, name: str, start: int, size: int) -> int:
+        """Where a batch that begins at ``start`` ends: behind the last line end in reach, else behind the first one.
+
+        ``start`` if there is none.
+        """
+        if start == size:
+            return start
+        limit = min(start + self._spout.bytes_per_batch, size)
+        if self._spout.are_complete and limit == size:
+            return size
+        begin, looked = self._looked.pop(name, (start, start))
+        if begin != start:
+            looked = start
+        try:
+            with open(self._spout.path(name), "rb", buffering=0) as file:
+                end = _last_line_end(file, looked, limit)
+                if end is None:
+                    looked = max(looked, limit)
+                    end, looked = _first_line_end(file, looked, min(size, looked + LOOK))
+        except FileNotFoundError:
+            return start
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if end is None and looked == size and self._spout.are_complete:
+            return size
+        if end is None:
+            self._looked[name] = start, looked
+            return start
+        return end
+
+    def _unreadable(self, error: OSError) -> ReportedFailedException:
+        return ReportedFailedException(
+            f"component {self._component_id!r}: {error.filename} cannot be read: {error.strerror}"
+        )
+
+
+class FileEmitter(TransactionEmitter):
+    """Reads ranges of a batch: number ``index`` of ``tasks`` emitters, who take turns also where there is one file."""
+
+    def __init__(self, spout: FilePartitionSpout, component_id: str, index: int, tasks: int) -> None:
+        self._spout = spout
+        self._component_id = component_id
+        self._index = index
+        self._tasks = tasks
+
+    def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
+        encoding, errors = self._spout.encoding, self._spout.errors
+        first = (self._index - attempt.txid) % self._tasks
+        for name, start, end in metadata["ranges"][first :: self._tasks]:
+            position = start
+            for line in self._lines(attempt.txid, name, start, end):
+                try:
+                    text = line.removesuffix(b"\n").removesuffix(b"\r").decode(encoding, errors)
+                except UnicodeDecodeError as error:
+                    raise self._fault(
+                        name, f"the line at byte {position:,} is not {encoding}: {error.reason}"
+                    ) from None
+                position += len(line)
+                collector.emit([attempt, text])
+
+    def _lines(self, txid: int, name: str, start: int, end: int) -> Iterator[bytes]:
+        """The lines in a range, which must be there as they were when it was decided on."""
+        line, left = b"", end - start
+        try:
+            with open(self._spout.path(name), "rb", buffering=BLOCK) as file:
+                file.seek(start)
+                while left:
+                    line = file.readline(left)
+                    if not line:
+                        what = f"transaction {txid} reads up to byte {end:,}, and it has {end - left:,}"
+                        raise self._fault(name, f"{what}: a file may grow, but never shrink")
+                    left -= len(line)
+                    yield line
+        except OSError as error:
+            raise self._fault(name, f"transaction {txid} reads it, and cannot: {error.strerror}") from error
+        if not line.endswith(b"\n") and not self._spout.are_complete:
+            raise self._fault(name, f"no line ends before byte {end:,} any more: a file may grow, but never change")
+
+    def _fault(self, name: str, what: str) -> ReportedFailedException:
+        return ReportedFailedException(f"component {self._component_id!r}, file {self._spout.path(name)}: {what}")
+
+
+def _last_line_end(file: Any, start: int, limit: int) -> int | None:
+    """Behind the last line end between two positions."""
+    while limit > start:
+        begin = max(start, limit - BLOCK)
+        found = _read(file, begin, limit).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        limit = begin
+    return None
+
+
+def _first_line_end(file: Any, start: int, limit: int) -> tuple[int | None, int]:
+    """Behind the first line end between two positions; and up to where that was looked for."""
+    while start < limit:
+        block = _read(file, start, min(start + BLOCK, limit))
+        found = block.find(b"\n")
+        if found >= 0:
+            return start + found + 1, start
+        if not block:
+            break
+        start += len(block)
+    return None, start
+
+
+def _read(file: Any, start: int, end: int) -> bytes:
+    file.seek(start)
+    data: bytes = file.read(end - start)
+    return data
