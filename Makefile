@@ -13,7 +13,7 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format proto proto-check bench clean
+.PHONY: help setup java servers demo test check format proto proto-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,13 @@ $(INSTALLED): pyproject.toml deploy/setup/python.sh
 java:
 	@sh deploy/setup/java.sh
 
+servers:
+	@sh deploy/setup/servers.sh
+
 demo: setup ## run word count on a whole cluster, kill a worker and an acker, compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
-test: setup ## run every test: unit, simulation, integration, chaos
+test: setup servers ## run every test: unit, simulation, integration, chaos
 	@$(PYTHON) -m pytest tests -n 2 --dist loadfile $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code

@@ -31,6 +31,7 @@ class Machine:
 
     def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYTHON")}
+        environment["POSTGRESQL_LIB"] = str(self.path / "postgresql")
         return subprocess.run(
             [str(self.path / "sh"), str(SETUP / script), *arguments],
             env={**environment, "PATH": str(self.path)},
@@ -109,3 +110,28 @@ def test_a_python_without_venv_is_said_to_lack_its_debian_package(machine: Machi
     assert run.returncode == 1
     assert "sudo apt-get install -y python3.11-venv" in run.stderr
     assert not (machine.path / "venv").exists()
+
+
+def test_servers_that_are_there_are_left_alone(machine: Machine) -> None:
+    machine.add("redis-server", "exit 99")
+    (machine.path / "postgresql" / "15" / "bin").mkdir(parents=True)
+    machine.add("postgresql/15/bin/initdb", "exit 99")
+    machine.add("apt-get", "exit 99")
+    run = machine.run("servers.sh")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_only_the_server_that_is_missing_is_installed(machine: Machine) -> None:
+    machine.add("initdb", "exit 99")
+    machine.add("apt-get", 'case "$*" in *postgresql*) exit 99;; esac')
+    run = machine.run("servers.sh")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "installing redis-server from Debian's packages\n", "")
+
+
+def test_servers_that_may_not_be_installed_are_asked_for_in_one_sentence_and_no_failure(machine: Machine) -> None:
+    machine.add("id", "echo 1000")
+    run = machine.run("servers.sh")
+    assert run.returncode == 0
+    assert run.stderr.count("\n") == 1
+    assert "The tests that need it are skipped" in run.stderr
+    assert "sudo apt-get install -y redis-server postgresql" in run.stderr

@@ -1,0 +1,22 @@
+#!/bin/sh
+# See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values. Installs them
+# from Debian's packages where it may; otherwise says so in one sentence, and these tests are skipped: status 0.
+set -eu
+. "$(dirname "$0")/apt.sh"
+
+# Debian keeps PostgreSQL's programs off PATH, by version.
+has_postgres() {
+    for initdb in "${POSTGRESQL_LIB:-/usr/lib/postgresql}"/*/bin/initdb; do
+        [ -x "$initdb" ] && return 0
+    done
+    command -v initdb >/dev/null 2>&1
+}
+
+missing=
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+has_postgres || missing="$missing postgresql"
+[ -n "$missing" ] || exit 0
+# shellcheck disable=SC2086 # one word for each package
+if ! apt_install $missing; then
+    echo "not installed:$missing. The tests that need it are skipped; install it with: $(apt_command $missing)" >&2
+fi
