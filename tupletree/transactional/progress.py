@@ -29,6 +29,14 @@ TRIES = 20
 """How often a write is planned anew because somebody was first: nobody should be, so many times in a row."""
 
 
+class DeposedError(AuthorityError):
+    """Another coordinator has taken over. ``successor``: who it said it is, empty if that cannot be read."""
+
+    def __init__(self, message: str, successor: str) -> None:
+        super().__init__(message)
+        self.successor = successor
+
+
 def load_states(store: StateStore, folder: str) -> RotatingState:
     """What a folder holds now. Errors as of RotatingState; UnavailableError."""
     nodes = {name: store.get(f"{folder}/{name}") for name in store.children(folder)}
@@ -66,7 +74,7 @@ class Progress:
         Raises:
             UsageError: the id is no name, or the progress was written by a newer version.
             ConflictError: others keep taking over at the same time.
-            AuthorityError: somebody took over from this one at once.
+            DeposedError: somebody took over from this one at once.
             UnavailableError: the store is away.
         """
         layout.check_id(transactional_id)
@@ -91,7 +99,8 @@ class Progress:
         The metadata of ``committed`` itself stays: the next transaction is made from it.
 
         Raises:
-            AuthorityError: another coordinator has taken over; nothing was written.
+            DeposedError: another coordinator has taken over; nothing was written.
+            AuthorityError: what was stored for the id was removed.
             UnavailableError: the store is away; it may have been written. Call it again.
         """
 
@@ -123,8 +132,12 @@ class Progress:
         self._write(plan)
         return self.metadata.get(txid)
 
+    def doubt(self) -> None:
+        """Something went wrong that another coordinator may be the cause of: the next call looks before it acts."""
+        self._is_stale = True
+
     def refresh(self) -> None:
-        """Read anew what an error has left uncertain; nothing otherwise. The errors are those of ``record``."""
+        """Read anew what an error or a doubt has left uncertain; nothing otherwise. Errors as of ``record``."""
         if self._is_stale:
             self._reload()
 
@@ -153,14 +166,18 @@ class Progress:
         self._is_stale = False
 
     def _reload(self) -> None:
-        """Read everything anew. Raises AuthorityError if another coordinator has taken over."""
+        """Read everything anew. Raises DeposedError if another coordinator has taken over."""
         self._is_stale = True
+        self._check_epoch()  # first, as a newer version may have written what this one cannot read
+        self._read(self._store.get(self._path))
+        self.metadata = load_states(self._store, layout.metadata_folder(self._id))
+        self._check_epoch()  # and last: what was read in several looks is of one moment if nobody else could write
+        self._is_stale = False
+
+    def _check_epoch(self) -> None:
         epoch = self._store.get(layout.epoch_path(self._id))
         if epoch is None or epoch.version != self.epoch:
             self._stand_down(epoch)
-        self._read(self._store.get(self._path))
-        self.metadata = load_states(self._store, layout.metadata_folder(self._id))
-        self._is_stale = False
 
     def _read(self, node: Node | None) -> None:
         self._node = node
@@ -169,10 +186,11 @@ class Progress:
     def _stand_down(self, epoch: Node | None) -> NoReturn:
         if epoch is None:
             raise AuthorityError(f"the progress of transactional id {self._id!r} was removed from the store")
-        owner = "a newer version"
+        successor = ""
         with suppress(TupletreeError):
-            owner = decode_stored(layout.epoch_path(self._id), epoch.data)[0]
-        raise AuthorityError(f"another coordinator of transactional id {self._id!r} has taken over: {owner}")
+            successor = decode_stored(layout.epoch_path(self._id), epoch.data)[0]
+        who = successor or "a newer version"
+        raise DeposedError(f"another coordinator of transactional id {self._id!r} has taken over: {who}", successor)
 
 
 def forget(store: StateStore, transactional_id: str) -> None:

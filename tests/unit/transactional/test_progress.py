@@ -342,3 +342,28 @@ def test_an_id_that_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
     ):
         with pytest.raises(UsageError, match="transactional id"):
             refuse(name)
+
+
+class Overtaken(InterruptedStore):
+    """A store at which, before operation number ``at``, somebody else takes over and commits three transactions."""
+
+    def _operate(self, writes: Sequence[Write] = ()) -> None:
+        self._operation += 1
+        if self._operation == self._at:
+            self.interrupted = True
+            run_to(self.store, 7)
+
+
+def test_a_coordinator_that_is_overtaken_while_it_reads_finds_out_instead_of_taking_two_moments_for_one() -> None:
+    for at in range(1000):
+        store = MemoryStore()
+        run_to(store, 4)
+        overtaken = Overtaken(store, at)
+        try:
+            progress = Progress.take_over(overtaken, ID, "second")
+        except AuthorityError as error:
+            assert str(error).endswith("has taken over: first"), at
+        else:
+            assert progress.committed in progress.metadata.txids, at
+        if not overtaken.interrupted:
+            break
