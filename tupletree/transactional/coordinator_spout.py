@@ -2,6 +2,12 @@
 
 The rules are those of coordinator.py. While the store is away nothing is begun and nothing commits; what is under way
 goes on, and everything is taken up again when the store is back.
+
+**When another coordinator has taken over** depends on whose it is. Another topology's: this one stands still for good,
+as somebody submitted the other one later. One of the same topology: one of the two is left over from a worker that was
+replaced, and it is not certain that it is this one, since a worker that stood still may take over after its successor
+did. The leftover will be stopped; whoever remains must lead. So this one takes over again after a pause, which grows,
+to leave the other one time for its batches meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import AuthorityError, ConfigError, FailedException, ReportedFailedException, UnavailableError
 from tupletree.transactional.coordinator import Coordinator, Effect, EmitCommit, Record
-from tupletree.transactional.progress import Progress
+from tupletree.transactional.progress import DeposedError, Progress
 from tupletree.transactional.spouts import TransactionalSpout
 from tupletree.transactional.store import StateStore
 from tupletree.transactional.streams import BATCH, BATCH_STREAM, COMMIT, COMMIT_STREAM
@@ -29,6 +35,9 @@ from tupletree.transactional.zookeeper import open_store
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+"""Before it takes over again from a coordinator of its own topology."""
 
 
 class Tree(enum.Enum):
@@ -73,15 +82,18 @@ class CoordinatorSpout(Spout):
         self.collector = collector
         self.context = context
         self._max_active = conf.get("topology.max.spout.pending") or 1
-        self._owner = f"topology {context.topology_id}, process {os.getpid()} on {socket.gethostname()}"
+        self._topology = f"topology {context.topology_id}, "
+        self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
         self._source = self.spout.coordinator(conf, context)
         self._coordinator: Coordinator | None = None
-        self._progress: Progress | None = None
+        self._progress: Progress | None = None  # None: it must take over first
         self._effects: deque[Effect] = deque()
         self._retry_at_s = 0.0  # when the store is asked again
         self._begin_at_s = 0.0  # when the source is
-        self._is_deposed = False
+        self._is_deposed = False  # for good
+        self._depositions = 0  # by coordinators of the same topology, in short order
+        self._began_s = 0.0
         context.register_metric("transaction_committed", lambda: self.committed)
         context.register_metric("transactions_active", lambda: self.active)
 
@@ -104,7 +116,7 @@ class CoordinatorSpout(Spout):
 
     def ack(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
-        if self._coordinator is None or self._is_deposed:
+        if self._coordinator is None or self._progress is None or self._is_deposed:
             return
         done = self._coordinator.processed if tree is Tree.BATCH else self._coordinator.commit_done
         self._effects.extend(done(attempt))
@@ -112,10 +124,11 @@ class CoordinatorSpout(Spout):
 
     def fail(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
-        if self._coordinator is None:
+        if self._coordinator is None or self._progress is None:
             return
         over = self._coordinator.failed(attempt, self._clock())
         if over:
+            self._progress.doubt()  # emitters fail all that a deposed coordinator emits; a replay alone writes nothing
             others = [other.txid for other in over[1:]]
             event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
 
@@ -124,7 +137,7 @@ class CoordinatorSpout(Spout):
         if self._is_deposed or self._clock() < self._retry_at_s:
             return
         try:
-            if self._coordinator is None:
+            if self._progress is None:
                 self._take_over()
             while self._effects:
                 self._carry_out(self._effects[0])
@@ -135,16 +148,29 @@ class CoordinatorSpout(Spout):
             event(log, "transactions.waiting", id=self.transactional_id, cause=error)
             self.collector.report_error(error)
         except AuthorityError as error:
-            self._is_deposed = True
             event(log, "coordinator.deposed", id=self.transactional_id, cause=error)
             self.collector.report_error(error)
+            self._stand_down(error)
 
     def _take_over(self) -> None:
         progress = self._progress = Progress.take_over(self._store, self.transactional_id, self._owner)
         self._coordinator = Coordinator(progress.epoch, progress.committed, self._max_active)
+        self._began_s = self._clock()
         event(
             log, "coordinator.began", id=self.transactional_id, epoch=progress.epoch, committed=progress.committed
         )  # fmt: skip
+
+    def _stand_down(self, error: AuthorityError) -> None:
+        """For good, or for a pause if its successor is of the same topology."""
+        self._effects.clear()
+        if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
+            self._is_deposed = True
+            return
+        if self._clock() - self._began_s > LONGEST_PAUSE_S:
+            self._depositions = 0
+        self._progress = None
+        self._retry_at_s = self._clock() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
+        self._depositions += 1
 
     def _carry_out(self, effect: Effect) -> None:
         assert self._progress is not None and self._coordinator is not None

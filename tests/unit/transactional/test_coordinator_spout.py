@@ -1,0 +1,127 @@
+"""The spout that the coordinator runs in, when another coordinator of the same id takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from tupletree._local import SimulatedClock
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.transactional import coordinator_spout
+from tupletree.transactional.coordinator_spout import CoordinatorSpout, Tree
+from tupletree.transactional.memory_store import MemoryStore
+from tupletree.transactional.progress import Progress
+from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator
+
+ID = "count"
+
+
+class Endless(TransactionalSpout, TransactionCoordinator):
+    """A source that always has a batch."""
+
+    def coordinator(self, conf: Any, context: Any) -> TransactionCoordinator:
+        return self
+
+    def initialize_transaction(self, txid: int, previous: Any) -> Any:
+        return txid
+
+
+class Emitted(SpoutCollector):
+    """What a coordinator emitted and reported, until it is asked for."""
+
+    def __init__(self) -> None:
+        self.trees: list[tuple[Tree, TransactionAttempt]] = []
+        self.errors: list[str] = []
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+        self.trees.append(msg_id)
+        return []
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(str(error))
+
+    def take(self) -> list[tuple[Tree, TransactionAttempt]]:
+        trees, self.trees = self.trees, []
+        return trees
+
+
+class Process:
+    """A coordinator of one of several topologies on one store."""
+
+    def __init__(self, store: MemoryStore, topology_id: str, clock: SimulatedClock) -> None:
+        self.collector = Emitted()
+        self.spout = CoordinatorSpout(ID, Endless(), open_store=lambda conf: store, clock=clock)
+        context = TopologyContext(
+            topology_id=topology_id, component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
+        )
+        self.spout.open({}, context, self.collector)
+
+    def take(self) -> list[tuple[Tree, TransactionAttempt]]:
+        self.spout.next_tuple()
+        return self.collector.take()
+
+    def commit_one(self) -> int:
+        """Commit what it begins next, and return its txid."""
+        for _ in Tree:
+            [(tree, attempt)] = self.take()
+            self.spout.ack((tree, attempt))
+            if tree is Tree.BATCH:
+                self.collector.trees = [each for each in self.collector.trees if each[0] is Tree.COMMIT]
+        return attempt.txid
+
+
+def test_deposed_by_another_topology_it_stands_still_for_good() -> None:
+    store, clock = MemoryStore(), SimulatedClock()
+    first, second = Process(store, "one", clock), Process(store, "two", clock)
+    assert first.commit_one() == 1
+    assert second.take()[0][1].epoch == 2
+    first.collector.take()
+    for _ in range(100):
+        clock.now_s += 10
+        first.spout.fail((Tree.BATCH, TransactionAttempt(2, (1 << 32) + 1)))
+        assert first.take() == []
+    assert "topology two, process" in first.collector.errors[0]
+
+
+def test_deposed_by_a_leftover_of_its_own_topology_it_takes_over_again_after_a_pause() -> None:
+    store, clock = MemoryStore(), SimulatedClock()
+    new, leftover = Process(store, "one", clock), Process(store, "one", clock)
+    [batch] = new.take()
+    assert leftover.take()[0][1].epoch == 2  # it stood still while it was replaced, and is stopped now
+    new.spout.ack(batch)
+    assert new.take() == []
+    clock.now_s += coordinator_spout.FIRST_PAUSE_S
+    assert new.take()[0][1] == TransactionAttempt(1, 3 << 32)
+
+
+def test_a_deposed_coordinator_that_only_replays_finds_out() -> None:
+    """The metadata of what it replays is stored already, so it writes nothing; and emitters fail all that it emits."""
+    store, clock = MemoryStore(), SimulatedClock()
+    deposed = Process(store, "one", clock)
+    [batch] = deposed.take()
+    Progress.take_over(store, ID, "topology two, process 2")
+    deposed.spout.fail(batch)
+    assert deposed.take() == []
+    assert deposed.collector.errors == [
+        "another coordinator of transactional id 'count' has taken over: topology two, process 2"
+    ]
+
+
+def test_the_pause_grows_while_two_coordinators_of_one_topology_depose_each_other() -> None:
+    store, clock = MemoryStore(), SimulatedClock()
+    processes = [Process(store, "one", clock), Process(store, "one", clock)]
+    began: list[float] = []
+    epochs = 0
+    for _ in range(2000):
+        clock.now_s += 0.1
+        for process in processes:
+            for tree, attempt in process.take():
+                if attempt.epoch > epochs:
+                    epochs = attempt.epoch
+                    began.append(clock.now_s)
+                process.spout.fail((tree, attempt))
+    reigns = [after - before for before, after in pairwise(began)]
+    assert max(reigns) > 10 * coordinator_spout.FIRST_PAUSE_S
+    assert max(reigns) < 2 * coordinator_spout.LONGEST_PAUSE_S
