@@ -15,10 +15,13 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import FailedException, ReportedFailedException, StaleAttemptError
 from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer
 from tupletree.transactional.builder import TransactionalTopologyBuilder
-from tupletree.transactional.databases.contract import Database
-from tupletree.transactional.databases.memory import MemoryDatabase
-from tupletree.transactional.databases.sqlite import SqliteDatabase
-from tupletree.transactional.files import FilePartitionSpout
+from tupletree.transactional.databases import (
+    Database,
+    MemoryDatabase,
+    PostgresDatabase,
+    RedisDatabase,
+    SqliteDatabase,
+)
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tupletree.transactional.spouts import (
@@ -40,7 +43,6 @@ __all__ = [
     "CommittingEmitter",
     "Database",
     "FailedException",
-    "FilePartitionSpout",
     "MemoryDatabase",
     "MemoryTransactionalSpout",
     "OpaqueMap",
@@ -50,6 +52,8 @@ __all__ = [
     "PartitionCoordinator",
     "PartitionEmitter",
     "PartitionedTransactionalSpout",
+    "PostgresDatabase",
+    "RedisDatabase",
     "ReportedFailedException",
     "SqliteDatabase",
     "StaleAttemptError",

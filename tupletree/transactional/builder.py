@@ -63,7 +63,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
 
     @property
     def spout_declarer(self) -> ComponentDeclarer:
-        """Settings of the emitters: number of tasks, configuration."""
+        """Settings of the spout: number of tasks and configuration of the emitters, batches active at a time."""
         return self._emitter
 
     def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
@@ -101,10 +101,13 @@ class TransactionalTopologyBuilder(TopologyBuilder):
                 _refuse(definition.id, "a tick belongs to no batch: a transactional topology has none", "ticks")
         self._check_acyclic()
         late = self._late()
+        pending = "topology.max.spout.pending"  # set for the spout, it is meant for its coordinator
         wired = TopologyBuilder()
         wired._components = {
             id: self._wired(definition.copy(), late) for id, definition in self._components.items()
         }  # fmt: skip
+        if pending in wired._components[self.spout_id].conf:
+            wired._components[self._coordinator_id].conf[pending] = wired._components[self.spout_id].conf.pop(pending)
         return wired.create_topology()
 
     def _set(self, component_id: str, bolt: Any, parallelism: int, *, is_committer: bool) -> BoltDeclarer:
