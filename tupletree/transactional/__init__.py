@@ -22,6 +22,7 @@ from tupletree.transactional.databases import (
     RedisDatabase,
     SqliteDatabase,
 )
+from tupletree.transactional.files import FilePartitionSpout
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tupletree.transactional.spouts import (
@@ -43,6 +44,7 @@ __all__ = [
     "CommittingEmitter",
     "Database",
     "FailedException",
+    "FilePartitionSpout",
     "MemoryDatabase",
     "MemoryTransactionalSpout",
     "OpaqueMap",
