@@ -1,0 +1,155 @@
+"""Opaque partitions: a source that cannot emit the same batch twice, and still every number counts exactly once.
+
+    python -m examples.opaque_partitions
+    tupletree submit examples/opaque_partitions.py --name queues -c topology.max.spout.pending=2
+
+Three queues hold the numbers from 1 to 300, on a machine each. When the second batch is already in the database, there
+is an accident: the batch fails, and at that moment the machine of queue 1 goes away. The replayed batch is smaller, for
+it ends where that queue can be read no further. What the first attempt did to the database is taken back, the batch
+behind it is emitted anew, from where this one now ends, and when the machine is back, queue 1 goes on where it was
+left.
+"""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tupletree import Topology
+from tupletree.transactional import (
+    BatchBolt,
+    Committer,
+    FailedException,
+    OpaqueMap,
+    OpaquePartitionedTransactionalSpout,
+    OpaquePartitionEmitter,
+    PartitionCoordinator,
+    SqliteDatabase,
+    TransactionalTopologyBuilder,
+)
+
+QUEUES = 3
+NUMBERS = 300  # in each queue
+TAKE = 50  # from each queue for a batch, at most
+
+
+class Machines:
+    """The machines of the queues. While one is away, a file says up to which number its queue can be read."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+
+    def readable(self, queue):
+        try:
+            return int((self.directory / f"queue-{queue}").read_text())
+        except FileNotFoundError:
+            return NUMBERS
+
+    def take_away(self, queue, last):
+        new = self.directory / "new"
+        new.write_text(str(last))
+        new.rename(self.directory / f"queue-{queue}")
+
+    def bring_back(self, queue):
+        (self.directory / f"queue-{queue}").unlink(missing_ok=True)
+
+
+def say(line):
+    print(line + "\n", end="")  # in one piece: several tasks speak
+
+
+class Queues(OpaquePartitionedTransactionalSpout):
+    """Emits what can be read of each queue. The metadata of a batch is the last number that it took."""
+
+    outputs = ["attempt", "queue", "number"]
+
+    def __init__(self, machines):
+        self.machines = machines
+
+    def coordinator(self, conf, context):
+        return QueuesCoordinator(self.machines)
+
+    def emitter(self, conf, context):
+        return QueueEmitter(self.machines)
+
+
+class QueuesCoordinator(PartitionCoordinator):
+    def __init__(self, machines):
+        self.machines = machines
+
+    def num_partitions(self):
+        return QUEUES
+
+    def has_more(self, partition, newest):
+        return (newest or 0) < self.machines.readable(partition)
+
+
+class QueueEmitter(OpaquePartitionEmitter):
+    def __init__(self, machines):
+        self.machines = machines
+
+    def emit_partition_batch(self, attempt, collector, partition, previous):
+        first = (previous or 0) + 1
+        last = max(first - 1, min(first - 1 + TAKE, self.machines.readable(partition)))
+        for number in range(first, last + 1):
+            collector.emit([attempt, partition, number])
+        if last >= first or last < NUMBERS:
+            say(f"{attempt}: queue {partition} emits {f'{first} to {last}' if last >= first else 'nothing'}")
+        return last
+
+
+class AddUp(BatchBolt, Committer):
+    """Adds how many numbers came from each queue, and their sum, to the table. Plays the accident."""
+
+    def __init__(self, table, machines):
+        self.table = table
+        self.machines = machines
+
+    def prepare(self, conf, context, collector, batch_id):
+        self.totals: Counter[str] = Counter()
+
+    def execute(self, tup):
+        self.totals[f"queue {tup['queue']}, numbers"] += 1
+        self.totals[f"queue {tup['queue']}, sum"] += tup["number"]
+
+    def finish_batch(self):
+        self.table.add(self.batch_id, self.totals)  # in every commit, also if there is nothing to add
+        say(f"{self.batch_id}: adds {sum(n for key, n in self.totals.items() if 'numbers' in key)} numbers")
+        if self.batch_id.txid == 2 and self.machines.readable(1) == NUMBERS:
+            self.machines.take_away(1, 90)
+            say("                             but fails, and queue 1 can be read up to 90 only")
+            raise FailedException("an accident")
+        if self.batch_id.txid == 4:
+            self.machines.bring_back(1)
+
+
+def totals(directory: str) -> OpaqueMap:
+    """The table that the topology in ``directory`` adds up in."""
+    return OpaqueMap(SqliteDatabase(Path(directory, "totals.db")), "totals")
+
+
+def expected() -> dict[str, int]:
+    """What is in the table once every number counted exactly once."""
+    sums = {f"queue {queue}, sum": NUMBERS * (NUMBERS + 1) // 2 for queue in range(QUEUES)}
+    return {f"queue {queue}, numbers": NUMBERS for queue in range(QUEUES)} | sums
+
+
+def topology(directory: str | None = None) -> Topology:
+    """Adds up into an SQLite file in ``directory`` (by default a new one in the system's own)."""
+    directory = directory or tempfile.mkdtemp(prefix="opaque-partitions-")
+    machines = Machines(directory)
+    builder = TransactionalTopologyBuilder("opaque-partitions", "queues", Queues(machines), QUEUES)
+    builder.set_bolt("add-up", AddUp(totals(directory), machines)).global_grouping("queues")
+    return builder.create_topology()
+
+
+def main() -> None:
+    from tupletree.testing import LocalCluster
+
+    with tempfile.TemporaryDirectory(prefix="opaque-partitions-") as directory, LocalCluster() as cluster:
+        cluster.submit("queues", topology(directory), {"topology.max.spout.pending": 2})
+        cluster.wait_until(lambda: totals(directory).items() == expected(), timeout=60)
+    print(f"Each of the {QUEUES * NUMBERS} numbers counted exactly once.")
+
+
+if __name__ == "__main__":
+    main()
