@@ -19,7 +19,8 @@ What comes of it where something fails:
 * *The batch tuple of txid is lost on the way to one emitter, that of a later one arrives.* The later batch begins where
   the last stored one ended, so the partition has nothing left for txid: its replay emits nothing here. ("A later
   transaction is stored, this one is not" stays true until txid is committed, so every replay finds the same.)
-* *A deposed coordinator asks for a batch.* Its epoch is over: nothing is written, nothing is reported.
+* *A deposed coordinator asks for a batch.* Its epoch is over: nothing is written, and the attempt fails. A replay needs
+  no write and succeeds: the batch is the right one, but this coordinator cannot record that it is committed.
 
 States below the last committed transaction are left out of the next write.
 """
