@@ -1,0 +1,133 @@
+"""Transactional words: two databases, updated in one transaction, and exact whatever dies on the way.
+
+    python -m examples.transactional_words --seconds 60 --seed 1      # with kill -9 all around it
+    tupletree submit examples/transactional_words.py --name transactional-words
+
+The lines of some text files, which may still grow, are split into words. One database has how often each word occurs;
+the other, how many words occur 1 to 9 times, how many 10 to 19 times, and so on:
+
+    lines --> count --> update-words --> bucketize --> update-buckets
+              partial   committer        basic bolt    committer
+
+A batch changes both databases in its commit phase. If it is replayed, each database finds that it has been changed
+already and says what it said before: so the buckets are told the same, even if they missed it the first time.
+"""
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tupletree import BasicBolt, Topology
+from tupletree.transactional import (
+    BatchBolt,
+    Committer,
+    FilePartitionSpout,
+    SqliteDatabase,
+    TransactionalMap,
+    TransactionalTopologyBuilder,
+)
+
+ID = "transactional-words"
+BUCKET = 10
+
+
+def words(line: str) -> list[str]:
+    return re.findall(r"[a-z]+", line.lower())
+
+
+def bucket(count: int) -> str:
+    """Among which words a word is that occurs so often."""
+    lowest = count - count % BUCKET
+    return f"{lowest}-{lowest + BUCKET - 1}"
+
+
+class Count(BatchBolt):
+    """Counts the words in its share of the lines of a batch."""
+
+    outputs = ["attempt", "word", "count"]
+
+    def prepare(self, conf, context, collector, batch_id):
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup):
+        self.counts.update(words(tup["line"]))
+
+    def finish_batch(self):
+        for word, count in self.counts.items():
+            self.collector.emit([self.batch_id, word, count])
+
+
+class UpdateWords(BatchBolt, Committer):
+    """Adds the counts of a batch to its words, and says from what to what they went."""
+
+    outputs = ["attempt", "old", "new"]
+
+    def __init__(self, table):
+        self.table = table
+
+    def prepare(self, conf, context, collector, batch_id):
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup):
+        self.counts[tup["word"]] += tup["count"]
+
+    def finish_batch(self):
+        for word, new in self.table.add(self.batch_id, self.counts).items():
+            self.collector.emit([self.batch_id, new - self.counts[word], new])
+
+
+class Bucketize(BasicBolt):
+    """Moves a word from one bucket to another when its count has grown that far."""
+
+    outputs = ["attempt", "bucket", "words"]
+
+    def execute(self, tup, collector):
+        attempt, old, new = tup.values
+        if old == 0:
+            collector.emit([attempt, bucket(new), 1])
+        elif bucket(old) != bucket(new):
+            collector.emit([attempt, bucket(old), -1])
+            collector.emit([attempt, bucket(new), 1])
+
+
+class UpdateBuckets(BatchBolt, Committer):
+    """Adds up how many words entered and left each bucket."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def prepare(self, conf, context, collector, batch_id):
+        self.moves: Counter[str] = Counter()
+
+    def execute(self, tup):
+        self.moves[tup["bucket"]] += tup["words"]
+
+    def finish_batch(self):
+        self.table.add(self.batch_id, self.moves)
+
+
+def tables(directory: str) -> tuple[TransactionalMap, TransactionalMap]:
+    """Word to count, and bucket to number of words, each in a database of its own."""
+    words = SqliteDatabase(Path(directory, "words.db"))
+    buckets = SqliteDatabase(Path(directory, "buckets.db"))
+    return TransactionalMap(words, "words"), TransactionalMap(buckets, "buckets")
+
+
+def topology(lines_dir: str | None = None, directory: str | None = None, bytes_per_batch: int = 16_384) -> Topology:
+    """Counts the files in ``lines_dir`` (by default some of Python's own) into ``directory`` (by default a new one)."""
+    word_table, bucket_table = tables(directory or tempfile.mkdtemp(prefix="transactional-words-"))
+    spout = FilePartitionSpout(lines_dir or Path(re.__file__).parent, bytes_per_batch)
+    builder = TransactionalTopologyBuilder(ID, "lines", spout, 2)
+    builder.set_bolt("count", Count(), 2).shuffle_grouping("lines")
+    builder.set_bolt("update-words", UpdateWords(word_table), 2).fields_grouping("count", ["word"])
+    builder.set_bolt("bucketize", Bucketize(), 2).shuffle_grouping("update-words")
+    builder.set_bolt("update-buckets", UpdateBuckets(bucket_table), 2).fields_grouping("bucketize", ["bucket"])
+    return builder.create_topology()
+
+
+if __name__ == "__main__":
+    from examples.transactions.main import main
+
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""What the two databases must hold, and whether they do.
+
+Exactly once means equality: every word as often as it stands in the files, every bucket with as many words as have such
+a count. A bucket that all words have left stays with 0.
+
+Pure: takes what was written and what is stored, returns what to think of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+SHOWN = 5  # differences of each database that are spelled out
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The comparison. ``faults`` is empty exactly if both databases are right; each fault is one sentence."""
+
+    lines: int
+    words: int  # occurrences
+    distinct: int
+    faults: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        """Whether every line had its effect exactly once."""
+        return not self.faults
+
+
+def judge(
+    lines: Iterable[str],
+    words: Callable[[str], list[str]],
+    bucket: Callable[[int], str],
+    word_counts: Mapping[str, int],
+    bucket_counts: Mapping[str, int],
+) -> Judgement:
+    """Compare what is stored with the truth."""
+    truth: Counter[str] = Counter()
+    number = 0
+    for line in lines:
+        truth.update(words(line))
+        number += 1
+    filled = {name: count for name, count in bucket_counts.items() if count}
+    faults = [
+        *_differences("word", truth, word_counts),
+        *_differences("bucket", Counter(map(bucket, truth.values())), filled),
+    ]
+    return Judgement(number, truth.total(), len(truth), tuple(faults))
+
+
+def _differences(what: str, truth: Mapping[str, int], stored: Mapping[str, int]) -> Iterable[str]:
+    wrong = [key for key in sorted(truth.keys() | stored.keys()) if truth.get(key) != stored.get(key)]
+    for key in wrong[:SHOWN]:
+        yield f"{what} {key!r}: {_figure(stored, key)} instead of {_figure(truth, key)}"
+    if len(wrong) > SHOWN:
+        yield f"and {len(wrong) - SHOWN:,} {what}s more"
+
+
+def _figure(counts: Mapping[str, int], key: str) -> str:
+    return f"{counts[key]:,}" if key in counts else "nothing"
