@@ -35,7 +35,9 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the ends of the last lines, and end."""
+        """Write the ends of the last lines, and end. Idempotent."""
+        if self._stopped.is_set():
+            return
         self._stopped.set()
         self._thread.join()
         for number, file in enumerate(self._files):

@@ -17,6 +17,7 @@ from examples.transactions.feed import Feed
 from examples.transactions.plan import Kill, plan
 from examples.transactions.truth import Judgement, judge
 from examples.transactions.watch import Watch
+from tupletree.errors import NotFoundError
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 
 NAME = "transactional-words"
@@ -80,6 +81,7 @@ class Run:
             self._note("every line is written and everything is up again")
             finished = self._catch_up()
         finally:
+            self._feed.stop()
             self._watch.stop()
         self._cluster.client.kill(NAME, wait_secs=0)
         wait_until(lambda: not self._living("worker"), 60, what="the workers end")
@@ -116,7 +118,11 @@ class Run:
         victim = living[int(kill.pick * len(living))]
         order = living if kill.role == "worker" else [one for one in self._daemons if one.role == kill.role]
         index = [one.name for one in order].index(victim.name)
-        self._cluster.kill(kill.role, index)
+        try:
+            self._cluster.kill(kill.role, index)
+        except NotFoundError:
+            self._note(f"{victim.name} has just ended by itself")
+            return
         self._killed[kill.role] += 1
         self._note(f"kill -9 {victim.pid}: {victim.name}")
         if kill.role == "zookeeper":  # nobody else comes up without it
