@@ -91,6 +91,7 @@ class CoordinatorSpout(Spout):
         self._effects: deque[Effect] = deque()
         self._retry_at_s = 0.0  # when the store is asked again
         self._begin_at_s = 0.0  # when the source is
+        self._is_active = True  # as its topology is; if not, what is under way goes on, and nothing is begun
         self._is_deposed = False  # for good
         self._depositions = 0  # by coordinators of the same topology, in short order
         self._began_s = 0.0
@@ -100,6 +101,12 @@ class CoordinatorSpout(Spout):
     def close(self) -> None:
         self._source.close()
         self._store.close()
+
+    def activate(self) -> None:
+        self._is_active = True
+
+    def deactivate(self) -> None:
+        self._is_active = False
 
     @property
     def committed(self) -> int:
@@ -186,7 +193,7 @@ class CoordinatorSpout(Spout):
     def _begin(self) -> None:
         """Begin what there is room for and the source has ready."""
         assert self._coordinator is not None
-        if self._clock() < self._begin_at_s:
+        if not self._is_active or self._clock() < self._begin_at_s:
             return
         while (txid := self._coordinator.wants(self._clock())) is not None:
             try:

@@ -72,6 +72,30 @@ class Process:
         return attempt.txid
 
 
+def test_deactivated_it_commits_what_is_under_way_and_begins_nothing() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock())
+    [batch] = process.take()
+    process.spout.deactivate()
+    process.spout.ack(batch)
+    [commit] = process.collector.take()
+    process.spout.ack(commit)
+    assert (commit, process.spout.committed) == ((Tree.COMMIT, batch[1]), 1)
+    assert process.collector.take() == []
+    process.spout.activate()
+    assert process.take()[0][1].txid == 2
+
+
+def test_deactivated_it_does_not_replay_what_failed_until_it_is_active_again() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock())
+    [batch] = process.take()
+    process.spout.deactivate()
+    process.spout.fail(batch)
+    process.spout.ack(batch)
+    assert process.collector.take() == []
+    process.spout.activate()
+    assert process.take()[0][1].txid == 1
+
+
 def test_deposed_by_another_topology_it_stands_still_for_good() -> None:
     store, clock = MemoryStore(), SimulatedClock()
     first, second = Process(store, "one", clock), Process(store, "two", clock)
