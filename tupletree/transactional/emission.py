@@ -15,11 +15,15 @@ from tupletree.tuples import Tuple
 
 
 class Emission(BatchCollector):
-    """The collector of one batch at one task."""
+    """The collector of one batch at one task.
+
+    ``counts``: how many tuples each task downstream was sent; ``rows``: how many were emitted, whoever receives them.
+    """
 
     def __init__(self, attempt: TransactionAttempt, component_id: str, collector: BoltCollector) -> None:
         self.attempt = attempt
         self.counts: Counter[int] = Counter()
+        self.rows = 0
         self._component_id = component_id
         self._collector = collector
         self._is_over = False
@@ -28,6 +32,7 @@ class Emission(BatchCollector):
         if self._is_over or not values or values[0] is not self.attempt:
             self._check(values, stream)
         tasks = self._collector.emit(values, None, stream)
+        self.rows += 1
         for task in tasks:
             self.counts[task] += 1
         return tasks
@@ -42,6 +47,7 @@ class Emission(BatchCollector):
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         self._check(values, stream)
         self._collector.emit_direct(task, values, None, stream)
+        self.rows += 1
         self.counts[task] += 1
 
     def report_error(self, error: BaseException) -> None:

@@ -30,7 +30,7 @@ class EmitterBolt(Bolt):
 
     def __init__(self, spout: TransactionalSpout) -> None:
         self.spout = spout
-        self._sizes: dict[int, int] = {}  # txid -> tuples sent for it, while it is not committed
+        self._sizes: dict[int, int] = {}  # txid -> tuples emitted for it, while it is not committed
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
@@ -76,8 +76,7 @@ class EmitterBolt(Bolt):
         def emit() -> None:
             self._emitter.cleanup_before(committed)
             self._emitter.emit_batch(attempt, metadata, emission)
-
-            self._check_size(attempt, emission.counts.total())
+            self._check_size(attempt, emission.rows)
 
         if self._guarded(tup, attempt, emit):
             self._reports.send(emission, committed, tup)
@@ -101,8 +100,8 @@ class EmitterBolt(Bolt):
         emitter = self._emitter
         if not isinstance(emitter, CommittingEmitter):
             self.collector.ack(tup)
-        elif self._attempts.is_over(attempt):
-            self.collector.fail(tup)
+        elif self._attempts.is_over(attempt) or not self._attempts.has_seen(attempt):
+            self.collector.fail(tup)  # not seen: another incarnation has emitted it, and remembered what commits it
         elif self._guarded(tup, attempt, lambda: emitter.commit(attempt)):
             self.collector.ack(tup)
 
