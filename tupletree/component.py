@@ -212,7 +212,8 @@ class Spout(Component):
     ``next_tuple`` while active, ``ack`` and ``fail`` at any time after ``open``; ``close`` on an orderly end (not
     guaranteed: a killed worker does not call it).
 
-    ``paces_itself = True`` leaves ``topology.max.spout.pending`` to the spout: it is asked for tuples whatever is pending.
+    ``paces_itself = True`` leaves ``topology.max.spout.pending`` to the spout: it is asked for tuples whatever is
+    pending.
     """
 
     collector: SpoutCollector

@@ -86,5 +86,5 @@ class Committer:
 
     ``finish_batch`` is then called for one transaction after the other, in the order of their txids: for txid n only
     when n - 1 is committed everywhere. ``set_committer_bolt`` of the builder does the same to a bolt without the mark.
-    The emitter of a transactional spout becomes a committer by having a method ``commit`` (spouts.py).
+    On a TransactionalSpout the mark says that its emitters commit: each is a CommittingEmitter (spouts.py).
     """

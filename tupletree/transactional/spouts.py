@@ -27,7 +27,7 @@ class SpoutCoordinator:
     """What every coordinator has."""
 
     def is_ready(self) -> bool:
-        """Whether a new batch may begin. Asked often while there is room for one: must be quick. Not asked of replays."""
+        """Whether a new batch may begin. Asked often while there is room for one: must be quick. Replays do not ask."""
         return True
 
     def close(self) -> None:
@@ -65,12 +65,13 @@ class TransactionEmitter:
 
 
 class CommittingEmitter(TransactionEmitter):
-    """An emitter that takes part in the commit phase."""
+    """An emitter that takes part in the commit phase. Its spout has the mark ``Committer`` (bolts.py)."""
 
     def commit(self, attempt: TransactionAttempt) -> None:
         """Called in the commit phase, in the order of the txids, for an attempt whose batch this very emitter emitted.
 
-        May be called again for the same txid with a later attempt. FailedException fails the attempt.
+        If that one has gone meanwhile, the attempt fails instead. May be called again for the same txid with a later
+        attempt. FailedException fails the attempt.
         """
         raise NotImplementedError
 
@@ -95,16 +96,16 @@ class PartitionCoordinator(SpoutCoordinator):
     """The coordinator of a partitioned spout."""
 
     def num_partitions(self) -> int:
-        """How many partitions the source has now, numbered from 0. Asked for every new batch; it may grow, never shrink."""
+        """How many partitions there are now, numbered from 0. Asked for every new batch; may grow, never shrink."""
         raise NotImplementedError
 
     def has_more(self, partition: int, newest: Any) -> bool:
         """Whether a partition has tuples beyond those of its newest batch, the metadata of which is ``newest``.
 
-        ``newest`` is what emitters have stored; None: the partition had no batch yet. No batch begins while no partition
-        has more, so a source that is exhausted is quiet instead of going on with empty batches. As batches may be under
-        way of which nothing is stored yet, a few empty ones may come all the same. Asked as often as ``is_ready``; each
-        question costs a look at the store, unless this method is left as it is.
+        ``newest`` is what emitters have stored; None: the partition had no batch yet. No batch begins while no
+        partition has more, so a source that is exhausted is quiet instead of going on with empty batches. As batches
+        may be under way of which nothing is stored yet, a few empty ones may come all the same. Asked as often as
+        ``is_ready``; each question costs a look at the store, unless this method is left as it is.
         """
         return True
 
@@ -120,7 +121,8 @@ class PartitionEmitter:
     ) -> Any:
         """Emit a new batch of one partition and return its metadata: enough to emit exactly these tuples again.
 
-        ``previous``: the metadata of the partition's batch before, None for its first. FailedException fails the attempt.
+        ``previous``: the metadata of the partition's batch before, None for its first. FailedException fails the
+        attempt.
         """
         raise NotImplementedError
 
