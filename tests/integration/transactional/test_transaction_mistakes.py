@@ -9,11 +9,12 @@ from batch_components import SIZE, Commit, Gather, Numbers, Story, Stretch
 
 from tupletree import BasicBolt
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import AuthorityError, EmitError, ReportedFailedException
+from tupletree.errors import EmitError, ReportedFailedException
 from tupletree.testing import LocalCluster
 from tupletree.transactional import layout, memory_store
 from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.builder import TransactionalTopologyBuilder
+from tupletree.transactional.progress import DeposedError
 from tupletree.transactional.spouts import CommittingEmitter
 from tupletree.transactional.store import Create
 from tupletree.worker.tasks import TaskFailure
@@ -171,7 +172,7 @@ def test_a_second_topology_with_the_same_id_takes_over_and_the_first_says_so(clu
         cluster.wait_until(lambda: len(story.of("finish")) > 20)
         story.events.clear()
     component, error = cluster.wait_until(lambda: next(iter(cluster.errors("first")), None))
-    assert (component, type(error)) == ("numbers:coordinator", AuthorityError)
+    assert (component, type(error)) == ("numbers:coordinator", DeposedError)
     assert "another coordinator of transactional id 'numbers' has taken over: topology second" in str(error)
     cluster.wait_until(lambda: len(story.of("finish")) > 20)
     assert cluster.errors("second") == []
