@@ -290,6 +290,8 @@ def _refuse_unpicklable(definition: Definition, value: object, error: Exception)
     owner = type(value).__name__
     for attribute, held in getattr(value, "__dict__", {}).items():
         cause = _pickle_error(held)
+        if cause is not None and isinstance(held, Component):
+            _refuse_unpicklable(definition, held, cause)  # the user's, in one of ours
         if cause is not None:
             raise TopologyError(
                 f"{definition.title} cannot be copied to its tasks: {owner}.{attribute} "

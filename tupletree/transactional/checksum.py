@@ -13,17 +13,12 @@ from tupletree.transactional.bolts import BatchCollector
 CHUNK = 256
 
 
-class ChecksumCollector(BatchCollector):
-    """Passes tuples on, and sums them up: streams and values without the attempt, in their order.
-
-    Chunks are cut by number, however the tuples come: emitted one by one or many at a time, the sum is the same.
-    """
+class CountingCollector(BatchCollector):
+    """Passes tuples on, and counts them: ``rows``."""
 
     def __init__(self, collector: BatchCollector) -> None:
         self.rows = 0
         self._collector = collector
-        self._pending: list[list[Any]] = []
-        self._sum: int | None = 0
 
     def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
         tasks = self._collector.emit(values, stream)
@@ -44,6 +39,21 @@ class ChecksumCollector(BatchCollector):
     def report_error(self, error: BaseException) -> None:
         self._collector.report_error(error)
 
+    def _add(self, values: Sequence[Any], stream: str) -> None:
+        self.rows += 1
+
+
+class ChecksumCollector(CountingCollector):
+    """Also sums the tuples up: streams and values without the attempt, in their order.
+
+    Chunks are cut by number, however the tuples come: emitted one by one or many at a time, the sum is the same.
+    """
+
+    def __init__(self, collector: BatchCollector) -> None:
+        super().__init__(collector)
+        self._pending: list[list[Any]] = []
+        self._sum: int | None = 0
+
     def checksum(self) -> int | None:
         """Of everything emitted so far; None if it holds a value that cannot be encoded. To be called once, at the end.
 
@@ -53,7 +63,7 @@ class ChecksumCollector(BatchCollector):
         return self._sum
 
     def _add(self, values: Sequence[Any], stream: str) -> None:
-        self.rows += 1
+        super()._add(values, stream)
         self._pending.append([stream, *values[1:]])
         if len(self._pending) >= CHUNK:
             self._add_chunk()

@@ -24,10 +24,17 @@ from typing import Any, assert_never
 from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Spout, SpoutCollector, TopologyContext
-from tupletree.errors import AuthorityError, ConfigError, FailedException, ReportedFailedException, UnavailableError
+from tupletree.errors import (
+    AuthorityError,
+    ConfigError,
+    FailedException,
+    ReportedFailedException,
+    UnavailableError,
+    UnregisteredTypeError,
+)
 from tupletree.transactional.coordinator import Coordinator, Effect, EmitCommit, Record
 from tupletree.transactional.progress import DeposedError, Progress
-from tupletree.transactional.spouts import TransactionalSpout
+from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, checked_part
 from tupletree.transactional.store import StateStore
 from tupletree.transactional.streams import BATCH, BATCH_STREAM, COMMIT, COMMIT_STREAM
 from tupletree.transactional.zookeeper import open_store
@@ -85,7 +92,7 @@ class CoordinatorSpout(Spout):
         self._topology = f"topology {context.topology_id}, "
         self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
-        self._source = self.spout.coordinator(conf, context)
+        self._source = checked_part(TransactionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         self._coordinator: Coordinator | None = None
         self._progress: Progress | None = None  # None: it must take over first
         self._effects: deque[Effect] = deque()
@@ -219,5 +226,10 @@ class CoordinatorSpout(Spout):
             if not self._source.is_ready():
                 return False
             made = self._source.initialize_transaction(txid, metadata.previous(txid))
-            self._progress.create_metadata(txid, made)
+            try:
+                self._progress.create_metadata(txid, made)
+            except UnregisteredTypeError as error:
+                raise UnregisteredTypeError(
+                    f"component {self.context.component_id!r}: initialize_transaction returned {made!r}: {error}"
+                ) from None
         return True

@@ -16,7 +16,7 @@ from tupletree.component import Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError
 from tupletree.transactional.bolts import Committer
 from tupletree.transactional.emission import Emission, Reports
-from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout
+from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout, TransactionEmitter, checked_part
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
 from tupletree.tuples import Tuple
 
@@ -41,7 +41,7 @@ class EmitterBolt(Bolt):
         self.collector = collector
         self._attempts = Attempts()
         self._reports = Reports(context, collector)
-        self._emitter = self.spout.emitter(conf, context)
+        self._emitter = checked_part(TransactionEmitter, self.spout.emitter(conf, context), self.spout, context)
         commits = isinstance(self._emitter, CommittingEmitter)
         if commits != isinstance(self.spout, Committer):
             fault = "has an emitter that commits, but is not" if commits else "has no emitter that commits, but is"

@@ -45,14 +45,17 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException
 from tupletree.transactional.bolts import BatchCollector, Committer
+from tupletree.transactional.checksum import CountingCollector
 from tupletree.transactional.partition_states import Partitions, PartitionStates
-from tupletree.transactional.partitioned import PartitionsCoordinator, encode_metadata
+from tupletree.transactional.partitioned import PartitionsCoordinator, check_metadata, encode_metadata
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
     OpaquePartitionEmitter,
+    PartitionCoordinator,
     TransactionalSpout,
     TransactionCoordinator,
+    checked_part,
 )
 from tupletree.transactional.store import StateStore
 from tupletree.transactional.zookeeper import open_store
@@ -81,14 +84,14 @@ class OpaqueSpoutAdapter(TransactionalSpout, Committer):
         self.spout.declare_output_fields(declarer)
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
+        source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
-        source = self.spout.coordinator(conf, context)
         return PartitionsCoordinator(context.component_id, source, partitions, lambda state: decode_value(state[1]))
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommittingEmitter:
+        emitter = checked_part(OpaquePartitionEmitter, self.spout.emitter(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
         tasks = len(context.component_tasks(context.component_id))
-        emitter = self.spout.emitter(conf, context)
         return OpaqueEmitter(context.component_id, emitter, partitions, context.task_index, tasks)
 
 
@@ -131,7 +134,9 @@ class OpaqueEmitter(CommittingEmitter):
         for partition in range(self._index, metadata, self._tasks):
             base = self._base(attempt.txid, partition)
             previous = None if base is None else decode_value(base.metadata)
-            reached = self._source.emit_partition_batch(attempt, collector, partition, previous)
+            emitted = CountingCollector(collector)
+            reached = self._source.emit_partition_batch(attempt, emitted, partition, previous)
+            check_metadata(self._component_id, partition, reached, emitted.rows)
             moves[partition] = base, Position(*attempt, encode_metadata(self._component_id, partition, reached))
         self._emitted[attempt.txid] = Emitted(attempt, moves)
 

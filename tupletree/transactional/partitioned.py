@@ -34,7 +34,7 @@ from typing import Any
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.errors import ReportedFailedException, UnregisteredTypeError
+from tupletree.errors import ReportedFailedException, UnregisteredTypeError, UsageError
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.checksum import ChecksumCollector
 from tupletree.transactional.partition_states import Partitions
@@ -45,6 +45,7 @@ from tupletree.transactional.spouts import (
     TransactionalSpout,
     TransactionCoordinator,
     TransactionEmitter,
+    checked_part,
 )
 from tupletree.transactional.store import StateStore
 from tupletree.transactional.zookeeper import open_store
@@ -75,13 +76,14 @@ class PartitionedSpoutAdapter(TransactionalSpout):
         self.spout.declare_output_fields(declarer)
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
+        source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
-        return PartitionsCoordinator(context.component_id, self.spout.coordinator(conf, context), partitions, _metadata)
+        return PartitionsCoordinator(context.component_id, source, partitions, _metadata)
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
+        emitter = checked_part(PartitionEmitter, self.spout.emitter(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
         tasks = len(context.component_tasks(context.component_id))
-        emitter = self.spout.emitter(conf, context)
         return PartitionedEmitter(context.component_id, emitter, partitions, context.task_index, tasks)
 
 
@@ -179,6 +181,7 @@ class PartitionedEmitter(TransactionEmitter):
     ) -> list[Any]:
         emitted = ChecksumCollector(collector)
         metadata = self._source.emit_partition_batch_new(attempt, emitted, partition, previous)
+        check_metadata(self._component_id, partition, metadata, emitted.rows)
         return [encode_metadata(self._component_id, partition, metadata), emitted.rows, emitted.checksum()]
 
     def _emit_again(
@@ -197,6 +200,15 @@ class PartitionedEmitter(TransactionEmitter):
             f"component {self._component_id!r}, partition {partition}, transaction {attempt.txid}: {what}; "
             f"a transactional spout must emit the same batch for the same transaction, "
             f"a source that cannot is for an OpaquePartitionedTransactionalSpout"
+        )
+
+
+def check_metadata(component_id: str, partition: int, metadata: Any, rows: int) -> None:
+    """Refuse None after tuples, a ``return`` forgotten: the next batch would begin at the beginning again."""
+    if metadata is None and rows:
+        raise UsageError(
+            f"component {component_id!r}, partition {partition}: {rows} tuples were emitted and None was returned; "
+            f"the metadata of the batch was expected, which the next one begins with"
         )
 
 

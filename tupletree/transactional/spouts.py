@@ -16,11 +16,14 @@ Every tuple an emitter emits has the attempt it was given as its first value, so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Component, TopologyContext
+from tupletree.errors import TopologyError
 from tupletree.transactional.bolts import BatchCollector
+
+Part = TypeVar("Part")
 
 
 class SpoutCoordinator:
@@ -121,6 +124,7 @@ class PartitionEmitter:
     ) -> Any:
         """Emit a new batch of one partition and return its metadata: enough to emit exactly these tuples again.
 
+        None is an error, unless nothing was emitted.
         ``previous``: the metadata of the partition's batch before, None for its first. FailedException fails the
         attempt.
         """
@@ -161,7 +165,7 @@ class OpaquePartitionEmitter:
 
         ``previous``: what was returned for the transaction before, None for the partition's first. A replay is called
         with the same ``previous`` and need not emit the same tuples. For a partition that is away: emit nothing and
-        return ``previous``. FailedException fails the attempt.
+        return ``previous``. None is an error, unless nothing was emitted. FailedException fails the attempt.
         """
         raise NotImplementedError
 
@@ -182,3 +186,15 @@ class OpaquePartitionedTransactionalSpout(TransactionalSpoutBase):
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> OpaquePartitionEmitter:
         """An emitter; called once in each emitting task."""
         raise NotImplementedError
+
+
+def checked_part(kind: type[Part], made: object, spout: TransactionalSpoutBase, context: TopologyContext) -> Part:
+    """What ``coordinator`` or ``emitter`` of a user's spout returned. TopologyError if it is not of the kind."""
+    if isinstance(made, kind):
+        return made
+    method = "emitter" if kind.__name__.endswith("Emitter") else "coordinator"
+    raise TopologyError(
+        f"component {context.component_id!r}: {method} of {type(spout).__name__} returned {made!r}; "
+        f"an object of a subclass of {kind.__name__} was expected",
+        component=context.component_id,
+    )

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
-from batch_components import SIZE, Commit, Gather, Numbers, Story, Stretch
+from batch_components import SIZE, Commit, Counting, Gather, Numbers, Story, Stretch
 
 from tupletree import BasicBolt
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import EmitError, ReportedFailedException
+from tupletree.errors import EmitError, ReportedFailedException, TopologyError
 from tupletree.testing import LocalCluster
 from tupletree.transactional import layout, memory_store
 from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.builder import TransactionalTopologyBuilder
 from tupletree.transactional.progress import DeposedError
-from tupletree.transactional.spouts import CommittingEmitter
+from tupletree.transactional.spouts import (
+    CommittingEmitter,
+    OpaquePartitionedTransactionalSpout,
+    OpaquePartitionEmitter,
+    PartitionCoordinator,
+    PartitionedTransactionalSpout,
+    PartitionEmitter,
+    TransactionalSpout,
+)
 from tupletree.transactional.store import Create
 from tupletree.worker.tasks import TaskFailure
 
@@ -142,6 +151,104 @@ def test_a_spout_that_commits_must_say_so_and_do_so(cluster, spout, said):
     one = builder(spout)
     one.set_bolt("sum", Commit("sum", Story())).global_grouping("numbers")
     assert str(failure_of(cluster, one)) == said
+
+
+class Made:
+    """Has the coordinator and the emitter that it is given."""
+
+    outputs = ["attempt", "number"]
+
+    def __init__(self, coordinator=None, emitter=None):
+        self.made = {"coordinator": coordinator, "emitter": emitter}
+
+    def coordinator(self, conf, context):
+        return self.made["coordinator"]
+
+    def emitter(self, conf, context):
+        return self.made["emitter"]
+
+
+class Plain(Made, TransactionalSpout):
+    pass
+
+
+class Makes(Made, PartitionedTransactionalSpout):
+    pass
+
+
+class MakesOpaque(Made, OpaquePartitionedTransactionalSpout):
+    pass
+
+
+class Two(PartitionCoordinator):
+    def num_partitions(self):
+        return 2
+
+
+class ReturnsNothing(PartitionEmitter, OpaquePartitionEmitter):
+    def emit_partition_batch_new(self, attempt, collector, partition, previous):
+        collector.emit([attempt, previous or 0])
+
+    def emit_partition_batch(self, attempt, collector, partition, previous):
+        collector.emit([attempt, previous or 0])
+
+
+@pytest.mark.parametrize(
+    ("spout", "said"),
+    [
+        (
+            Plain(Counting(1)),
+            "emitter of Plain returned None; an object of a subclass of TransactionEmitter was expected",
+        ),
+        (
+            Plain(emitter=Stretch(0, 1, lambda: 1)),
+            "coordinator of Plain returned None; an object of a subclass of TransactionCoordinator was expected",
+        ),
+        (Makes(Two()), "emitter of Makes returned None; an object of a subclass of PartitionEmitter was expected"),
+        (
+            Makes(emitter=ReturnsNothing()),
+            "coordinator of Makes returned None; an object of a subclass of PartitionCoordinator was expected",
+        ),
+        (
+            MakesOpaque(Two()),
+            "emitter of MakesOpaque returned None; an object of a subclass of OpaquePartitionEmitter was expected",
+        ),
+        (Makes(Two(), ReturnsNothing()), ": 1 tuples were emitted and None was returned; the metadata of the batch"),
+        (
+            MakesOpaque(Two(), ReturnsNothing()),
+            ": 1 tuples were emitted and None was returned; the metadata of the batch",
+        ),
+    ],
+)
+def test_a_spout_whose_methods_return_nothing_is_told(cluster, spout, said):
+    one = builder(spout)
+    one.set_bolt("sum", Commit("sum", Story())).global_grouping("numbers")
+    error = str(failure_of(cluster, one))
+    assert said in error
+    assert error.startswith("component 'numbers")
+
+
+class Unwritable(Numbers):
+    def coordinator(self, conf, context):
+        coordinator = super().coordinator(conf, context)
+        coordinator.initialize_transaction = lambda txid, previous: {txid: object}
+        return coordinator
+
+
+def test_metadata_that_cannot_be_stored_are_named(cluster):
+    one = builder(Unwritable())
+    one.set_bolt("sum", Commit("sum", Story())).global_grouping("numbers")
+    error = str(failure_of(cluster, one))
+    assert "component 'numbers:coordinator': initialize_transaction returned {1: <class 'object'>}" in error
+
+
+def test_a_bolt_that_cannot_be_copied_is_named_by_its_own_attribute():
+    one = builder()
+    bolt = Emits(lambda attempt: [attempt, 1])
+    bolt.lock = threading.Lock()
+    one.set_bolt("emits", bolt).global_grouping("numbers")
+    with pytest.raises(TopologyError, match=r"bolt 'emits' cannot be copied to its tasks: Emits.lock \(lock\)"):
+        one.create_topology()
 
 
 def test_a_topology_without_ackers_is_refused(cluster):
