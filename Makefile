@@ -13,10 +13,10 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java servers demo test check format proto proto-check bench clean
+.PHONY: help setup java servers demo test test-simulation check format proto proto-check bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) java ## make .venv, install into it, and see that Java 17 or newer is there
 
@@ -35,6 +35,9 @@ demo: setup ## run word count on a whole cluster, kill a worker and an acker, co
 
 test: setup servers ## run every test: unit, simulation, integration, chaos
 	@$(PYTHON) -m pytest tests -n 2 --dist loadfile $(PYTEST_ARGS)
+
+test-simulation: $(INSTALLED) ## 10,000 seeded histories of transactional topologies in a faulty world
+	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
 	@$(VENV)/bin/ruff check .

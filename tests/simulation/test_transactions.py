@@ -1,7 +1,7 @@
-"""Transactional topologies over a faulty world: whatever happens, every batch takes effect exactly once, in order.
+"""Transactional topologies in a faulty world: whatever happens, every batch takes effect exactly once, in order.
 
-    python -m pytest tests/simulation/test_transactions.py       300 histories
-    make test-simulation                                          10,000, and what they consisted of
+    python -m pytest tests/simulation/test_transactions.py       250 histories, and every rule broken once
+    make test-simulation                                         10,000 histories
     TRANSACTION_SEEDS=100000 python -m pytest …                  as many as you like
 
 A failure names its seed and tells the story of the transaction concerned.
@@ -10,20 +10,23 @@ A failure names its seed and tells the story of the transaction concerned.
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
+from transaction_breaks import BROKEN
 from transaction_nouns import Rules, Violation
 from transaction_world import World
 
-SEEDS = int(os.environ.get("TRANSACTION_SEEDS", "300"))
-BLOCKS = 10 if SEEDS <= 1000 else 100
+SEEDS = int(os.environ.get("TRANSACTION_SEEDS", "250"))
+BLOCKS = max(10, SEEDS // 100)
 
 
 def run(seed: int, rules: Rules | None = None) -> World:
     """One history; if a rule is violated it is gone through once more, to be told."""
-    world = World(seed, rules)
     try:
-        return world.run()
+        return World(seed, rules).run()
     except Violation:
         try:
             World(seed, rules, is_telling=True).run()
@@ -32,7 +35,76 @@ def run(seed: int, rules: Rules | None = None) -> World:
         raise
 
 
+def figures(world: World) -> Counter[str]:
+    return Counter(
+        seeds=1,
+        steps=world.steps,
+        commits=world.judge.committed,
+        crashes=world.crashes,
+        replays=world.judge.replays,
+        **{"requests that failed": sum(world.network.counts[fate] for fate in FATES)},
+    )
+
+
+FATES = ("refused", "reply lost", "late", "killed before", "killed after", "paused before", "paused after")
+
+
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_every_batch_takes_effect_exactly_once_and_in_order(block: int) -> None:
+def test_every_batch_takes_effect_exactly_once_and_in_order(
+    block: int, record_property: Callable[[str, object], None]
+) -> None:
+    total: Counter[str] = Counter()
     for seed in range(block, SEEDS, BLOCKS):
-        run(seed)
+        total += figures(run(seed))
+    record_property("figures", dict(total))
+
+
+def test_the_histories_contain_what_they_are_meant_to() -> None:
+    """A simulation in which nothing goes wrong proves nothing."""
+    worlds = [run(seed) for seed in range(40)]
+    assert {(world.shape.kind, world.shape.form) for world in worlds} == {
+        (kind, form) for kind in ("generic", "partitioned", "opaque") for form in ("chain", "two committers", "diagram")
+    }
+    counts = sum((Counter(world.network.counts) for world in worlds), Counter[str]())
+    for what in (
+        *FATES,
+        "lost",
+        "links broken",
+        "data repeated",
+        "control repeated",
+        "timed out",
+        "committed amid faults",
+        "emitted by one of two coordinators",
+    ):
+        assert counts[what] > 10, what
+    assert sum(world.judge.replays for world in worlds) > 400
+    assert sum(world.crashes for world in worlds) > 200
+
+
+def test_a_seed_is_a_whole_history() -> None:
+    one, two = (World(7, is_telling=True).run() for _ in range(2))
+    assert one.story == two.story
+    assert one.steps == two.steps == World(7).run().steps
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_rule_is_found(broken: str) -> None:
+    rules, sentence = BROKEN[broken]
+    for seed in range(250):
+        try:
+            World(seed, rules).run()
+        except Violation as error:
+            if re.search(sentence, str(error)):
+                return
+    pytest.fail(f"{broken}: no history says that {sentence}")
+
+
+def test_a_violation_names_its_seed_and_tells_the_story_of_its_transaction() -> None:
+    rules, _ = BROKEN["counts by txid"]
+    with pytest.raises(Violation) as caught:
+        for seed in range(250):
+            run(seed, rules)
+    told = str(caught.value)
+    assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): .* counts Tuple\(.* with transaction (\d+) ", told)
+    assert "emits batch of transaction" in told
+    assert len(set(re.findall(r"(?:emits|finishes|reports) .*transaction (\d+) ", told))) == 1

@@ -18,7 +18,7 @@ from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.transactional.coordinator import Phase
 from tupletree.transactional.databases.contract import Row
-from tupletree.transactional.layout import decode_stored, epoch_path, progress_path
+from tupletree.transactional.layout import decode_stored, epoch_path, partition_path, progress_path
 from tupletree.transactional.store import Create, Put, Write
 from tupletree.tuples import Tuple
 
@@ -89,6 +89,9 @@ class Judge:
     def emitted(self, owner: Incarnation, name: str, attempt: TransactionAttempt) -> None:
         if name == "commit" and attempt not in self.recorded:
             raise self.violation(f"{owner} emits the commit of {attempt}, which is not recorded", attempt.txid)
+        if name == "commit" and not self.is_complete("batch", attempt):
+            raise self.violation(f"{owner} emits the commit of {attempt}; its batch tree is not complete", attempt.txid)
+        self.world.network.counts["emitted by one of two coordinators"] += len(self.world.coordinators) > 1
         self.replays += name == "batch" and attempt.attempt > first_attempt(1) + attempt.txid - 1
 
     # What is stored
@@ -114,6 +117,7 @@ class Judge:
             raise self.violation(f"{committing} is about to commit after {committed}", txid)
         if committed > self.committed:
             self._settle(committed)
+            self.world.network.counts["committed amid faults"] += self.world.is_faulty
         self.committed, self.committing = committed, committing
         if committing is not None:
             self.recorded.add(committing)
@@ -123,8 +127,7 @@ class Judge:
         attempt = self.committing
         if attempt is None:
             raise self.violation(f"transaction {txid} is committed, but no attempt of it was committing", txid)
-        tree = self.world.trees.commits.get(attempt)
-        if tree is None or tree.verdict != "acked":
+        if not self.is_complete("commit", attempt):
             raise self.violation(f"{attempt} is recorded as committed; its commit tree is not complete", txid)
         late = [*COMMITTERS[self.world.shape.form], *(["pass"] if self.world.shape.form == "diagram" else [])]
         for task in (task for name in late for task in self.world.tasks[name]):
@@ -138,6 +141,10 @@ class Judge:
                 raise self.violation(f"{attempt} skips or repeats: {emitted} instead of {begin}, …", txid)
             numbers.extend(emitted)
         self.check_tables(txid)
+
+    def is_complete(self, name: str, attempt: TransactionAttempt) -> bool:
+        tree = self.world.trees.of.get((name, attempt))
+        return tree is not None and tree.verdict == "acked"
 
     def check_tables(self, committed: int) -> None:
         """Each table holds the effect of every committed transaction once, whatever the next one has done already."""
@@ -185,13 +192,19 @@ class Judge:
             raise self.violation(f"I3: attempts {numbers} are active", None)
 
     def check_end(self) -> None:
-        """Nobody has anything to do: nothing is left over, and the tables hold the truth."""
+        """Nobody has anything to do: every tree has ended, little is left over, and the tables hold the truth."""
         self.check_tables(self.committed)
-        most = 2 * self.world.shape.max_active + 2
+        if self.world.coordinator.current.pending:
+            trees = list(self.world.coordinator.current.pending.values())
+            raise self.violation(f"{len(trees)} trees have not ended, {trees[0]} for one", trees[0].attempt.txid)
+        few = 2 * self.world.shape.max_active + 2
         for place in self.world.places.values():
             counts = getattr(place.current.component, "_counts", None)
-            if counts is not None and len(counts.batches) > most:
+            if counts is not None and len(counts.batches) > few:
                 raise self.violation(f"{place.current} holds {len(counts.batches)} batches", None)
-        nodes = len(self.world.store.children(f"/{ID}/coordinator/meta"))
-        if nodes > most:
-            raise self.violation(f"the store holds the metadata of {nodes} transactions", None)
+        left = {"transactions": len(self.world.store.children(f"/{ID}/coordinator/meta"))}
+        for path in (partition_path(ID, partition) for partition in range(self.world.shape.partitions)):
+            node = self.world.store.get(path)
+            left[path] = 0 if node is None else len(decode_stored(path, node.data)[1])
+        if max(left.values()) > few:
+            raise self.violation(f"the store holds states of {left}", None)

@@ -132,7 +132,7 @@ class Trees:
         self.world = world
         self.rng = world.rng
         self.by_root: dict[int, Tree] = {}
-        self.commits: dict[TransactionAttempt, Tree] = {}
+        self.of: dict[tuple[str, TransactionAttempt], Tree] = {}
         self.settled: set[int] = set()  # copies that their bolt has acked or failed
         self._trees: dict[int, Tree] = {}  # by copy
         self._copies = 0
@@ -140,8 +140,7 @@ class Trees:
     def begin(self, owner: Incarnation, msg_id: Any, attempt: TransactionAttempt, name: str) -> Tree:
         tree = Tree(len(self.by_root) + 1, owner, msg_id, attempt, name)
         self.by_root[tree.root] = owner.pending[tree.root] = tree
-        if name == "commit":
-            self.commits[attempt] = tree
+        self.of[name, attempt] = tree
         self.world.judge.emitted(owner, name, attempt)
         self.world.tell(attempt.txid, f"{owner} emits {name} of {attempt}")
         self.world.at(TIMEOUT_S, lambda: self._expire(tree))

@@ -16,6 +16,7 @@ from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
 
 ID = "numbers"
+NEVER = 1e9
 SPOUT = "spout"
 
 
@@ -40,6 +41,7 @@ class Rules:
     opaque_map: type[OpaqueMap] = OpaqueMap
     looks_inside: bool = True  # whether the coordinators' own invariants are checked, or only what comes of them
     shape: Mapping[str, Any] = field(default_factory=dict)  # what is not to be drawn
+    faults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,7 +82,8 @@ class Faults:
     slowest_s: float  # of a message
     loss: float  # of a message
     copies: float  # of a message
-    operations: float  # at the store and the databases
+    operations: float  # at the store
+    updates: float  # of the databases
     mishaps: float  # in the components
     crash_every_s: float
     break_every_s: float  # a link
@@ -88,17 +91,17 @@ class Faults:
 
     @staticmethod
     def draw(rng: random.Random) -> Faults:
-        never = 1e9
         return Faults(
             end_s=rng.uniform(3, 9),
             slowest_s=rng.choice([0.005, 0.03, 0.15]),
             loss=rng.choice([0.0, 0.001, 0.004, 0.015]),
             copies=rng.choice([0.0, 0.01, 0.05]),
-            operations=rng.choice([0.0, 0.02, 0.08]),
+            operations=rng.choice([0.0, 0.03, 0.12]),
+            updates=rng.choice([0.0, 0.05, 0.2]),
             mishaps=rng.choice([0.0, 0.002, 0.01]),
-            crash_every_s=rng.choice([never, 1.5, 0.5]),
-            break_every_s=rng.choice([never, 0.5]),
-            outage_every_s=rng.choice([never, 4.0]),
+            crash_every_s=rng.choice([NEVER, 1.5, 0.5]),
+            break_every_s=rng.choice([NEVER, 0.5]),
+            outage_every_s=rng.choice([NEVER, 4.0]),
         )
 
 

@@ -34,14 +34,14 @@ class Outside:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def request(self, what: str, perform: Callable[[], Any], is_away: bool = False) -> Any:
+    def request(self, what: str, perform: Callable[[], Any], risk: float, is_away: bool = False) -> Any:
         world = self.world
         asker = world.running[-1] if world.running else None
         if asker is not None and not asker.alive:
             raise Killed
         if is_away:
             raise UnavailableError(f"{what}: the store is away")
-        if asker is None or not world.is_faulty or world.rng.random() >= world.faults.operations:
+        if asker is None or not world.is_faulty or world.rng.random() >= risk:
             return perform()
         fate = world.rng.choice(FATES)
         world.network.counts[fate] += 1
@@ -57,7 +57,7 @@ class Outside:
                 _alone(perform)
                 raise UnavailableError(f"the reply to {what} was lost")
             case "late":
-                world.at(world.rng.uniform(0, 2.0), lambda: _alone(perform))
+                world.at(world.rng.uniform(0, world.rng.choice([0.05, 0.5, 2.0])), lambda: _alone(perform))
                 raise UnavailableError(f"{what} took too long")
             case "killed before":
                 asker.kill(f"before {what}")
@@ -106,7 +106,8 @@ class SimulatedStore:
         pass
 
     def _request(self, what: str, perform: Callable[[], Any]) -> Any:
-        return self._world.outside.request(what, perform, is_away=self._world.now_s < self._world.store_back_s)
+        world = self._world
+        return world.outside.request(what, perform, world.faults.operations, is_away=world.now_s < world.store_back_s)
 
 
 class SimulatedDatabase(Database):
@@ -117,7 +118,10 @@ class SimulatedDatabase(Database):
         self._database = database
 
     def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
-        changes: Changes = self._world.outside.request(f"update {table}", lambda: self._database.apply(table, decide))
+        world = self._world
+        changes: Changes = world.outside.request(
+            f"update {table}", lambda: self._database.apply(table, decide), world.faults.updates
+        )
         return changes
 
     def read(self, table: str, keys: Collection[str] | None = None) -> dict[str, Row]:

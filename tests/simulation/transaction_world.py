@@ -45,6 +45,8 @@ class World:
         for name, value in self.rules.shape.items():
             setattr(self.shape, name, value)
         self.faults = Faults.draw(self.rng)
+        for name, value in self.rules.faults.items():
+            setattr(self.faults, name, value)
         self.now_s = 0.0
         self.steps = 0
         self.crashes = 0
@@ -221,11 +223,17 @@ class World:
             raise Killed
 
     def crash_something(self) -> None:
-        place = self.rng.choice([self.coordinator, *self.places.values()])
-        incarnation = place.current
-        if not incarnation.alive:
+        """A task, all tasks of a worker, or everything."""
+        places = [self.coordinator, *self.places.values()]
+        count = self.rng.choice([1, 1, 1, 1, 3, len(places)])
+        is_killed = self.rng.random() < 0.5
+        for place in self.rng.sample(places, min(count, len(places))):
+            self._crash(place.current, is_killed)
+
+    def _crash(self, incarnation: Incarnation, is_killed: bool) -> None:
+        if not incarnation.alive or incarnation.cut_off:
             return
-        if self.rng.random() < 0.5:
+        if is_killed:
             incarnation.kill("killed")
         else:
             incarnation.cut_off = True
