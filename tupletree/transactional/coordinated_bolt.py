@@ -6,6 +6,7 @@ What to do is decided by ``BatchCounts`` (counting.py); here it is done.
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class CoordinatedBolt(Bolt):
         emission = Emission(attempt, self.context.component_id, self.collector)
         bolt = self.bolt
         if isinstance(bolt, BasicBolt):
-            running = Running(batch, emission, lambda tup: bolt.execute(tup, emission), lambda: None)  # type: ignore[arg-type]
+            running = Running(batch, emission, functools.partial(_execute_basic, bolt, emission), lambda: None)
         else:
             instance = copy.deepcopy(bolt)
             instance.context = self.context
@@ -160,3 +161,9 @@ class CoordinatedBolt(Bolt):
             return
         self._reports.send(running.emission, self._counts.attempts.committed, anchor)
         self._apply(self._counts.finished(attempt))
+
+
+def _execute_basic(bolt: BasicBolt, emission: Emission, tup: Tuple) -> None:
+    """One bolt takes the tuples of all batches: each time it is handed the collector of the right one."""
+    bolt.collector = emission  # type: ignore[assignment]
+    bolt.execute(tup, emission)  # type: ignore[arg-type]

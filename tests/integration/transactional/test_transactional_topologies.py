@@ -55,6 +55,15 @@ class Double(BasicBolt):
         collector.emit([tup[0], tup["number"]])
 
 
+class DoubleByItself(BasicBolt):
+    """Emits with the collector that it was given before, as every component may."""
+
+    outputs = ["attempt", "number"]
+
+    def execute(self, tup, collector):
+        assert self.collector.emit_many([[tup[0], tup["number"]]] * 2) == 2
+
+
 def test_each_batch_is_finished_whole_and_committed_in_order(cluster, story):
     one = builder(transactions=20)
     one.set_bolt("part", Gather("part", story), 3).shuffle_grouping("numbers")
@@ -65,11 +74,12 @@ def test_each_batch_is_finished_whole_and_committed_in_order(cluster, story):
     assert all(story.seen["prepare", "part", txid] == 3 for txid in range(1, 21))
 
 
-def test_a_basic_bolt_takes_part(cluster, story):
+@pytest.mark.parametrize("bolt", [Double, DoubleByItself])
+def test_a_basic_bolt_takes_part(cluster, story, bolt):
     one = builder(transactions=5)
-    one.set_bolt("double", Double(), 2).shuffle_grouping("numbers")
+    one.set_bolt("double", bolt(), 2).shuffle_grouping("numbers")
     one.set_bolt("sum", Commit("sum", story)).global_grouping("double")
-    cluster.submit("numbers", one.create_topology())
+    cluster.submit("numbers", one.create_topology(), {"topology.max.spout.pending": 3})
     cluster.wait_until(lambda: len(finished(story, "sum")) == 5)
     assert finished(story, "sum") == [(txid, 2 * batch_sum(txid)) for txid in range(1, 6)]
 
