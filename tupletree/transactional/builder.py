@@ -36,7 +36,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
 
     ``transactional_id``: the name that progress is kept under in ZooKeeper. A topology built with the same id goes on
     where the last one stopped; two at the same time are not possible: the later one takes over and the earlier one
-    stands still. ``parallelism``: of the spout's emitters.
+    stands still, until its coordinator is started again and takes over in turn.
+    ``parallelism``: of the spout's emitters.
 
     ``topology.max.spout.pending`` is the number of batches that may be active at a time (default 1).
 
