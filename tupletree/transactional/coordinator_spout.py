@@ -98,6 +98,7 @@ class CoordinatorSpout(Spout):
         self._effects: deque[Effect] = deque()
         self._retry_at_s = 0.0  # when the store is asked again
         self._begin_at_s = 0.0  # when the source is
+        self._has_news = False  # a commit was emitted, and has not left yet
         self._is_active = True  # as its topology is; if not, what is under way goes on, and nothing is begun
         self._is_deposed = False  # for good
         self._depositions = 0  # by coordinators of the same topology, in short order
@@ -126,7 +127,9 @@ class CoordinatorSpout(Spout):
         return len(self._coordinator.active) if self._coordinator is not None else 0
 
     def next_tuple(self) -> None:
-        self._advance()
+        if not self._has_news:
+            self._advance(begins=True)
+        self._has_news = False  # a commit leaves when this returns, before the store is asked for what begins next
 
     def ack(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
@@ -134,7 +137,7 @@ class CoordinatorSpout(Spout):
             return
         done = self._coordinator.processed if tree is Tree.BATCH else self._coordinator.commit_done
         self._effects.extend(done(attempt))
-        self._advance()
+        self._advance(begins=False)
 
     def fail(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
@@ -146,7 +149,7 @@ class CoordinatorSpout(Spout):
             others = [other.txid for other in over[1:]]
             event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
 
-    def _advance(self) -> None:
+    def _advance(self, *, begins: bool) -> None:
         """Do what can be done now; what needs the store and cannot reach it waits."""
         if self._is_deposed or self._clock() < self._retry_at_s:
             return
@@ -156,7 +159,8 @@ class CoordinatorSpout(Spout):
             while self._effects:
                 self._carry_out(self._effects[0])
                 self._effects.popleft()
-            self._begin()
+            if begins:
+                self._begin()
         except UnavailableError as error:
             self._retry_at_s = self._clock() + RETRY_S
             event(log, "transactions.waiting", id=self.transactional_id, cause=error)
@@ -194,28 +198,29 @@ class CoordinatorSpout(Spout):
             case EmitCommit(attempt):
                 if self._coordinator.is_current(attempt):  # it may have failed while the store was away
                     self.collector.emit([attempt], (Tree.COMMIT, attempt), COMMIT_STREAM)
+                    self._has_news = True
             case _:
                 assert_never(effect)
 
     def _begin(self) -> None:
-        """Begin what there is room for and the source has ready."""
+        """Begin one transaction, if there is room and the source has a batch: it leaves before the next is looked for."""
         assert self._coordinator is not None
         if not self._is_active or self._clock() < self._begin_at_s:
             return
-        while (txid := self._coordinator.wants(self._clock())) is not None:
-            try:
-                if not self._is_durable(txid):
-                    return
-            except FailedException as error:
-                if isinstance(error, ReportedFailedException):
-                    self.collector.report_error(error)
-                self._begin_at_s = self._clock() + RETRY_S
+        txid = self._coordinator.wants(self._clock())
+        try:
+            if txid is None or not self._is_durable(txid):
                 return
-            attempt = self._coordinator.begin(txid)
-            assert self._progress is not None
-            metadata = self._progress.metadata.get(txid)
-            values = [attempt, metadata, self._coordinator.committed]
-            self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
+        except FailedException as error:
+            if isinstance(error, ReportedFailedException):
+                self.collector.report_error(error)
+            self._begin_at_s = self._clock() + RETRY_S
+            return
+        attempt = self._coordinator.begin(txid)
+        assert self._progress is not None
+        metadata = self._progress.metadata.get(txid)
+        values = [attempt, metadata, self._coordinator.committed]
+        self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
 
     def _is_durable(self, txid: int) -> bool:
         """See that the metadata of a transaction is in the store; False if the source has no batch for it yet."""

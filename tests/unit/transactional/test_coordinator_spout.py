@@ -50,13 +50,13 @@ class Emitted(SpoutCollector):
 class Process:
     """A coordinator of one of several topologies on one store."""
 
-    def __init__(self, store: MemoryStore, topology_id: str, clock: SimulatedClock) -> None:
+    def __init__(self, store: MemoryStore, topology_id: str, clock: SimulatedClock, pending: int = 1) -> None:
         self.collector = Emitted()
         self.spout = CoordinatorSpout(ID, Endless(), open_store=lambda conf: store, clock=clock)
         context = TopologyContext(
             topology_id=topology_id, component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
         )
-        self.spout.open({}, context, self.collector)
+        self.spout.open({"topology.max.spout.pending": pending}, context, self.collector)
 
     def take(self) -> list[tuple[Tree, TransactionAttempt]]:
         self.spout.next_tuple()
@@ -67,9 +67,20 @@ class Process:
         for _ in Tree:
             [(tree, attempt)] = self.take()
             self.spout.ack((tree, attempt))
-            if tree is Tree.BATCH:
-                self.collector.trees = [each for each in self.collector.trees if each[0] is Tree.COMMIT]
         return attempt.txid
+
+
+def test_a_commit_leaves_before_the_store_is_asked_for_what_begins_next() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock(), pending=3)
+    (first,), (second,) = process.take(), process.take()
+    process.spout.ack(first)
+    assert process.take() == [(Tree.COMMIT, first[1])]
+    assert [attempt.txid for _, attempt in process.take()] == [3]
+    process.spout.ack((Tree.COMMIT, first[1]))
+    process.spout.ack(second)
+    assert process.take() == [(Tree.COMMIT, second[1])]
+    assert [attempt.txid for _, attempt in process.take()] == [4]
+    assert process.take() == []
 
 
 def test_deactivated_it_commits_what_is_under_way_and_begins_nothing() -> None:
@@ -80,7 +91,7 @@ def test_deactivated_it_commits_what_is_under_way_and_begins_nothing() -> None:
     [commit] = process.collector.take()
     process.spout.ack(commit)
     assert (commit, process.spout.committed) == ((Tree.COMMIT, batch[1]), 1)
-    assert process.collector.take() == []
+    assert process.take() == []
     process.spout.activate()
     assert process.take()[0][1].txid == 2
 
