@@ -203,7 +203,7 @@ class CoordinatorSpout(Spout):
                 assert_never(effect)
 
     def _begin(self) -> None:
-        """Begin one transaction, if there is room and the source has a batch: it leaves before the next is looked for."""
+        """Begin one transaction, if there is room and the source has a batch: it leaves before the next is made."""
         assert self._coordinator is not None
         if not self._is_active or self._clock() < self._begin_at_s:
             return
