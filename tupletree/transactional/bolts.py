@@ -47,8 +47,9 @@ class BatchBolt(Component):
     """A processing step that sees batches: one instance of it for each batch (and attempt) at each task.
 
     The object given to the builder is a template. Each batch gets a deep copy of it, so what ``execute`` gathers in
-    attributes belongs to that batch alone and is dropped with it. ``context``, ``collector`` and ``batch_id`` are set
-    before ``prepare`` is called.
+    attributes belongs to that batch alone and is dropped with it. Attributes of the class are shared by all batches:
+    right for what is large and never changes, wrong for what is gathered. ``context``, ``collector`` and ``batch_id``
+    are set before ``prepare`` is called.
 
     Order of calls: ``prepare``; ``execute`` for each tuple of the batch that comes to this task, in no particular
     order; ``finish_batch`` once they are all there. A batch of which no tuple comes to this task is finished too. A
