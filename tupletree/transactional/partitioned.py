@@ -113,17 +113,13 @@ class PartitionsCoordinator(TransactionCoordinator):
     def is_ready(self) -> bool:
         if self._clock() < self._ask_at_s or not self._source.is_ready():
             return False
-        if not self._asks or any(map(self._has_more, range(self._source.num_partitions()))):
+        if not self._asks or any(map(self._has_more, range(self._count()))):
             return True
         self._ask_at_s = self._clock() + PAUSE_S
         return False
 
     def initialize_transaction(self, txid: int, previous: Any) -> int:
-        count = self._source.num_partitions()
-        if type(count) is not int or count < 0:
-            raise ReportedFailedException(
-                f"component {self._component_id!r}: num_partitions returned {count!r}; a number from 0 was expected"
-            )
+        count = self._count()
         if previous is not None and count < previous:
             raise ReportedFailedException(
                 f"component {self._component_id!r}: the source has {count} partitions, and had {previous}; "
@@ -134,6 +130,14 @@ class PartitionsCoordinator(TransactionCoordinator):
     def close(self) -> None:
         self._source.close()
         self._partitions.close()
+
+    def _count(self) -> int:
+        count = self._source.num_partitions()
+        if type(count) is not int or count < 0:
+            raise ReportedFailedException(
+                f"component {self._component_id!r}: num_partitions returned {count!r}; a number from 0 was expected"
+            )
+        return count
 
     def _has_more(self, partition: int) -> bool:
         states = self._partitions.load(partition).states

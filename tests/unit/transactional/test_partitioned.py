@@ -321,8 +321,13 @@ class TestCoordinator:
             def num_partitions(self) -> Any:
                 return ["a", "b"]
 
-        with pytest.raises(ReportedFailedException, match=r"num_partitions returned \['a', 'b'\]; a number from 0"):
-            coordinator_of(Names(), store).initialize_transaction(1, None)
+            def has_more(self, partition: int, newest: Any) -> bool:
+                return True
+
+        coordinator = coordinator_of(Names(), store)
+        for ask in (coordinator.is_ready, lambda: coordinator.initialize_transaction(1, None)):
+            with pytest.raises(ReportedFailedException, match=r"num_partitions returned \['a', 'b'\]; a number from 0"):
+                ask()
 
     def test_it_is_ready_while_a_partition_has_more_than_was_emitted(self, store: MemoryStore) -> None:
         now_s = 0.0
