@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
-from tupletree.outputs import REPORT_STREAM
+from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Origin
 
 from .routing import Many, One
@@ -109,7 +109,7 @@ def _nobody(values: Sequence[Any]) -> Sequence[OutBuffer]:
 
 def unknown_stream(component: str, stream: str, known: Sequence[str]) -> EmitError:
     """The error for an emit on a stream that was not declared."""
+    declared = ", ".join(sorted(name for name in known if not name.startswith(RESERVED_PREFIXES))) or "none"
     return EmitError(
-        f"component {component!r} emitted on stream {stream!r}, which it does not declare "
-        f"(declared: {', '.join(sorted(known)) or 'none'})"
+        f"component {component!r} emitted on stream {stream!r}, which it does not declare (declared: {declared})"
     )

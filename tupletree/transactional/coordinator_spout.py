@@ -228,7 +228,12 @@ class CoordinatorSpout(Spout):
         self._progress.refresh()  # an earlier write whose reply was lost may have made it so
         metadata = self._progress.metadata
         if not metadata.has(txid):
-            if not self._source.is_ready():
+            is_ready = self._source.is_ready()
+            if is_ready is None:  # a forgotten return would stop the topology without a word
+                raise ReportedFailedException(
+                    f"component {self.context.component_id!r}: is_ready returned None; True or False was expected"
+                )
+            if not is_ready:
                 return False
             made = self._source.initialize_transaction(txid, metadata.previous(txid))
             try:

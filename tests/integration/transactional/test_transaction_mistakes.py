@@ -126,6 +126,38 @@ def test_a_spout_that_emits_another_batch_for_the_same_transaction_is_reported(c
     assert "transaction 1: emitted" in str(error)
 
 
+class NeverSays(Counting):
+    def is_ready(self):
+        self.begun += 1  # and forgets to return anything
+
+
+class Silent(Numbers):
+    def coordinator(self, conf, context):
+        return NeverSays(self.last)
+
+
+def test_a_spout_that_does_not_say_whether_it_is_ready_is_told(cluster):
+    one = builder(Silent())
+    one.set_bolt("sum", Commit("sum", Story())).global_grouping("numbers")
+    cluster.submit("numbers", one.create_topology())
+    component, error = cluster.wait_until(lambda: next(iter(cluster.errors("numbers")), None))
+    assert component == "numbers:coordinator"
+    assert str(error) == "component 'numbers:coordinator': is_ready returned None; True or False was expected"
+
+
+class EmitsElsewhere(Emits):
+    def finish_batch(self):
+        self.collector.emit([self.batch_id, 7], stream="elsewhere")
+
+
+def test_an_unknown_stream_is_refused_with_the_streams_that_the_user_declared(cluster):
+    one = builder()
+    one.set_bolt("emits", EmitsElsewhere(None)).global_grouping("numbers")
+    assert str(failure_of(cluster, one)) == (
+        "component 'emits' emitted on stream 'elsewhere', which it does not declare (declared: default)"
+    )
+
+
 class CommittingStretch(Stretch, CommittingEmitter):
     def commit(self, attempt):
         pass
