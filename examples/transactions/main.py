@@ -61,7 +61,7 @@ def summary(story: Story) -> str:
         [
             "",
             f"{judgement.lines:,} lines, {judgement.words:,} words, {judgement.distinct:,} different ones",
-            f"{story.batches:,} transactions committed, at least {story.replays:,} batches replayed",
+            f"{story.batches:,} transactions committed, about {story.replays:,} batches replayed",
             f"kill -9: {kills}; nothing was committed for {story.longest_stall_s:.1f} s at the longest",
             *(f"FAULT: {fault}" for fault in judgement.faults),
             *([] if story.finished else ["FAULT: not everything was committed in time"]),

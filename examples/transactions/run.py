@@ -23,7 +23,7 @@ from tupletree.testing import DevCluster, ProcessInfo, wait_until
 NAME = "transactional-words"
 CONF = {"topology.workers": 3, "topology.acker.executors": 2, "topology.max.spout.pending": 4}
 FILES = 4
-BYTES_PER_BATCH = 1_024  # of each file: so little that there is always something under way
+BYTES_PER_BATCH = 700  # of each file: so little that there is always something under way
 FIRST_COMMIT_S = 60.0
 CATCH_UP_S = 120.0  # time to commit, after the last kill, what is left
 

@@ -30,7 +30,9 @@ class Watch:
         self.is_idle = True
         self.longest_s = 0.0
         self._grew_s = time.monotonic()
-        self._emitted: dict[int, int] = {}  # epoch -> batches emitted in it, as far as was seen
+        self._emitted: dict[int, int] = {}  # epoch -> batches emitted in it, up to the last one seen to commit
+        self._abandoned = 0  # batches that were begun when their coordinator ended
+        self._last: Status | None = None
         self._store = open_store(conf)
         self._id = transactional_id
         self._stopped = threading.Event()
@@ -39,8 +41,8 @@ class Watch:
 
     @property
     def replays(self) -> int:
-        """How many batches were emitted again, at least: of those that never came to commit nothing is seen."""
-        return max(0, sum(self._emitted.values()) - self.committed)
+        """About how many batches were emitted again: it is worked out from looks at the progress."""
+        return max(0, sum(self._emitted.values()) - self.committed) + self._abandoned
 
     def stop(self) -> None:
         """End it."""
@@ -59,6 +61,9 @@ class Watch:
             if self.committed:
                 self.longest_s = max(self.longest_s, now_s - self._grew_s)
             self._grew_s = now_s
+        if self._last is not None and status.epoch > self._last.epoch:
+            self._abandoned += self._last.begun - self._last.committed
+        self._last = status
         self.committed, self.is_idle = status.committed, status.committed == status.begun
         if status.committing is not None:
             epoch, attempt = status.committing.epoch, status.committing.attempt
