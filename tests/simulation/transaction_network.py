@@ -71,7 +71,8 @@ class Network:
             again = Tuple(tup.values, tup._root, tup._edge, tup._origin)
             if tree is not None:
                 self.counts["control repeated"] += 1
-                self.world.at(self.rng.uniform(0, 1.0), lambda: self._arrive_again(receiver, again))
+                later_s = link.last_arrival_s - self.world.now_s + self.rng.uniform(0, 1.0)
+                self.world.at(later_s, lambda: self._arrive_again(receiver, again))
             elif channel[1] != LOST and not link.may_break:
                 self.counts["data repeated"] += 1
                 channel[1] = REPEATED
