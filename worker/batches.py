@@ -11,8 +11,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from tupletree._wire.codec import decode_rows, encode_rows
+from tupletree._wire.codec import decode_rows, decode_value, encode_rows, encode_value
 from tupletree._wire.packed import pack_u64, unpack_u64
+from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
@@ -39,13 +40,18 @@ def encode(origin: Origin, target_task: int, rows: Sequence[Row]) -> worker_pb2.
     Raises:
         UnregisteredTypeError: a value cannot leave its worker.
     """
-    values, roots, edges = zip(*rows, strict=True)
+    columns, roots, edges = zip(*rows, strict=True)
+    values, first, fields = list(columns), b"", origin.fields
+    if _share_attempt(values):
+        first, fields = encode_value(values[0][0]), fields[1:]
+        values = [row[1:] for row in values]
     message = worker_pb2.Batch(
         source_task=origin.task,
         stream=origin.stream,
         target_task=target_task,
         rows=len(rows),
-        values=encode_rows(list(values), origin.component, origin.fields),
+        values=encode_rows(values, origin.component, fields),
+        first=first,
     )
     if min(roots) < 0:
         for row, root in enumerate(roots):
@@ -60,6 +66,12 @@ def encode(origin: Origin, target_task: int, rows: Sequence[Row]) -> worker_pb2.
         message.roots = pack_u64(roots)
         message.edges = pack_u64(edges)
     return message
+
+
+def _share_attempt(values: Sequence[list[Any]]) -> bool:
+    """Whether all rows begin with the same attempt, as those of one transaction do: worth sending once, not in each."""
+    first = values[0][0] if values[0] else None
+    return type(first) is TransactionAttempt and all(row[0] is first or row[0] == first for row in values)
 
 
 def check(message: worker_pb2.Batch) -> None:
@@ -82,7 +94,11 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> list[Row]:
     Raises:
         ProtocolError: its values cannot be decoded.
     """
-    values = decode_rows(message.values, message.rows, len(origin.fields))
+    values = decode_rows(message.values, message.rows, len(origin.fields) - bool(message.first))
+    if message.first:
+        first = decode_value(message.first)
+        for row in values:
+            row.insert(0, first)
     if message.roots:
         rows: list[Row] = list(zip(values, unpack_u64(message.roots), unpack_u64(message.edges), strict=True))
     else:

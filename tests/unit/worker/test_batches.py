@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import pack_u64
+from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
@@ -42,6 +43,37 @@ def test_rows_survive_the_wire(sent: list[Row]) -> None:
     check(message)
     assert (message.source_task, message.stream, message.target_task, message.rows) == (7, "words", 12, len(sent))
     assert [tuple(row) for row in decode(message, ORIGIN)] == sent
+
+
+attempts = st.builds(TransactionAttempt, st.integers(1, 3), st.integers(0, 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(attempts, values).map(list), min_size=1, max_size=5))
+def test_rows_of_transactions_survive_the_wire_whether_they_share_their_attempt_or_not(sent: list[list[Any]]) -> None:
+    message = over_the_wire(encode(ORIGIN, 12, [(row, UNANCHORED, 0) for row in sent]))
+    assert bool(message.first) == (len({row[0] for row in sent}) == 1)
+    arrived = [row for row, _, _ in decode(message, ORIGIN)]
+    assert arrived == sent
+    assert all(type(row[0]) is TransactionAttempt for row in arrived)
+
+
+def test_an_attempt_that_rows_share_is_sent_once() -> None:
+    attempt = TransactionAttempt(1, 1 << 32)
+    one, many = (encode(ORIGIN, 12, [([attempt, "w"], 0, 0)] * count) for count in (1, 100))
+    assert one.first == many.first
+    assert len(many.values) < 5 * 100
+
+
+def test_a_first_value_makes_up_for_one_that_the_rows_lack_and_no_more() -> None:
+    whole = encode(ORIGIN, 12, [(["a", 1], 0, 0)])
+    whole.first = b"\x01"
+    with pytest.raises(ProtocolError):
+        decode(whole, ORIGIN)
+    lacking = encode(ORIGIN, 12, [([TransactionAttempt(1, 1), 1], 0, 0)])
+    lacking.first = b"\xc1"
+    with pytest.raises(ProtocolError):
+        decode(lacking, ORIGIN)
 
 
 @settings(max_examples=50, deadline=None)
@@ -150,6 +182,8 @@ def test_noise_is_refused_or_decoded_and_never_anything_else(noise: bytes, data:
         return
     try:
         check(received)
-        assert len(decode(received, ORIGIN)) == received.rows
+        decoded = decode(received, ORIGIN)
+        assert len(decoded) == received.rows
+        assert all(len(row) == 2 for row, _, _ in decoded)
     except ProtocolError:
         pass
