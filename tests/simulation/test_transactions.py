@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from transaction_breaks import BROKEN
@@ -90,6 +91,7 @@ def test_a_seed_is_a_whole_history() -> None:
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_rule_is_found(broken: str) -> None:
     rules, sentence = BROKEN[broken]
+    rules = replace(rules, looks_inside=False)  # what comes of it is to be found, not what it is
     for seed in range(250):
         try:
             World(seed, rules).run()

@@ -70,7 +70,7 @@ class Shape:
             partitions=partitions,
             length=rng.randint(30, 90) // partitions,
             largest=rng.randint(2, 8),
-            arrival_s=rng.choice([0.0, 2.0, 5.0]),
+            arrival_s=rng.choice([0.0, 3.0, 8.0]),
         )
 
 
@@ -92,7 +92,7 @@ class Faults:
     @staticmethod
     def draw(rng: random.Random) -> Faults:
         return Faults(
-            end_s=rng.uniform(3, 9),
+            end_s=rng.uniform(4, 16),
             slowest_s=rng.choice([0.005, 0.03, 0.15]),
             loss=rng.choice([0.0, 0.001, 0.004, 0.015]),
             copies=rng.choice([0.0, 0.01, 0.05]),
