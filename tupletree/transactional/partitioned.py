@@ -111,7 +111,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         self._asks = type(source).has_more is not PartitionCoordinator.has_more
 
     def is_ready(self) -> bool:
-        if self._clock() < self._ask_at_s or not self._source.is_ready():
+        if self._clock() < self._ask_at_s or not self._said("is_ready", self._source.is_ready()):
             return False
         if not self._asks or any(map(self._has_more, range(self._count()))):
             return True
@@ -142,7 +142,15 @@ class PartitionsCoordinator(TransactionCoordinator):
     def _has_more(self, partition: int) -> bool:
         states = self._partitions.load(partition).states
         newest = self._metadata(states[max(states)]) if states else None
-        return self._source.has_more(partition, newest)
+        return self._said("has_more", self._source.has_more(partition, newest))
+
+    def _said(self, method: str, answer: bool | None) -> bool:
+        """Refuse None, a ``return`` forgotten: the topology would stand still without a word."""
+        if answer is None:
+            raise ReportedFailedException(
+                f"component {self._component_id!r}: {method} returned None; True or False was expected"
+            )
+        return answer
 
 
 class PartitionedEmitter(TransactionEmitter):

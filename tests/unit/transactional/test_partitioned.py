@@ -352,6 +352,19 @@ class TestCoordinator:
 
         assert not coordinator_of(NotReady(Source([9], take=2)), InterruptedStore(store, at=0)).is_ready()
 
+    def test_a_forgotten_return_is_an_error(self, store: MemoryStore) -> None:
+        class Forgets(NumbersCoordinator):
+            def is_ready(self) -> bool:
+                return None  # type: ignore[return-value]
+
+        class ForgetsMore(NumbersCoordinator):
+            def has_more(self, partition: int, newest: Any) -> bool:
+                return None  # type: ignore[return-value]
+
+        for method, kind in (("is_ready", Forgets), ("has_more", ForgetsMore)):
+            with pytest.raises(ReportedFailedException, match=f"{method} returned None; True or False was expected"):
+                coordinator_of(kind(Source([9], take=2)), store).is_ready()
+
     def test_a_source_that_does_not_say_costs_no_look_at_the_store(self, store: MemoryStore) -> None:
         class Plain(PartitionCoordinator):
             def num_partitions(self) -> int:
