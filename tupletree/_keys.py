@@ -66,8 +66,17 @@ def _secs(name: str, default: float | None, doc: str, *, minimum: float = _SHORT
     return Key(name, default, "number", "s", doc, minimum=minimum, component_level=component)
 
 
-def _int(name: str, default: int | None, unit: str, doc: str, *, minimum: int = 1, component: bool = False) -> Key:
-    return Key(name, default, "int", unit, doc, minimum=minimum, component_level=component)
+def _int(
+    name: str,
+    default: int | None,
+    unit: str,
+    doc: str,
+    *,
+    minimum: int = 1,
+    maximum: int | None = None,
+    component: bool = False,
+) -> Key:
+    return Key(name, default, "int", unit, doc, minimum=minimum, maximum=maximum, component_level=component)
 
 
 def _str(name: str, default: str | None, unit: str, doc: str, *, component: bool = False) -> Key:
@@ -86,7 +95,7 @@ _CLUSTER: Final = (
         "host or host:port",
         "The ZooKeeper ensemble that holds leadership, presence and assignments.",
     ),
-    _int("zookeeper.port", 2181, "port", "Client port of the servers that name none."),
+    _int("zookeeper.port", 2181, "port", "Client port of the servers that name none.", maximum=_PORT_MAX),
     _str("zookeeper.root", "/tupletree", "path", "Everything of this cluster lives below this node."),
     _int("zookeeper.session.timeout", 20000, "ms", "Silence after which ZooKeeper drops a daemon's presence."),
     _int("zookeeper.connection.timeout", 15000, "ms", "How long a starting daemon waits for ZooKeeper."),
@@ -320,7 +329,13 @@ _TOPOLOGY: Final = (
         "host or host:port",
         "Another ensemble for that progress; null: zookeeper.servers.",
     ),
-    _int("transactional.zookeeper.port", None, "port", "Client port of that ensemble; null: zookeeper.port."),
+    _int(
+        "transactional.zookeeper.port",
+        None,
+        "port",
+        "Client port of that ensemble; null: zookeeper.port.",
+        maximum=_PORT_MAX,
+    ),
 )
 
 KEYS: Final[dict[str, Key]] = {

@@ -34,8 +34,8 @@ def command(
     """Run a topology in this process, without a cluster.
 
     Everything runs in threads of this process: components can print, and a debugger can stop in them. At the end it
-    says how many tuples each component emitted. An error in a component ends the run with exit status 1;
-    TUPLETREE_TRACEBACK=1 shows where it happened.
+    says how many tuples each component emitted, and the newest error of each that reported any. An exception in a
+    component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows where it happened.
 
     \b
     Examples:
@@ -61,7 +61,8 @@ def command(
         if not as_json:
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
         _run(cluster, seconds)
-    _report(name, time.monotonic() - started_s, emitted, as_json)
+        errors = cluster.errors(name)
+    _report(name, time.monotonic() - started_s, emitted, errors, as_json)
 
 
 def _run(cluster: LocalCluster, seconds: float) -> None:
@@ -73,16 +74,28 @@ def _run(cluster: LocalCluster, seconds: float) -> None:
         return
 
 
-def _report(name: str, elapsed_s: float, emitted: Counter[tuple[str, str, int]], as_json: bool) -> None:
+def _report(
+    name: str,
+    elapsed_s: float,
+    emitted: Counter[tuple[str, str, int]],
+    errors: list[tuple[str, BaseException]],
+    as_json: bool,
+) -> None:
     totals: Counter[tuple[str, str]] = Counter()
     for (component, stream, _), tuples in emitted.items():
         totals[component, stream] += tuples
     rows = [(component, stream, tuples) for (component, stream), tuples in sorted(totals.items())]
+    times = Counter(component for component, _ in errors)
+    newest = {component: f"{type(error).__name__}: {error}" for component, error in errors}
     if as_json:
         streams = [{"component": c, "stream": s, "emitted": tuples} for c, s, tuples in rows]
-        print_json({"name": name, "seconds": round(elapsed_s, 3), "streams": streams})
+        reported = [{"component": c, "errors": times[c], "newest": newest[c]} for c in sorted(newest)]
+        print_json({"name": name, "seconds": round(elapsed_s, 3), "streams": streams, "errors": reported})
     else:
         print_table(
             ["component", "stream", "emitted>", "a second>"],
             [(c, s, count(tuples), count(tuples / elapsed_s)) for c, s, tuples in rows],
         )
+        for component in sorted(newest):
+            what = "1 error" if times[component] == 1 else f"{times[component]:,} errors, the newest"
+            click.echo(f"component {component!r} reported {what}: {newest[component]}", err=True)

@@ -68,6 +68,8 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     found = getattr(module, name, None)
     if callable(found):
         return found  # type: ignore[no-any-return]
+    if isinstance(found, Topology):
+        raise UsageError(f"'{name}' in {path} is a Topology; write a function that returns it: def {name}(): …")
     functions = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
     others = [n for n in functions if not n.startswith("_") and not isinstance(getattr(module, n), type)]
     hint = f"; it defines {', '.join(sorted(others))}" if others else ""

@@ -35,6 +35,10 @@ class Breaks(BasicBolt):
     def execute(self, tup, collector):
         raise ValueError("no more")
 
+class Complains(BasicBolt):
+    def execute(self, tup, collector):
+        collector.report_error(ValueError(f"not {tup[0]}"))
+
 def topology(bolt=Double):
     builder = TopologyBuilder()
     builder.set_spout("ticker", Ticker())
@@ -46,6 +50,9 @@ def with_conf():
 
 def breaking():
     return topology(Breaks)
+
+def complaining():
+    return topology(Complains)
 
 def failing():
     return 1 / 0
@@ -60,6 +67,7 @@ def invalid():
     return TopologyBuilder().create_topology()
 
 number = 5
+made = topology()
 """
 
 
@@ -132,7 +140,8 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["submit", "nowhere.py:make"], "no topology file nowhere.py"),
         (["submit", "numbers_example.py:nothing"], "no callable 'nothing'"),
         (["submit", "numbers_example.py:number"], "no callable 'number'"),
-        (["submit", "numbers_example.py:failing"], "raised ZeroDivisionError: division by zero (line 35)"),
+        (["submit", "numbers_example.py:made"], "is a Topology; write a function that returns it: def made()"),
+        (["submit", "numbers_example.py:failing"], "raised ZeroDivisionError: division by zero (line 42)"),
         (["submit", "numbers_example.py:wrong"], "must return a Topology, not str"),
         (["submit", "numbers_example.py:unbuilt"], "create_topology()"),
         (["submit", "numbers_example.py:invalid"], "no spout"),
@@ -140,6 +149,8 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["submit", "numbers_example.py", "--include", "nowhere"], "nowhere"),
         (["submit", "numbers_example.py", "--requirements", "nowhere"], "nowhere"),
         (["submit", "numbers_example.py", "-c", "supervisor.port=1"], "belongs to the cluster"),
+        (["transactions", "-c", "transactional.zookeeper.port=99999"], "transactional.zookeeper.port"),
+        (["list", "-c", "zookeeper.port=99999"], "takes a whole number from 1 to 65535"),
         (["submit", "numbers_example.py", "-c", "topology.workers=none"], "takes a whole number"),
         (["local", "numbers_example.py", "-c", "topology.wrkers=1"], "did you mean 'topology.workers'"),
         (["local", "numbers_example.py", "--name", "a b"], "topology name 'a b'"),
@@ -206,6 +217,14 @@ def test_a_local_run_reports_what_was_emitted(topology_file: Path, capsys: pytes
         {"component": "double", "stream": "default", "emitted": 10},
         {"component": "ticker", "stream": "default", "emitted": 10},
     ]
+    assert told["errors"] == []
+
+
+def test_a_local_run_ends_with_what_components_reported(
+    topology_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["local", f"{topology_file}:complaining", "--seconds", "0.5"]) == 0
+    assert "component 'double' reported 10 errors, the newest: ValueError: not 10\n" in capsys.readouterr().err
 
 
 def test_a_component_that_raises_ends_a_local_run_with_status_1(
