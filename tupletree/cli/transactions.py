@@ -32,7 +32,12 @@ def command(
 ) -> None:
     """Show how far transactional topologies have come, by the id that they were built with.
 
-    It is read from ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers), also when no topology runs.
+    It is read from ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
+    transactional.zookeeper.root), also when no topology runs. If a topology sets these keys itself, name them with -c.
+
+    COMMITTED is the last transaction that took effect, COMMITTING the one whose commit may have begun, BEGUN the last
+    one whose batch is decided on. EPOCH counts the coordinators there were: it grows with each restart of a worker that
+    runs one, and with each topology that takes over.
 
     \b
     Examples:
@@ -45,9 +50,10 @@ def command(
     if is_forgotten and not transactional_ids_:
         raise UsageError("--forget needs the id of what is to be forgotten")
     logging.disable(logging.CRITICAL)  # what goes wrong is said once, below
-    store = open_store(load(conf_path, overrides))
+    conf = load(conf_path, overrides)
+    store = open_store(conf)
     try:
-        found = [load_status(store, one) for one in transactional_ids_ or transactional_ids(store)]
+        found = [load_status(store, one) for one in dict.fromkeys(transactional_ids_) or transactional_ids(store)]
         if is_forgotten:
             for one in found:
                 if not yes:
@@ -56,16 +62,16 @@ def command(
     finally:
         store.close()
         logging.disable(logging.NOTSET)
-    _print(found, as_json)
+    _print(found, as_json, str(conf["transactional.zookeeper.root"]))
     if is_forgotten and not as_json:
         click.echo(f"forgotten: {', '.join(one.id for one in found)}")
 
 
-def _print(found: list[Status], as_json: bool) -> None:
+def _print(found: list[Status], as_json: bool, root: str) -> None:
     if as_json:
         print_json([_status_dict(one) for one in found])
     elif not found:
-        click.echo("no transactional topology has run yet")
+        click.echo(f"no transactional topology has run yet: ZooKeeper has no progress below /{root.strip('/')}")
     else:
         rows = [
             (one.id, one.committed, one.committing or "", one.begun, one.partitions, one.epoch, one.owner)

@@ -63,7 +63,8 @@ class Emission(BatchCollector):
         if type(first) is not TransactionAttempt:
             raise EmitError(
                 f"component {self._component_id!r} emitted a tuple on stream {stream!r} whose first value is "
-                f"{first!r}: in a transactional topology it must be the attempt of the batch, here {self.attempt!r}"
+                f"{first!r}: in a transactional topology it must be the attempt of the batch, here {self.attempt}; "
+                f"a BatchBolt has it as self.batch_id, a BasicBolt as tup[0], an emitter is given it"
             )
         if first != self.attempt:
             raise EmitError(

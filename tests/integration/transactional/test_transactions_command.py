@@ -36,8 +36,9 @@ def command(where, capsys):
     return run
 
 
-def test_there_may_be_none(command):
-    assert command() == (0, "no transactional topology has run yet\n", "")
+def test_there_may_be_none_and_it_says_where_it_looked(command, zookeeper_root):
+    said = f"no transactional topology has run yet: ZooKeeper has no progress below {zookeeper_root}\n"
+    assert command() == (0, said, "")
     assert command("--json") == (0, "[]\n", "")
 
 
