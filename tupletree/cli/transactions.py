@@ -43,6 +43,7 @@ def command(
     Examples:
       tupletree transactions
       tupletree transactions global-count --json
+      tupletree transactions -c zookeeper.port=3181    of a cluster whose ZooKeeper has that port
       tupletree transactions global-count --forget     kill the topology first, and empty its tables
     """
     from tupletree.config import load
