@@ -125,7 +125,10 @@ class WorkerPresences:
                 await asyncio.sleep(_RETRY_S)
         live = live_worker_ids()
         for topology_id, presence in shown:
-            if presence.worker_id not in live and (topology_id, presence.port) not in self._busy:
+            # Where this process has put a node or is about to, the stranger's is replaced by it. A removal now would
+            # take that away as well, and the worker would be missed by all others as long as it lives.
+            key = (topology_id, presence.port)
+            if presence.worker_id not in live and key not in self._busy and key not in self._candidates:
                 self.remove(topology_id, presence.port, presence.worker_id)
 
     def _shown(self, store: Store) -> list[tuple[str, WorkerPresence]]:

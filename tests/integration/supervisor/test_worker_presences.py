@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,6 +20,7 @@ from tupletree.supervisor.coordination import Coordination
 from tupletree.supervisor.presences import WorkerPresences
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord, WorkerPresence
 
+T = TypeVar("T")
 TOPOLOGY, PORT = "t-1-1", 6700
 
 
@@ -34,6 +36,46 @@ def store(zookeeper: EmbeddedZooKeeper, zookeeper_root: str) -> Iterator[Store]:
 
 def worker(worker_id: str) -> WorkerPresence:
     return WorkerPresence(worker_id=worker_id, supervisor_id="me", host="127.0.0.1", port=PORT)
+
+
+class SlowToHear(Coordination):
+    """Learns what it asked for only after something else has happened."""
+
+    def __init__(self, conf: Mapping[str, Any], happens: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(conf, Readiness())
+        self._happens: Callable[[], Awaitable[None]] | None = happens
+
+    async def call(self, do: Callable[[Store], T]) -> T:
+        answer = await super().call(do)
+        if self._happens is not None:
+            happens, self._happens = self._happens, None
+            await happens()
+        return answer
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_the_node_of_a_worker_that_died_unseen_goes_and_that_of_its_successor_stays(
+    zookeeper: EmbeddedZooKeeper, store: Store, is_replaced: bool
+) -> None:
+    store.put_worker_presence(TOPOLOGY, worker("died unseen"))
+
+    async def run() -> None:
+        async def successor_is_put() -> None:
+            if is_replaced:
+                presences.put(TOPOLOGY, worker("successor"))
+                await presences.settled()
+
+        conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
+        coordination = SlowToHear(conf, successor_is_put)
+        presences = WorkerPresences(coordination, Background(), "me")
+        await coordination.connect(Presence(id="me"), lambda: None)
+        await presences.remove_strangers(lambda: {"successor"} if is_replaced else set())
+        await presences.settled()
+        await coordination.close()
+
+    asyncio.run(run())
+    shown = [one.worker_id for one in store.worker_presences(TOPOLOGY).values()]
+    assert shown == (["successor"] if is_replaced else [])
 
 
 @pytest.mark.parametrize("last", ["removed", "put"])
