@@ -207,6 +207,8 @@ def _check_kind(component_id: str, component: object, kind: ComponentKind) -> No
         fault = f"takes an object, not the class {component.__name__}; write {component.__name__}(…)"
     else:
         fault = f"must be {expected}, not {type(component).__name__}"
+        if any(base.__module__.startswith("tupletree.transactional.") for base in type(component).__mro__):
+            fault += "; it belongs into a TransactionalTopologyBuilder"
     _refuse(component_id, f"{title} '{component_id}' {fault}", "component")
 
 

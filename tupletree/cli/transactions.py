@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -13,6 +15,7 @@ from tupletree.cli.output import print_json, print_table
 from tupletree.errors import UsageError
 from tupletree.transactional.progress import forget
 from tupletree.transactional.status import Status, load_status, transactional_ids
+from tupletree.transactional.store import StateStore
 from tupletree.transactional.zookeeper import open_store
 
 
@@ -50,22 +53,28 @@ def command(
 
     if is_forgotten and not transactional_ids_:
         raise UsageError("--forget needs the id of what is to be forgotten")
-    logging.disable(logging.CRITICAL)  # what goes wrong is said once, below
     conf = load(conf_path, overrides)
-    store = open_store(conf)
-    try:
+    with _opened(conf) as store:
         found = [load_status(store, one) for one in dict.fromkeys(transactional_ids_) or transactional_ids(store)]
         if is_forgotten:
             for one in found:
                 if not yes:
                     click.confirm(f"Forget that {one.committed} transactions of '{one.id}' are committed?", abort=True)
                 forget(store, one.id)
-    finally:
-        store.close()
-        logging.disable(logging.NOTSET)
     _print(found, as_json, str(conf["transactional.zookeeper.root"]))
     if is_forgotten and not as_json:
         click.echo(f"forgotten: {', '.join(one.id for one in found)}")
+
+
+@contextlib.contextmanager
+def _opened(conf: Mapping[str, Any]) -> Iterator[StateStore]:
+    """The store, in silence: what goes wrong with it is said once, by the error."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.closing(open_store(conf)) as store:
+            yield store
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _print(found: list[Status], as_json: bool, root: str) -> None:

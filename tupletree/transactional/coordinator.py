@@ -89,8 +89,8 @@ class Coordinator:
         self.committed = committed
         self.max_active = max_active
         self.active: dict[int, Active] = {}  # ascending by txid
+        self.failures = 0  # since the last commit
         self._next_attempt = first_attempt(epoch)
-        self._failures = 0  # since the last commit
         self._not_before_s = 0.0
 
     def wants(self, now_s: float) -> int | None:
@@ -126,7 +126,7 @@ class Coordinator:
             return ()
         del self.active[attempt.txid]
         self.committed = attempt.txid
-        self._failures = 0
+        self.failures = 0
         return self._commit_first() or (Record(self.committed, None),)
 
     def failed(self, attempt: TransactionAttempt, now_s: float) -> Sequence[TransactionAttempt]:
@@ -134,9 +134,9 @@ class Coordinator:
         if self._current(attempt) is None:
             return ()
         over = [self.active.pop(txid).attempt for txid in list(self.active) if txid >= attempt.txid]
-        if self._failures:  # the first time it is tried again at once
-            self._not_before_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._failures, 10))
-        self._failures += 1
+        if self.failures:  # the first time it is tried again at once
+            self._not_before_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
+        self.failures += 1
         return over
 
     def is_current(self, attempt: TransactionAttempt) -> bool:

@@ -47,6 +47,10 @@ LONGEST_PAUSE_S = 30.0
 """Before it takes over again from a coordinator of its own topology."""
 
 
+WORTH_A_WORD = 5
+"""After so many failures since the last commit it is said that something is wrong, and again after many more."""
+
+
 class Tree(enum.Enum):
     """Which of the two trees of a transaction a message id stands for."""
 
@@ -148,6 +152,22 @@ class CoordinatorSpout(Spout):
             self._progress.doubt()  # emitters fail all that a deposed coordinator emits; a replay alone writes nothing
             others = [other.txid for other in over[1:]]
             event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
+            self._report_if_stuck(attempt, tree)
+
+    def _report_if_stuck(self, attempt: TransactionAttempt, tree: Tree) -> None:
+        """A batch may fail without a word (FailedException, a timeout): not for ever."""
+        assert self._coordinator is not None
+        failures = self._coordinator.failures
+        if failures == WORTH_A_WORD or failures % (20 * WORTH_A_WORD) == 0:
+            phase = "processed" if tree is Tree.BATCH else "committed"
+            self.collector.report_error(
+                FailedException(
+                    f"no transaction of {self.transactional_id!r} has committed for {failures} attempts; transaction "
+                    f"{attempt.txid} was not {phase}: a bolt or emitter fails it (batch.failed in the worker's log "
+                    f"says why), or takes longer than topology.message.timeout.secs "
+                    f"({self.context.conf.get('topology.message.timeout.secs')})"
+                )
+            )
 
     def _advance(self, *, begins: bool) -> None:
         """Do what can be done now; what needs the store and cannot reach it waits."""

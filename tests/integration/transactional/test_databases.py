@@ -318,6 +318,20 @@ def test_a_full_disk_makes_it_unavailable_and_writes_nothing(place: SqlitePlace)
     assert values.items() == {"a": 1}
 
 
+def test_a_file_that_is_deleted_while_in_use_is_an_error_until_it_is_back(tmp_path: Path) -> None:
+    counts = OpaqueMap(SqliteDatabase(tmp_path / "values.db"), "words")
+    counts.add(A(1, 1), {"a": 1})
+    (tmp_path / "values.db").rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(
+            UnavailableError, match=r"values.db was deleted or replaced while it was in use: put it back"
+        ):
+            counts.add(A(2, 2), {"a": 1})
+    assert not (tmp_path / "values.db").exists()
+    (tmp_path / "away").rename(tmp_path / "values.db")
+    assert counts.add(A(2, 2), {"a": 1}) == {"a": 2}
+
+
 def test_a_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, " * 1000)
     with pytest.raises(UsageError, match="text is not an SQLite file"):

@@ -83,6 +83,20 @@ def test_a_commit_leaves_before_the_store_is_asked_for_what_begins_next() -> Non
     assert process.take() == []
 
 
+def test_transactions_that_fail_again_and_again_are_reported_after_a_while_and_then_seldom() -> None:
+    clock = SimulatedClock()
+    process = Process(MemoryStore(), "one", clock)
+    for failures in range(1, 101):
+        clock.now_s += 10
+        [batch] = process.take()
+        process.spout.fail(batch)
+        assert len(process.collector.errors) == (failures >= 5) + (failures >= 100)
+    assert (
+        "no transaction of 'count' has committed for 5 attempts; transaction 1 was not processed"
+        in (process.collector.errors[0])
+    )
+
+
 def test_deactivated_it_commits_what_is_under_way_and_begins_nothing() -> None:
     process = Process(MemoryStore(), "one", SimulatedClock())
     [batch] = process.take()

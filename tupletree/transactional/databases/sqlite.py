@@ -43,7 +43,8 @@ class SqliteDatabase(Database):
     """An SQLite file. Nothing to install and nothing to start.
 
     The file must be on a disk of the machine, not on a network, and all that use it on the same machine. It is made
-    where it does not exist, with its directory.
+    where it does not exist, with its directory. Once a process has used it, it must stay: one that was deleted or
+    replaced is an UnavailableError until it is back, since what is written to it could not be found any more.
 
     Args:
         path: where the file is. A relative path is taken from where this object is made.
@@ -92,6 +93,7 @@ class SqliteDatabase(Database):
 
     def _use(self, work: Callable[[sqlite3.Connection], R]) -> R:
         try:
+            _file(self.path, os.getpid()).check()
             return self._connections().use(work)
         except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
@@ -102,6 +104,38 @@ class SqliteDatabase(Database):
 
     def _connections(self) -> Connections[sqlite3.Connection]:
         return _connections(self.path, self._busy_timeout_s, os.getpid())
+
+
+class _File:
+    """The file that this process began with, so that it is told from another of the same name."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: tuple[int, int] | None = None
+
+    def check(self) -> None:
+        """Raise UnavailableError if it is there no more. To be called before a connection is used or made."""
+        if self._known is not None and self._look() != self._known:
+            raise UnavailableError(
+                f"{self._path} was deleted or replaced while it was in use: put it back; or kill the topology, forget "
+                f"its progress and begin anew with a new file"
+            )
+
+    def opened(self) -> None:
+        """A connection was made."""
+        self._known = self._known or self._look()
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+@functools.cache
+def _file(path: str, process: int) -> _File:
+    return _File(path)
 
 
 @functools.cache
@@ -123,6 +157,7 @@ def _connect(path: str, busy_timeout_s: float) -> sqlite3.Connection:
                 f"CREATE TABLE IF NOT EXISTS {TABLES} "
                 "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
             )
+            _file(path, os.getpid()).opened()
             return connection
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
