@@ -9,6 +9,8 @@ from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException
 from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.partition_states import Partitions
+from tupletree.transactional.partitioned import KIND, PartitionedEmitter
 from tupletree.transactional.spouts import (
     OpaquePartitionedTransactionalSpout,
     OpaquePartitionEmitter,
@@ -16,6 +18,7 @@ from tupletree.transactional.spouts import (
     PartitionedTransactionalSpout,
     PartitionEmitter,
 )
+from tupletree.transactional.store import StateStore
 
 ID = "numbers"
 
@@ -151,3 +154,15 @@ class OpaqueNumbers(OpaquePartitionedTransactionalSpout):
 
     def emitter(self, conf: Any, context: TopologyContext) -> OpaqueNumbersEmitter:
         return OpaqueNumbersEmitter(self.source)
+
+
+def emitter(store: StateStore, source: Source, index: int = 0, tasks: int = 1) -> PartitionedEmitter:
+    """Of a partitioned spout."""
+    return PartitionedEmitter("spout", NumbersEmitter(source), Partitions(store, ID, KIND), index, tasks)
+
+
+def emit(task: PartitionedEmitter, txid: int, number: int = 0, partitions: int = 1, epoch: int = 1) -> list[Any]:
+    """What one attempt emits."""
+    kept = Kept()
+    task.emit_batch(attempt(txid, number, epoch), partitions, kept)
+    return kept.numbers
