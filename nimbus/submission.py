@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tupletree import config
 from tupletree.declarer import Definition, Input, check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
-from tupletree.outputs import Stream
+from tupletree.outputs import REPORT_STREAM, Stream
 from tupletree.parallelism import executor_counts, task_counts
 from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -53,7 +53,7 @@ def new_record(
     header: rpc.SubmitHeader, cluster_conf: Mapping[str, Any], topology_id: str, now_unix_s: float
 ) -> pb.TopologyRecord:
     """The record of a checked submission. ``cluster_conf``: nimbus's own, with defaults for what the topology leaves
-    open. Raises UsageError if the topology is too large."""
+    open. Raises UsageError if the topology is too large, or is transactional and without ackers."""
     conf = {**config.topology_part(cluster_conf), **config.topology_part(_conf(header.conf_json, "configuration"))}
     tasks, executors = task_counts(header.spec, conf), executor_counts(header.spec, conf)
     workers = int(conf["topology.workers"])
@@ -73,7 +73,16 @@ def new_record(
         acker_shards=workers if shards is None else int(shards),
     )
     _check_size(record)
+    if record.acker_shards == 0 and _is_transactional(header.spec):
+        raise UsageError(
+            f"topology '{record.name}' is transactional and has topology.acker.executors 0: without ackers it cannot "
+            "tell when a batch is complete"
+        )
     return record
+
+
+def _is_transactional(spec: pb.TopologySpec) -> bool:
+    return any(stream.id == REPORT_STREAM for component in spec.components for stream in component.outputs)
 
 
 def topology_id(name: str, counter: int, now_unix_s: float) -> str:

@@ -59,6 +59,8 @@ class FilePartitionSpout(TransactionalSpout):
         errors: str = "strict",
         are_complete: bool = False,
     ) -> None:
+        if not isinstance(files, str | Path):
+            raise UsageError(f"FilePartitionSpout: files is {files!r}; a directory or a pattern was expected")
         if type(bytes_per_batch) is not int or bytes_per_batch < 1:
             raise UsageError(f"FilePartitionSpout: bytes_per_batch is {bytes_per_batch!r}; at least 1 was expected")
         if isinstance(fields, str) or len(fields) != 1 or fields[0] == ATTEMPT:

@@ -158,6 +158,8 @@ def _checked(spout: object, data: Data, fields: Sequence[str], take: int) -> tup
             )
         data = [data[partition] for partition in range(len(data))]
     for partition, rows in enumerate(data):
+        if not isinstance(rows, list | tuple):
+            raise UsageError(f"{name}: partition {partition} of data is {rows!r}; a list of rows was expected")
         for number, row in enumerate(rows):
             if not isinstance(row, list | tuple) or len(row) != len(fields):
                 raise UsageError(

@@ -121,6 +121,15 @@ def test_shards_are_one_a_worker_or_as_told() -> None:
     assert record({"topology.acker.executors": 7}).acker_shards == 7
 
 
+def test_a_transactional_topology_without_ackers_is_refused() -> None:
+    one = header(conf_json=json.dumps({"topology.acker.executors": 0}))
+    one.spec.components[0].outputs.add(id="$report", fields=["attempt", "count", "committed"], direct=True)
+    with pytest.raises(UsageError, match=r"'wc' is transactional and has topology\.acker\.executors 0"):
+        new_record(one, defaults(), "x", 0)
+    one.conf_json = "{}"
+    assert new_record(one, defaults(), "x", 0).acker_shards == 1
+
+
 def test_a_topology_that_is_too_large_is_refused() -> None:
     with pytest.raises(UsageError, match=r"asks for 5000 workers \(topology\.workers\); the limit is 2000"):
         record({"topology.workers": 5000})

@@ -247,6 +247,11 @@ def test_a_mistake_in_the_arguments_is_named(arguments: Any, message: str) -> No
         FilePartitionSpout("/data", **arguments)
 
 
+def test_what_is_no_path_is_named() -> None:
+    with pytest.raises(UsageError, match="FilePartitionSpout: files is 7; a directory or a pattern was expected"):
+        FilePartitionSpout(7)  # type: ignore[arg-type]
+
+
 def test_the_first_field_is_the_attempt() -> None:
     declarer = FieldsDeclarer("lines")
     FilePartitionSpout("/data").declare_output_fields(declarer)

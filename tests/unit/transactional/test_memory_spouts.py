@@ -91,6 +91,7 @@ def test_the_first_field_is_the_attempt(kind: Any) -> None:
         ((WORDS, ["word"], None), r"take_per_batch is None; a number of rows"),
         (({1: [["a"]]}, ["word"], 1), r"the partitions of data are 1; they are numbered 0, 1, 2, …"),
         (({0: [], "a": []}, ["word"], 1), r"the partitions of data are 0, a; they are numbered"),
+        (([1, 2], ["word"], 1), r"partition 0 of data is 1; a list of rows was expected"),
         (([[["a"], "b"]], ["word"], 1), r"row 1 of partition 0 is 'b'; a list of 1 values was expected, for word"),
         (([[["a", 1]]], ["word"], 1), r"row 0 of partition 0 is \['a', 1\]; a list of 1 values"),
     ],
