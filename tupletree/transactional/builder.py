@@ -19,6 +19,7 @@ from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.emitter_bolt import EmitterBolt
 from tupletree.transactional.layout import check_id
+from tupletree.transactional.maps import TransactionalMap
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
 from tupletree.transactional.spouts import (
@@ -77,8 +78,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         """Add a BatchBolt or a BasicBolt; a BatchBolt with the Committer mark finishes its batches in the commit phase.
 
         Raises:
-            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another kind, or a stream has no field for the
-                attempt.
+            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another kind, a stream has no field for the
+                attempt, or the spout is opaque and an attribute of the bolt is a TransactionalMap.
         """
         return self._set(component_id, bolt, parallelism, is_committer=isinstance(bolt, Committer))
 
@@ -118,9 +119,23 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             )
         if not isinstance(bolt, BatchBolt | BasicBolt):
             _refuse_kind(component_id, bolt)
+        self._check_maps(component_id, bolt)
         declarer = super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
         self._check_streams(self._components[component_id])
         return declarer
+
+    def _check_maps(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
+        """Refuse values that an opaque spout's replays would spoil, where they can be seen."""
+        if not isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter):
+            return
+        for attribute, held in getattr(bolt, "__dict__", {}).items():
+            if isinstance(held, TransactionalMap):
+                _refuse(
+                    component_id,
+                    f"'{attribute}' is a TransactionalMap, which is for identical replays; those of the opaque spout "
+                    f"'{self.spout_id}' may differ and need an OpaqueMap",
+                    attribute,
+                )
 
     def _wired(self, definition: Definition, late: set[str]) -> Definition:
         """A component with the inputs that the user does not see."""

@@ -7,7 +7,16 @@ import pytest
 from tupletree import BasicBolt, Bolt, Spout
 from tupletree.errors import TopologyError, UsageError
 from tupletree.outputs import REPORT_STREAM
-from tupletree.transactional import BatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from tupletree.transactional import (
+    BatchBolt,
+    Committer,
+    MemoryDatabase,
+    MemoryTransactionalSpout,
+    OpaqueMap,
+    OpaqueMemoryTransactionalSpout,
+    TransactionalMap,
+    TransactionalTopologyBuilder,
+)
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 
@@ -133,6 +142,21 @@ def test_a_basic_bolt_cannot_commit():
 
 def test_anything_else_is_no_bolt():
     assert "must be a BatchBolt or a BasicBolt, not str" in refused(lambda: builder().set_bolt("x", "bolt"))
+
+
+def test_a_transactional_map_behind_an_opaque_spout_is_refused():
+    opaque = OpaqueMemoryTransactionalSpout({0: [["a"]]}, ["word"], 1)
+    one = TransactionalTopologyBuilder("counts", "words", opaque)
+    bolt = Sum()
+    bolt.counts = OpaqueMap(MemoryDatabase(), "counts")
+    one.set_bolt("right", bolt)
+    bolt = Sum()
+    bolt.counts = TransactionalMap(MemoryDatabase(), "counts")
+    assert refused(lambda: one.set_bolt("wrong", bolt)) == (
+        "component 'wrong': 'counts' is a TransactionalMap, which is for identical replays; "
+        "those of the opaque spout 'words' may differ and need an OpaqueMap"
+    )
+    builder().set_bolt("fits", bolt)
 
 
 def test_a_second_spout_is_refused():
