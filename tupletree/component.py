@@ -20,6 +20,7 @@ from tupletree.tuples import Tuple
 
 Outputs = Sequence[str] | Mapping[str, Any]
 Metric = Callable[[], float]
+Status = Callable[[], Mapping[str, Any]]
 
 
 class TopologyContext:
@@ -33,6 +34,9 @@ class TopologyContext:
         targets: for each of its streams, the components that subscribe to it and their kind of grouping.
         conf: the topology's configuration with the component's own laid over it.
         topology_id: the id that nimbus gave the topology.
+        call_soon: has a function called on this task's own thread, after what waits there already. The only thing of a
+            component that any thread may use, from ``open`` or ``prepare`` on: it lets a component that works on
+            threads of its own emit, ack and fail when they are done. What the function raises ends the worker.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class TopologyContext:
         self.targets = {stream: dict(components) for stream, components in targets.items()}
         self.conf = dict(conf)
         self.metrics: dict[str, Metric] = {}
+        self.status: Status | None = None
+        self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
         self._tasks = {component: list(ids) for component, ids in tasks.items()}
 
     def component_tasks(self, component_id: str) -> list[int]:
@@ -75,6 +81,17 @@ class TopologyContext:
         if name in self.metrics:
             raise ValueError(f"task {self.task_id} of {self.component_id!r} has a metric {name!r} already")
         self.metrics[name] = read
+
+    def register_status(self, read: Status) -> None:
+        """Show what this task is doing in ``tupletree describe`` and ``monitor``: a small mapping that JSON carries.
+
+        ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
+        """
+        self.status = read
+
+
+def _no_thread(function: Callable[[], None]) -> None:
+    raise RuntimeError("call_soon is there from open or prepare on")
 
 
 class SpoutCollector:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
 
 from . import routing
+from .control import Call
 from .executor import BoltExecutor, Deliver, Executor, SpoutExecutor
 from .inbox import ACKERS, Gate, Inbox
 from .outbox import OutBuffer, OutStream
@@ -95,8 +97,14 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     else:
         tick_s = conf["topology.tick.tuple.freq.secs"]
         built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
+    for task in tasks:
+        task.context.call_soon = functools.partial(_call_soon, inbox, task.task_id)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
+
+
+def _call_soon(inbox: Inbox, task_id: int, function: Callable[[], None]) -> None:
+    inbox.put(Call(task_id, function), 0)
 
 
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> AnyTask:

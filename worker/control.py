@@ -1,11 +1,12 @@
-"""What a spout executor is told from outside: how its trees ended, and what was lost.
+"""What an executor is told from outside, beside tuples: calls of its own components; and a spout executor how its trees
+ended and what was lost.
 
-These lie in its inbox like the batches of a bolt executor, so that spouts hear of everything on their own thread.
+These lie in its inbox like the batches of a bolt executor, so that components hear of everything on their own thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -57,6 +58,14 @@ class ShardsLost:
 
     shards: frozenset[int]
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A component of a task asked for a call on the task's own thread (``context.call_soon``)."""
+
+    task: int
+    function: Callable[[], None]
 
 
 Control = TreesAcked | TreesFailed | TreesExpired | TreesReset | WorkerLost | ShardsLost

@@ -16,7 +16,7 @@ from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 from tupletree.v1 import worker_pb2
 
 from .batches import Batch, Row, decode, roots_of
-from .control import Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
@@ -141,6 +141,14 @@ class Executor:
             self._quantum = min(self._batch_size, self._quantum * 2)
 
 
+def call(item: Call, task: Task) -> None:
+    """Make a call that a component asked for. Raises TaskFailure if it raises."""
+    try:
+        item.function()
+    except Exception as error:
+        raise task.failure(error) from error
+
+
 class BoltExecutor(Executor):
     """Drives bolt tasks through the batches of their inbox."""
 
@@ -173,6 +181,8 @@ class BoltExecutor(Executor):
         if self._at >= len(self._rows) and not self._take():
             return False
         rows = self._rows
+        if not rows:
+            return True
         if self._at or len(rows) > self._quantum:  # the quantum may have grown since the batch was begun
             rows = rows[self._at : self._at + self._quantum]
         started_s = self._clock()
@@ -202,6 +212,9 @@ class BoltExecutor(Executor):
         self._at = 0
         if type(item) is Batch:
             self._rows, self._origin, target = item.rows, item.origin, item.target_task
+        elif type(item) is Call:
+            self._rows, target = (), item.task
+            call(item, self._bolts[target])
         else:
             self._origin, target = item.origin, item.message.target_task
             self._rows = self._decoded(item, self._bolts[target])
@@ -287,7 +300,7 @@ class SpoutExecutor(Executor):
             worked = True
         return worked
 
-    def _handle(self, item: Control) -> None:
+    def _handle(self, item: Control | Call) -> None:
         match item:
             case TreesAcked():
                 self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
@@ -295,6 +308,8 @@ class SpoutExecutor(Executor):
                 self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
             case TreesExpired():
                 self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
+            case Call():
+                call(item, self._by_task[item.task])
             case TreesReset():
                 self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
             case WorkerLost():

@@ -1,0 +1,91 @@
+"""Calls that a component asks for from threads of its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from hand_driven import HandDriven
+from local_components import Do, Log
+
+from tupletree import Spout, Topology, TopologyBuilder, Tuple
+from tupletree.testing import FeederSpout, LocalCluster
+from tupletree.tuples import Origin
+from tupletree.worker.batches import Batch
+from tupletree.worker.tasks import TaskFailure
+
+SOURCE = Origin("spout", 2, "default", ["n"])
+
+
+def topology_of(bolt: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FeederSpout(["n"]))
+    builder.set_bolt("bolt", bolt).shuffle_grouping("spout")
+    return builder.create_topology()
+
+
+def test_calls_take_their_turn_among_the_batches_that_wait() -> None:
+    log = Log()
+    hand = HandDriven(topology_of(Do(lambda tup, collector: log.append(tup[0]))))
+    executor = hand.executor("bolt")
+    executor.inbox.put(Batch(SOURCE, 1, [([1], 0, 0)]), 1)
+    executor.tasks[0].context.call_soon(lambda: log.append("called"))
+    executor.inbox.put(Batch(SOURCE, 1, [([2], 0, 0)]), 1)
+    while hand.step("bolt"):
+        pass
+    assert list(log) == [1, "called", 2]
+    assert executor.inbox.rows == 0
+
+
+def test_what_a_call_raises_is_the_failure_of_its_task() -> None:
+    hand = HandDriven(topology_of(Do()))
+
+    def broken() -> None:
+        raise ValueError("broken")
+
+    hand.executor("bolt").tasks[0].context.call_soon(broken)
+    with pytest.raises(TaskFailure, match="task 1 of component 'bolt' failed: ValueError: broken"):
+        hand.step("bolt")
+
+
+def test_a_spout_is_called_though_it_is_not_active() -> None:
+    log = Log()
+    hand = HandDriven(topology_of(Do()))
+    hand.executor("spout").tasks[0].context.call_soon(lambda: log.append("called"))
+    hand.step("spout")
+    assert list(log) == ["called"]
+
+
+class AckedLater(Do):
+    """Acks each tuple on the task's thread when another thread is done with it."""
+
+    def execute(self, tup: Tuple) -> None:
+        threading.Thread(target=lambda: self.context.call_soon(lambda: self.collector.ack(tup))).start()
+
+
+class Numbers(Spout):
+    outputs = ["n"]
+
+    def __init__(self, acked: Log) -> None:
+        self.acked = acked
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        if self.next < 100:
+            self.next += 1
+            self.collector.emit([self.next], self.next)
+
+    def ack(self, msg_id: Any) -> None:
+        self.acked.append(msg_id)
+
+
+def test_a_bolt_that_works_on_other_threads_acks_when_they_are_done() -> None:
+    acked = Log()
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(acked))
+    builder.set_bolt("later", AckedLater()).shuffle_grouping("numbers")
+    with LocalCluster() as cluster:
+        cluster.submit("later", builder.create_topology())
+        cluster.wait_until(lambda: len(acked) == 100)
+    assert sorted(acked) == list(range(1, 101))
