@@ -1,0 +1,25 @@
+"""One Spark session for all tests of a process that can share it: a start takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tupletree.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+"""What pipelines in these tests are configured with, so that they share the session."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on two cores of this machine."""
+    try:
+        yield session.acquire(LOCAL)
+    finally:
+        session.release()

@@ -1,0 +1,1 @@
+"""The data pipeline: transactional batches that Spark processes."""

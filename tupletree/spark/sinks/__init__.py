@@ -1,0 +1,1 @@
+"""Sinks of pipelines, one file each."""

@@ -1,0 +1,1 @@
+"""Sources of pipelines, one file each."""

@@ -1,0 +1,1 @@
+"""Both ways between topologies and Spark Structured Streaming."""
