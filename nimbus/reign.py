@@ -16,6 +16,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from .failures import Liveness, Placements
 from .scheduler import Slot
 from .stats import TopologyStatistics
+from .statuses import split
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class Reign:
         """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored."""
         slot = Slot(report.supervisor_id, report.port)
         if self.liveness.reported(report.topology_id, slot, now_s):
+            report, statuses = split(report)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
-            self.statistics(report.topology_id).report(report, now_s)
+            self.statistics(report.topology_id).report(report, now_s, statuses)
 
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())

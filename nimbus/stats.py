@@ -7,6 +7,8 @@ waiting or pending is of the present incarnation only.
 A leader writes down from time to time what each worker has done (``memory``), and the next leader begins with that
 (``recall``): the figures of a worker that reports to it replace what is remembered of that worker.
 
+What a task says of itself, its status, is no figure: only the latest is kept, and no leader inherits it (statuses.py).
+
 Rates are over the last seconds; capacity is the share of the last ten minutes that an executor spent executing.
 Times are seconds of a monotonic clock.
 """
@@ -23,10 +25,11 @@ from google.protobuf import json_format
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from .statuses import STALE_S, Statuses
+
 RATE_WINDOW_S = 10.0
 CAPACITY_WINDOW_S = 600.0
 _CAPACITY_STEP_S = 10.0
-_STALE_S = 5.0  # without a report for so long, rates are 0
 _RETIRED_KEPT = 1000
 
 _COUNTERS = (
@@ -74,13 +77,19 @@ class TopologyStatistics:
         self._tasks: dict[int, _Task] = {}
         self._retired: deque[tuple[int, str]] = deque(maxlen=_RETIRED_KEPT)  # incarnations that must not return
         self._remembered: Memory = {}  # of workers that have not reported to this leader
+        self._statuses = Statuses()
 
-    def report(self, report: rpc.WorkerReport, now_s: float) -> None:
-        """Take a worker's report in. A late one of an incarnation that was replaced is ignored."""
+    def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
+        """Take a worker's report in. A late one of an incarnation that was replaced is ignored.
+
+        ``statuses``: what its tasks say of themselves, by task id.
+        """
         self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
             if (stats.task_id, report.worker_id) not in self._retired:
                 self._take(report, stats, now_s)
+        present = {one.task_id for one in report.tasks if self._tasks[one.task_id].worker_id == report.worker_id}
+        self._statuses.report(report.worker_id, present, statuses or {}, now_s)
 
     def memory(self) -> Memory:
         """What is worth keeping for the next leader."""
@@ -114,11 +123,15 @@ class TopologyStatistics:
                 total.congested = total.congested or task.latest.congested
         return total
 
+    def statuses(self, tasks: Iterable[int], now_s: float) -> list[rpc.TaskStatus]:
+        """What some tasks say of themselves, if they do and if it is news."""
+        return self._statuses.of(tasks, now_s)
+
     def rates(self, tasks: Iterable[int], now_s: float) -> Rates:
         """The sum of some tasks' rates."""
         sums = [0.0, 0.0, 0.0]
         for task in map(self._tasks.get, tasks):
-            if task is None or len(task.recent) < 2 or now_s - task.recent[-1][0] > _STALE_S:
+            if task is None or len(task.recent) < 2 or now_s - task.recent[-1][0] > STALE_S:
                 continue
             first, last = task.recent[0], task.recent[-1]
             for number in range(3):
@@ -220,6 +233,7 @@ def summarize(
                 emitted_per_s=rates.emitted,
                 executed_per_s=rates.executed,
                 acked_per_s=rates.acked,
+                statuses=statistics.statuses(ids, now_s),
             )
         )
     return summaries

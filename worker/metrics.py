@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tupletree._daemon.logs import event
+from tupletree._wire.statuses import sentence_of
+
 from .engine import Engine
+from .tasks import Task
+
+log = logging.getLogger(__name__)
 
 _LABELS = ("component", "task")
 _COUNTERS = {
@@ -34,6 +41,7 @@ class TaskCollector(Collector):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._broken: set[tuple[int, str]] = set()  # task id, name: of metrics that raised, and that was said
 
     def collect(self) -> Iterator[Metric]:
         tasks = self._engine.statistics()
@@ -64,8 +72,21 @@ class TaskCollector(Collector):
         for executor in self._engine.executors:
             for task in executor.tasks:
                 for name, read in list(task.context.metrics.items()):
-                    gauge.add_metric([task.component_id, str(task.task_id), name], float(read()))
+                    value = self._read(task, name, read)
+                    if value is not None:
+                        gauge.add_metric([task.component_id, str(task.task_id), name], value)
         yield gauge
+
+    def _read(self, task: Task, name: str, read: Callable[[], float]) -> float | None:
+        """A component's own figure; None if it raises, so that the others are shown all the same."""
+        try:
+            return float(read())
+        except Exception as error:
+            if (task.task_id, name) not in self._broken:
+                self._broken.add((task.task_id, name))
+                where = {"component": task.component_id, "task": task.task_id, "metric": name}
+                event(log, "metric.broken", level=logging.WARNING, **where, cause=sentence_of(error))
+            return None
 
 
 def registry(engine: Engine) -> CollectorRegistry:

@@ -21,6 +21,7 @@ from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor
 
 from .config import Launch
 from .engine import Engine
+from .statuses import StatusReader
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Reporter:
         self.assignment_version = 0
         self._launch = launch
         self._engine = engine
+        self._statuses = StatusReader(engine)
         self._store = store
         self._http_port = http_port
         self._started_s = time.monotonic()
@@ -110,7 +112,7 @@ class Reporter:
                     self._nimbus = await self._find_leader()
                 if self._nimbus is not None:
                     stub = nimbus_pb2_grpc.NimbusStub(self._nimbus)
-                    await stub.ReportWorker(self._report(), timeout=DEADLINE_S)
+                    await stub.ReportWorker(await self._report(), timeout=DEADLINE_S)
             except (grpc.aio.AioRpcError, TupletreeError):
                 await self._forget_leader()
             await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
@@ -124,7 +126,7 @@ class Reporter:
             await self._nimbus.close()
             self._nimbus = None
 
-    def _report(self) -> nimbus_pb2.WorkerReport:
+    async def _report(self) -> nimbus_pb2.WorkerReport:
         launch = self._launch
         return nimbus_pb2.WorkerReport(
             topology_id=launch.topology_id,
@@ -138,4 +140,5 @@ class Reporter:
             http_port=self._http_port,
             assignment_version=self.assignment_version,
             tasks=self._engine.statistics(),
+            statuses=await self._statuses.read(),
         )

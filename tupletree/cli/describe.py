@@ -11,6 +11,7 @@ from tupletree.cli.figures import component_figures
 from tupletree.cli.list import summary_dict
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import clock, count, duration, message_dict, millis, print_json, print_table
+from tupletree.cli.statuses import status_dicts, status_lines
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -26,7 +27,8 @@ def command(client: NimbusClient, name: str, as_json: bool) -> None:
 
     Counters are totals since the workers started. EXECUTE is the time inside a bolt's execute, PROCESS from execute to
     ack, COMPLETE from a spout's emit to its ack, each the mean in milliseconds. CAPACITY is the share of the last ten
-    minutes that the busiest executor spent executing; at 1.0 it needs more executors.
+    minutes that the busiest executor spent executing; at 1.0 it needs more executors. Below the components stands what
+    tasks say of themselves, such as the batches of a pipeline.
     """
     reply = client.describe(name)
     described = describe_dict(reply)
@@ -43,6 +45,7 @@ def describe_dict(reply: nimbus_pb2.DescribeTopologyReply) -> dict[str, Any]:
         "unscheduled": reply.unscheduled,
         "conf": json.loads(reply.summary.record.conf_json or "{}"),
         "components": [component_figures(component) for component in reply.components],
+        "statuses": status_dicts(reply),
         "inputs": [
             {"component": component.id, **message_dict(subscription)}
             for component in reply.spec.components
@@ -68,6 +71,8 @@ def _print(topology: dict[str, Any]) -> None:
     if topology["unscheduled"]:
         click.echo(f"not running: {topology['unscheduled']}")
     print_components(topology["components"])
+    for line in status_lines(topology["statuses"]):
+        click.echo(line)
     workers = [
         (
             f"{w['host']}:{w['port']}",

@@ -14,10 +14,11 @@ import click
 from tupletree.cli.figures import rates, totals
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import console, count, duration, message_dict, millis, print_json, table
+from tupletree.cli.statuses import status_dicts, status_lines
 from tupletree.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from tupletree.client import NimbusClient
     from tupletree.v1 import nimbus_pb2
@@ -47,6 +48,9 @@ def command(
     """Watch a topology live: tuples a second, latencies, and what is pending or queued, for each component.
 
     Rates and latencies are those of the last interval. PENDING is tuple trees for a spout, waiting tuples for a bolt.
+    Below the table stands what tasks say of themselves: the batches of a pipeline, the transactions of a coordinator
+    and how far its source is ahead.
+
     On a terminal the table is redrawn; elsewhere one is printed for each interval; with --json one line each.
 
     \b
@@ -99,6 +103,7 @@ def view_dict(
         "uptime_s": now.summary.uptime_s,
         "total": totals(figures),
         "components": [f for f in figures if component in (None, f["component"])],
+        "statuses": [one for one in status_dicts(now) if component in (None, one["component"])],
         "unscheduled": now.unscheduled,
     }
 
@@ -119,7 +124,10 @@ def _show_live(views: Iterator[dict[str, Any]]) -> None:
             live.update(_render(view), refresh=True)
 
 
-def _render(view: dict[str, Any]) -> Table:
+def _render(view: dict[str, Any]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
     total = view["total"]
     title = (
         f"{view['name']} is {view['status']}, up {duration(view['uptime_s'])}, "
@@ -144,7 +152,7 @@ def _render(view: dict[str, Any]) -> Table:
         )
         for f in view["components"]
     ]
-    return table(
+    figures = table(
         [
             "component",
             "kind",
@@ -161,3 +169,4 @@ def _render(view: dict[str, Any]) -> Table:
         rows,
         title,
     )
+    return Group(figures, *(Text(line) for line in status_lines(view["statuses"])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,9 @@ _PIPE_WIDTH: Final = 200
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, one line."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    """One JSON document, one line. Without the control characters that JSON allows and terminals obey."""
+    text = json.dumps(value, ensure_ascii=False)
+    click.echo(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def message_dict(message: Message) -> dict[str, Any]:

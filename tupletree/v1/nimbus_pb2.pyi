@@ -279,7 +279,7 @@ class StreamStats(_message.Message):
     def __init__(self, stream: _Optional[str] = ..., emitted: _Optional[int] = ..., transferred: _Optional[int] = ...) -> None: ...
 
 class ComponentStats(_message.Message):
-    __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s")
+    __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s", "statuses")
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +289,7 @@ class ComponentStats(_message.Message):
     EMITTED_PER_S_FIELD_NUMBER: _ClassVar[int]
     EXECUTED_PER_S_FIELD_NUMBER: _ClassVar[int]
     ACKED_PER_S_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
     component_id: str
     kind: _topology_pb2.ComponentKind
     executors: int
@@ -298,10 +299,21 @@ class ComponentStats(_message.Message):
     emitted_per_s: float
     executed_per_s: float
     acked_per_s: float
-    def __init__(self, component_id: _Optional[str] = ..., kind: _Optional[_Union[_topology_pb2.ComponentKind, str]] = ..., executors: _Optional[int] = ..., tasks: _Optional[int] = ..., total: _Optional[_Union[TaskStats, _Mapping]] = ..., capacity: _Optional[float] = ..., emitted_per_s: _Optional[float] = ..., executed_per_s: _Optional[float] = ..., acked_per_s: _Optional[float] = ...) -> None: ...
+    statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
+    def __init__(self, component_id: _Optional[str] = ..., kind: _Optional[_Union[_topology_pb2.ComponentKind, str]] = ..., executors: _Optional[int] = ..., tasks: _Optional[int] = ..., total: _Optional[_Union[TaskStats, _Mapping]] = ..., capacity: _Optional[float] = ..., emitted_per_s: _Optional[float] = ..., executed_per_s: _Optional[float] = ..., acked_per_s: _Optional[float] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
+
+class TaskStatus(_message.Message):
+    __slots__ = ("task_id", "status_json", "age_s")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_JSON_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    task_id: int
+    status_json: str
+    age_s: float
+    def __init__(self, task_id: _Optional[int] = ..., status_json: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks")
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +325,7 @@ class WorkerReport(_message.Message):
     HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
     supervisor_id: str
@@ -324,7 +337,8 @@ class WorkerReport(_message.Message):
     http_port: int
     assignment_version: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskStats]
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ...) -> None: ...
+    statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
     __slots__ = ("epoch",)

@@ -12,7 +12,7 @@ the message, and clients go there.
     | <------------------ SubmitReply ------ |   only after the blob is on disk, its digest equal, the record stored
 
   supervisor, standby -- FetchBundle -> leader: the blob in chunks, from any offset
-  worker -- ReportWorker -> leader, every second: alive, ready, statistics since the worker's start
+  worker -- ReportWorker -> leader, every second: alive, ready, statistics since the worker's start, tasks' statuses
 """
 
 from collections import abc as _abc

@@ -1,0 +1,66 @@
+"""What the tasks of a topology say of themselves, the latest of each. In memory only.
+
+Workers cannot make nimbus hold more than ``MOST_BYTES_TOGETHER`` for a topology, nor answer with what is not JSON.
+Times are seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tupletree._wire.statuses import MOST_BYTES_TOGETHER, decode_status, within
+from tupletree.v1 import nimbus_pb2 as rpc
+
+STALE_S = 5.0  # without a report for so long, a worker's statuses are of the past
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a task said last."""
+
+    worker_id: str
+    at_s: float
+    text: str
+
+
+class Statuses:
+    """The statuses of one topology's tasks."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, _Said] = {}
+
+    def report(self, worker_id: str, present: Collection[int], told: Mapping[int, str], now_s: float) -> None:
+        """Take in all that a worker says now, by task. ``present``: the tasks that live in this worker."""
+        kept = {
+            task_id: said
+            for task_id, said in self._said.items()
+            if said.worker_id != worker_id and task_id not in present and now_s - said.at_s <= STALE_S
+        }
+        limit = MOST_BYTES_TOGETHER - sum(len(said.text.encode()) for said in kept.values())
+        new = within(limit, [(task_id, text) for task_id, text in told.items() if task_id in present])
+        self._said = kept | {task_id: _Said(worker_id, now_s, text) for task_id, text in new}
+
+    def of(self, tasks: Iterable[int], now_s: float) -> list[rpc.TaskStatus]:
+        """Those of some tasks that are not out of date."""
+        return [
+            rpc.TaskStatus(task_id=task_id, status_json=said.text, age_s=now_s - said.at_s)
+            for task_id in tasks
+            if (said := self._said.get(task_id)) is not None
+            and now_s - said.at_s <= STALE_S
+            and decode_status(said.text) is not None
+        ]
+
+
+def split(report: rpc.WorkerReport) -> tuple[rpc.WorkerReport, dict[int, str]]:
+    """A report to be kept, and the statuses by task that came with it, which are taken out of the report given.
+
+    The former is a copy if there were any, since a message holds on to the memory of all that it was received with.
+    """
+    told = {one.task_id: one.status_json for one in report.statuses}
+    if not told:
+        return report, told
+    report.ClearField("statuses")
+    lean = rpc.WorkerReport()
+    lean.CopyFrom(report)
+    return lean, told

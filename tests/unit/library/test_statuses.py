@@ -1,0 +1,148 @@
+"""What tasks say of themselves, as the command line shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tupletree.cli.describe import describe_dict
+from tupletree.cli.monitor import view_dict
+from tupletree.cli.output import print_json
+from tupletree.cli.statuses import printable, status_dicts, status_lines
+from tupletree.v1.nimbus_pb2 import ComponentStats, DescribeTopologyReply, TaskStatus
+
+PIPELINE = {
+    "kind": "pipeline",
+    "state": "running",
+    "reason": "",
+    "committed_txid": 42,
+    "batches": [
+        {"txid": 43, "phase": "committing", "age_s": 12.34, "rows": 5000, "failures": 0, "retry_in_s": None, "job": ""},
+        {
+            "txid": 44,
+            "phase": "running",
+            "age_s": 0.41,
+            "rows": None,
+            "failures": 2,
+            "retry_in_s": 1.5,
+            "job": "http://127.0.0.1:4040/jobs/job/?id=7",
+        },
+    ],
+    "rows_total": 1_234_567,
+    "rows_per_s": 12_345.6,
+    "batches_total": 42,
+    "batch_s": {"p50": 0.8, "p99": 11.9},
+    "spark": {"master": "local[2]", "ui": "http://127.0.0.1:4040", "app_id": "local-1"},
+}
+COORDINATOR = {
+    "kind": "coordinator",
+    "transactional_id": "counts",
+    "state": "running",
+    "committed": 42,
+    "active": [{"txid": 43, "attempt": (1 << 32) + 7, "phase": "processing", "age_s": 1.2}],
+    "failures": 3,
+    "lag": {"bytes": 123_456_789, "files": 2},
+}
+
+
+def reply(*statuses: Any, age_s: float = 0.0) -> DescribeTopologyReply:
+    """Of a component c with a task for each status; texts are taken as they are."""
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in statuses]
+    said = [TaskStatus(task_id=number, status_json=text, age_s=age_s) for number, text in enumerate(texts, 1)]
+    return DescribeTopologyReply(components=[ComponentStats(component_id="c", statuses=said)])
+
+
+def lines(status: Any, age_s: float = 0.0) -> list[str]:
+    return status_lines(status_dicts(reply(status, age_s=age_s)))
+
+
+def test_describe_and_monitor_give_the_statuses_in_json() -> None:
+    told = reply(PIPELINE, {})
+    expected = [
+        {"component": "c", "task": 1, "age_s": 0.0, "status": PIPELINE},
+        {"component": "c", "task": 2, "age_s": 0.0, "status": {}},
+    ]
+    assert describe_dict(told)["statuses"] == expected
+    assert view_dict(told, told, 1.0)["statuses"] == expected
+    assert view_dict(told, told, 1.0, "another")["statuses"] == []
+
+
+def test_a_pipeline_is_shown_with_its_batches() -> None:
+    assert lines(PIPELINE) == [
+        "c[1]: pipeline running, transaction 42 committed, 12,346 rows/s, 1,234,567 rows in 42 batches, "
+        "arrival to commit 0.80 s (p50), 11.9 s (p99)",
+        "    spark: local[2]  local-1  http://127.0.0.1:4040",
+        "    txid  phase          age   rows  failures  retry in  job",
+        "      43  committing  12.3 s  5,000         0         -  -",
+        "      44  running     0.41 s      -         2    1.50 s  http://127.0.0.1:4040/jobs/job/?id=7",
+    ]
+
+
+def test_a_pipeline_that_stopped_says_why() -> None:
+    shown = lines({**PIPELINE, "state": "stopped", "reason": "poison batch 43\nsplits: [0, 4096]\x1b[2J"})
+    assert "pipeline stopped" in shown[0]
+    assert shown[1:3] == ["    reason: poison batch 43", "    splits: [0, 4096]\\x1b[2J"]
+
+
+def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source() -> None:
+    assert lines(COORDINATOR) == [
+        "c[1]: coordinator of counts running, transaction 42 committed, 3 failures since, "
+        "lag: bytes 123,456,789 files 2",
+        "    txid  attempt  phase          age",
+        "      43      1.7  processing  1.20 s",
+    ]
+    assert lines({**COORDINATOR, "active": [], "failures": 0, "lag": None}) == [
+        "c[1]: coordinator of counts running, transaction 42 committed"
+    ]
+
+
+def test_any_other_status_is_shown_key_by_key() -> None:
+    assert lines({"waits for": "rain", "since": [1, {"a": None}], "much": 5}) == [
+        "c[1]:",
+        "    waits for: rain",
+        '    since: [1, {"a": null}]',
+        "    much: 5",
+    ]
+
+
+def test_a_status_that_is_not_of_this_moment_says_so() -> None:
+    assert lines({}, age_s=4.2) == ["c[1], 4.20 s ago:"]
+
+
+def test_what_is_long_is_cut() -> None:
+    shown = lines({"text": "x" * 1000, **{str(number): number for number in range(100)}})
+    assert max(map(len, shown)) < 220
+    assert (len(shown), shown[-1]) == (22, "    … 81 more")
+    batches = [{"txid": number} for number in range(50)]
+    shown = lines({"kind": "pipeline", "batches": batches})
+    assert (len(shown), shown[-1]) == (23, "    … 30 more")
+
+
+def test_what_a_terminal_would_obey_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable("a\x1b[31m\r\nb\x9b\x7f\u202e\u2028é😀") == "a\\x1b[31m\\r\\nb\\x9b\\x7f\\u202e\\u2028é😀"
+    evil = "\x1b]0;owned\x07\x9b2J\x7f"
+    for status in ({evil: evil}, {**PIPELINE, "state": evil, "batches": [{"phase": evil, "txid": evil}]}):
+        assert all(line.isprintable() for line in lines(status))
+        print_json(status)
+        printed = capsys.readouterr().out
+        assert printed.removesuffix("\n").isprintable()
+        assert json.loads(printed) == status
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 2.5, 10**400, 1e300, "text", [], [1], ["a", {}], {}, {"p50": []}])
+@pytest.mark.parametrize("status", [PIPELINE, COORDINATOR], ids=["pipeline", "coordinator"])
+def test_a_field_may_be_missing_or_anything(status: dict[str, Any], value: Any) -> None:
+    for field in status:
+        if field != "kind":
+            assert lines({**status, field: value})[0].startswith("c[1]: ")
+            assert lines({key: one for key, one in status.items() if key != field})
+    for several in ("batches", "active"):
+        for field in {key for one in status.get(several, []) for key in one}:
+            assert lines({**status, several: [{**status[several][0], field: value}]})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 8000, '{"a": 1e999}', '{"a": "\\ud800"}', "x" * 10_000])
+def test_what_is_no_status_is_an_error_in_its_place(text: str) -> None:
+    assert lines(text) == ["c[1]:", "    error: what nimbus answered is not a small JSON object"]

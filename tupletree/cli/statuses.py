@@ -1,0 +1,171 @@
+"""What tasks say of themselves (``context.register_status``), for people.
+
+Two kinds are known and get lines of their own: the coordinator of a transactional topology and a pipeline. Every other
+status is shown key by key. All of it was written by user code, on a machine that may run another version: any field may
+be missing or of any type, texts are bounded, and what a terminal would take for a command is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tupletree._wire.statuses import decode_status
+from tupletree.attempt import TransactionAttempt
+from tupletree.cli.output import count
+
+if TYPE_CHECKING:
+    from tupletree.v1 import nimbus_pb2
+
+_WIDTH: Final = 160
+_ROWS: Final = 20
+_OLD_S: Final = 3.0
+_NO_STATUS: Final = {"error": "what nimbus answered is not a small JSON object"}
+
+
+def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]]:
+    """The statuses of a topology's tasks, by component and task: what ``--json`` prints."""
+    return [
+        {
+            "component": component.component_id,
+            "task": one.task_id,
+            "age_s": round(one.age_s, 3),
+            "status": _NO_STATUS if (status := decode_status(one.status_json)) is None else status,
+        }
+        for component in reply.components
+        for one in component.statuses
+    ]
+
+
+def status_lines(statuses: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of ``status_dicts`` as text, one after the other."""
+    lines = []
+    for one in statuses:
+        status = one["status"]
+        old = f", {_seconds(one['age_s'])} ago" if one["age_s"] > _OLD_S else ""
+        title, rest = _SHOWN.get(str(status.get("kind")), _generic)(status)
+        lines.append(f"{printable(one['component'])}[{one['task']}]{old}: {title}".rstrip())
+        lines.extend(f"    {line}".rstrip() for line in rest)
+    return lines
+
+
+def printable(value: Any, width: int = _WIDTH) -> str:
+    """A value on one line: texts as they are, others as JSON; what does not print is escaped, what is long is cut."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: width + 1])
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _pipeline(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+    took = _object(status, "batch_s")
+    title = [f"pipeline {_text(status, 'state')}", f"transaction {_count(status, 'committed_txid')} committed"]
+    title.append(f"{_count(status, 'rows_per_s')} rows/s")
+    title.append(f"{_count(status, 'rows_total')} rows in {_count(status, 'batches_total')} batches")
+    if took:
+        title.append(f"arrival to commit {_seconds(took.get('p50'))} (p50), {_seconds(took.get('p99'))} (p99)")
+    reason = f"reason: {status['reason']}".splitlines() if status.get("reason") else []
+    lines = [printable(line) for line in _few(reason)]
+    spark = _object(status, "spark")
+    if spark:
+        lines.append("spark: " + "  ".join(_text(spark, key) for key in ("master", "app_id", "ui") if spark.get(key)))
+    batches = [
+        [
+            _count(batch, "txid"),
+            _text(batch, "phase"),
+            _seconds(batch.get("age_s")),
+            _count(batch, "rows"),
+            _count(batch, "failures"),
+            _seconds(batch.get("retry_in_s")),
+            _text(batch, "job"),
+        ]
+        for batch in _objects(status, "batches")
+    ]
+    return ", ".join(title), lines + _aligned(
+        ["txid>", "phase", "age>", "rows>", "failures>", "retry in>", "job"], batches
+    )
+
+
+def _coordinator(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+    title = [f"coordinator of {_text(status, 'transactional_id')} {_text(status, 'state')}"]
+    title.append(f"transaction {_count(status, 'committed')} committed")
+    if status.get("failures"):
+        title.append(f"{_count(status, 'failures')} failures since")
+    lag = status.get("lag")
+    if isinstance(lag, dict):
+        figures = [f"{printable(key, 40)} {_figure(figure)}" for key, figure in lag.items()]
+        title.append("lag: " + (" ".join(_few(figures)) or "none"))
+    active = [
+        [_count(one, "txid"), _attempt(one.get("attempt")), _text(one, "phase"), _seconds(one.get("age_s"))]
+        for one in _objects(status, "active")
+    ]
+    return ", ".join(title), _aligned(["txid>", "attempt>", "phase", "age>"], active)
+
+
+def _generic(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+    return "", _few([f"{printable(key, 40)}: {printable(value)}" for key, value in status.items()])
+
+
+_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator}
+
+
+def _few(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _ROWS else [*lines[:_ROWS], f"… {len(lines) - _ROWS} more"]
+
+
+def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as they must be. A heading that ends with ``>``: to the right. No rows: no lines."""
+    if not rows:
+        return []
+    shown = [[heading.removesuffix(">") for heading in headings], *rows[:_ROWS]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if heading.endswith(">") else cell.ljust(width)
+            for heading, cell, width in zip(headings, row, widths, strict=True)
+        )
+        for row in shown
+    ]
+    return lines if len(rows) <= _ROWS else [*lines, f"… {len(rows) - _ROWS} more"]
+
+
+def _object(status: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = status.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(status: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = status.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _text(status: Mapping[str, Any], key: str) -> str:
+    value = status.get(key)
+    return "-" if value is None or value == "" else printable(value, 100)
+
+
+def _count(status: Mapping[str, Any], key: str) -> str:
+    return _figure(status.get(key))
+
+
+def _figure(value: Any) -> str:
+    if not _is_number(value):
+        return "-" if value is None else printable(value, 40)
+    return f"{value:.1f}" if isinstance(value, float) and abs(value) < 100 else count(value)
+
+
+def _seconds(value: Any) -> str:
+    if not _is_number(value):
+        return "-" if value is None else printable(value, 20)
+    return f"{value:.2f} s" if abs(value) < 10 else f"{value:,.1f} s"
+
+
+def _attempt(value: Any) -> str:
+    """``1.7``: the coordinator's epoch, and the number in it."""
+    if not isinstance(value, int):
+        return printable(value, 20)
+    return printable(str(TransactionAttempt(0, value)).partition("attempt ")[2].rstrip(")"), 20)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18
