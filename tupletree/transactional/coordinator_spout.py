@@ -107,6 +107,8 @@ class CoordinatorSpout(Spout):
         self._is_deposed = False  # for good
         self._depositions = 0  # by coordinators of the same topology, in short order
         self._began_s = 0.0
+        self._attempts_began_s: dict[TransactionAttempt, float] = {}  # replaced, never changed: status() reads it
+        context.register_status(self.status)
         context.register_metric("transaction_committed", lambda: self.committed)
         context.register_metric("transactions_active", lambda: self.active)
 
@@ -129,6 +131,36 @@ class CoordinatorSpout(Spout):
     def active(self) -> int:
         """How many transactions are processing or committing."""
         return len(self._coordinator.active) if self._coordinator is not None else 0
+
+    def status(self) -> dict[str, Any]:
+        """What it is doing, for people. Called on another thread: what it reads may change meanwhile."""
+        coordinator, now_s, began_s = self._coordinator, self._clock(), self._attempts_began_s
+        active = list(coordinator.active.values()) if coordinator is not None else []
+        return {
+            "kind": "coordinator",
+            "transactional_id": self.transactional_id,
+            "state": "deposed" if self._is_deposed else "taking over" if self._progress is None else "running",
+            "committed": self.committed,
+            "active": [
+                {
+                    "txid": one.attempt.txid,
+                    "attempt": one.attempt.attempt,
+                    "phase": one.phase.value,
+                    "age_s": round(now_s - began_s.get(one.attempt, now_s), 3),
+                }
+                for one in active
+            ],
+            "failures": coordinator.failures if coordinator is not None else 0,
+            "lag": self._lag(),
+        }
+
+    def _lag(self) -> dict[str, Any] | None:
+        """What the source says. It is the user's, so that an error of it stays there."""
+        try:
+            lag = self._source.lag()
+            return None if lag is None else dict(lag)
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
 
     def next_tuple(self) -> None:
         if not self._has_news:
@@ -237,6 +269,8 @@ class CoordinatorSpout(Spout):
             self._begin_at_s = self._clock() + RETRY_S
             return
         attempt = self._coordinator.begin(txid)
+        began_s = {one: at_s for one, at_s in self._attempts_began_s.items() if self._coordinator.is_current(one)}
+        self._attempts_began_s = began_s | {attempt: self._clock()}
         assert self._progress is not None
         metadata = self._progress.metadata.get(txid)
         values = [attempt, metadata, self._coordinator.committed]

@@ -33,6 +33,14 @@ class SpoutCoordinator:
         """Whether a new batch may begin. Asked often while there is room for one: must be quick. Replays do not ask."""
         return True
 
+    def lag(self) -> Mapping[str, Any] | None:
+        """How far the source is ahead of what was taken from it: a few figures such as ``{"bytes": 123}``, for people.
+
+        Shown by ``tupletree describe`` and ``monitor``. Called about once a second from another thread, also while
+        another method runs: must be quick and must not change anything. None: it does not say.
+        """
+        return None
+
     def close(self) -> None:
         """Called on an orderly end."""
 
