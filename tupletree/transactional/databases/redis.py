@@ -134,7 +134,7 @@ class RedisDatabase(Database):
     def _use(self, table: str, work: Callable[[Any], R]) -> R:
         errors = _redis().exceptions
         try:
-            _warn_if_forgetful(self._client(), self._where)
+            warn_if_forgetful(self._client(), self._where)
             return work(self._client())
         except errors.RedisError as error:
             if isinstance(error, errors.ResponseError) and "WRONGTYPE" in str(error):
@@ -175,7 +175,7 @@ def _client(url: str, timeout_s: float, process: int) -> Any:
 
 
 @functools.cache
-def _warn_if_forgetful(client: Any, where: str) -> None:
+def warn_if_forgetful(client: Any, where: str) -> None:
     errors = _redis().exceptions
     try:
         appends = client.info("persistence").get("aof_enabled")

@@ -1,0 +1,122 @@
+"""Results as files, a directory for each batch. How a batch is committed is in directory_batches.py."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.sink import Sink, SinkScope
+from tupletree.spark.sinks.directory_batches import BatchDirectories
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+
+
+class _Directory(Sink):
+    """What the two kinds have in common."""
+
+    kind = ""
+    compressions: tuple[str, ...] = ()
+
+    def __init__(self, path: str | Path, *, compression: str | None = None) -> None:
+        name = type(self).__name__
+        if compression is not None and compression not in self.compressions:
+            raise UsageError(
+                f"{name}: compression is {compression!r}; one of {', '.join(self.compressions)} was expected"
+            )
+        self.path = _local_path(name, path)
+        self._compression = compression
+        self._batches = BatchDirectories(self.path, self.kind)
+        self._is_opaque = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path!r}>"
+
+    def open(self, scope: SinkScope) -> None:
+        self._is_opaque = scope.is_opaque
+        self._batches.open(scope.transactional_id)
+
+    def stage(self, attempt: TransactionAttempt, result: DataFrame) -> None:
+        self._check_columns(result.columns)
+        writer = result.write.format(self.kind)
+        if self._compression is not None:
+            writer = writer.option("compression", self._compression)
+        try:
+            writer.save(f"file://{self._batches.staged(attempt)}")
+            self._batches.seal(attempt)
+        except Exception as error:
+            self._batches.discard(attempt)
+            if full := _FULL.search(f"{error} {getattr(error, '_stackTrace', '')}"):
+                raise UnavailableError(f"{self.path}: {full[0]}") from error
+            raise
+
+    def commit(self, attempt: TransactionAttempt, staged: Any) -> None:
+        self._batches.commit(attempt, self._is_opaque)
+
+    def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
+        self._batches.discard(attempt)
+
+    def _check_columns(self, columns: list[str]) -> None:
+        lower = [column.lower() for column in columns]
+        for column in columns:
+            if column.lower() == "txid":
+                raise UsageError(
+                    f"{self!r}: the result has a column {column!r}; that name is the one of the directories"
+                )
+            if lower.count(column.lower()) > 1:
+                raise UsageError(f"{self!r}: the result has column {column!r} twice; upper and lower case are the same")
+
+
+class ParquetDirectory(_Directory):
+    """Each batch becomes a directory of Parquet files, ``<path>/txid=<20 digits>``.
+
+    ``spark.read.parquet(path)`` reads all committed batches; it shows the txid as one more column. A reader never sees
+    a part of a batch. One that has begun to read a batch which a newer attempt then replaces (sources with the opaque
+    rule only, after a crash) may find its files gone and must begin again.
+
+    Args:
+        path: of a local directory, or of one on a shared file system that the executors see at the same place. If
+            relative, of the directory in which this object is made. It belongs to one pipeline.
+            Other file systems (s3://, hdfs://) have no rename that would do: write to them in a ForeachBatch.
+        compression: none, snappy, gzip, lz4 or zstd; None: what Spark is configured for.
+
+    Directories of old batches may be moved or deleted at any time, except the newest one: it is the note of what is in.
+    """
+
+    kind = "parquet"
+    compressions = ("none", "snappy", "gzip", "lz4", "zstd")
+
+
+class JsonDirectory(_Directory):
+    """Each batch becomes a directory of files of JSON lines; otherwise as ParquetDirectory.
+
+    ``spark.read.json(path)`` reads all committed batches. Spark leaves NULLs out of the lines.
+
+    Args:
+        path: as for ParquetDirectory.
+        compression: none, gzip, bzip2 or deflate; None: none.
+    """
+
+    kind = "json"
+    compressions = ("none", "gzip", "bzip2", "deflate")
+
+
+def _local_path(name: str, path: str | Path) -> str:
+    if not isinstance(path, str | Path) or not str(path):
+        raise UsageError(f"{name}: path is {path!r}; that of a directory was expected")
+    text = os.fspath(path)
+    if match := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", text, re.DOTALL):
+        scheme, rest = match[1].lower(), "/" + match[2]
+        if scheme != "file" or (rest.startswith("//") and not rest.startswith("///")):
+            raise UsageError(
+                f"{name}: path is {text!r}; a directory on this machine or a shared file system was expected: write to"
+                " others in a ForeachBatch"
+            )
+        text = "/" + rest.lstrip("/")
+    return os.path.abspath(text)

@@ -1,0 +1,219 @@
+"""Results as Redis hashes, one for each key.
+
+    <prefix>:<key>               hash: column -> value (redis_values.py)
+    <prefix>#about               hash: format, transactional_id, and the mark: txid, attempt
+    <prefix>#undo                list: what the hashes of the last transaction were before it; opaque rule only
+    <prefix>#staged              set: the names of all staged keys
+    <prefix>#staged:<txid>.<attempt>:<unique>    hash: part -> a chunk of rows
+
+Spark's tasks write their rows to staged keys, each run of a task to one of its own, and the job returns which. What
+was written by a run that Spark did not take (it failed in the end, or another was quicker) is not among them and goes
+with what is discarded. The commit hands them to one script (redis_script.py), which Redis runs alone: readers see all
+of a batch or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PythonException
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
+from tupletree.spark.sink import Sink, SinkScope
+from tupletree.spark.sinks.redis_connection import RedisAddress
+from tupletree.spark.sinks.redis_script import MERGE
+from tupletree.spark.sinks.redis_values import Column, checked_columns, hash_name, packed
+from tupletree.transactional.databases.redis import warn_if_forgetful
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMAT = 1
+STAGED_EXPIRES_S = 24 * 3600
+"""How long staged rows outlive a driver that nobody starts again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a job has staged: its columns, and the keys with the number of their parts."""
+
+    columns: Sequence[Column]
+    keys: Sequence[tuple[str, int]]
+
+
+class RedisHashes(Sink):
+    """Each row of the result becomes, or changes, the hash ``<prefix>:<key>``, its fields the columns.
+
+    Redis 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``, also where Spark's executors run.
+
+    Args:
+        url: as redis-py takes it, for example ``redis://host:6379/0``; executors must reach it too.
+        prefix: what the names of all keys in Redis begin with. It belongs to one sink of one pipeline.
+        key: the column, or columns, that a hash is for. ``hash_name`` says what the hash of a key is called.
+        add: columns that are added up: of integers (64 bits, exact) or doubles.
+        min: columns of which the least value is kept.
+        max: columns of which the greatest value is kept, by Spark's order: texts by bytes, NaN above all numbers.
+        replace: columns of which the value of the last batch is kept.
+        timeout_s: how long to wait for a connection and for an answer. A commit is one command, of a second or two for
+            100,000 rows of a few columns, in which Redis answers nobody else.
+
+    The result must have these columns and no others. They may be numbers, texts, booleans, dates and times (in UTC, of
+    a fixed width: ``2024-05-06T07:08:09.000000Z``), and, except for keys, binary. NULL is ignored where values are
+    added or compared, and removes the field of a ``replace`` column; a hash without fields does not exist. Several rows
+    with one key are merged one after the other, in no particular order.
+
+    Exactly once needs a Redis that forgets nothing: ``appendonly yes`` and ``appendfsync always``, and no eviction.
+
+    A value that cannot be merged (an integer that overflows, a field that something else has written) is a UsageError,
+    and nothing of its batch is in Redis.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        prefix: str,
+        key: str | Sequence[str],
+        *,
+        add: str | Sequence[str] = (),
+        min: str | Sequence[str] = (),
+        max: str | Sequence[str] = (),
+        replace: str | Sequence[str] = (),
+        timeout_s: float = 30.0,
+    ) -> None:
+        if not isinstance(prefix, str) or not prefix or "#" in prefix:
+            raise UsageError(f"RedisHashes: prefix is {prefix!r}; a name without '#' was expected")
+        self.prefix = prefix
+        self.key = _names("key", key)
+        rules = {"add": add, "min": min, "max": max, "replace": replace}
+        columns = [(name, rule) for rule, names in rules.items() for name in _names(rule, names)]
+        self.rules = dict(columns)
+        if not self.key or not columns:
+            raise UsageError("RedisHashes: it takes a key and at least one column to add, min, max or replace")
+        names = [*self.key, *(name for name, _ in columns)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UsageError(f"RedisHashes: column {twice[0]!r} is named twice; each has one place")
+        self._address = RedisAddress(url, timeout_s)
+        self._id = ""
+        self._is_opaque = False
+
+    def __repr__(self) -> str:
+        return f"<RedisHashes {self.prefix!r}, {self._address}>"
+
+    def hash_name(self, *key: Any) -> str:
+        """What the hash of a key is called in Redis."""
+        return hash_name(self.prefix, key)
+
+    def open(self, scope: SinkScope) -> None:
+        self._id, self._is_opaque = scope.transactional_id, scope.is_opaque
+        about = f"{self.prefix}#about"
+        with self._address.client() as client:
+            warn_if_forgetful(client, str(self._address))
+            client.hsetnx(about, "format", FORMAT)
+            client.hsetnx(about, "transactional_id", self._id)
+            found, owner = client.hmget(about, "format", "transactional_id")
+            if int(found) > FORMAT:
+                raise UsageError(f"{self!r} was written by a newer version of Tupletree (format {int(found)})")
+            self._check_owner(owner)
+            self._remove_staged(client, "")  # no attempt of this driver has staged anything yet
+
+    def stage(self, attempt: TransactionAttempt, result: DataFrame) -> Staged:
+        types = [(field.name, field.dataType.typeName()) for field in result.schema.fields]
+        columns = checked_columns(repr(self), self.key, self.rules, types)
+        names = [*self.key, *(column.name for column in columns)]
+        rows = result.select([f"`{name.replace('`', '``')}`" for name in names])
+        stager = _Stager(self._address, f"{self.prefix}#staged", self._staged_name(attempt), len(self.key))
+        try:
+            keys = rows.mapInArrow(stager, "name STRING, parts BIGINT").collect()
+        except PythonException as error:
+            if away := re.search(r"^tupletree\.errors\.UnavailableError: (.*)$", str(error), re.MULTILINE):
+                raise UnavailableError(away[1]) from error
+            raise
+        return Staged(columns, [(row.name, row.parts) for row in keys])
+
+    def commit(self, attempt: TransactionAttempt, staged: Staged) -> None:
+        keys = [f"{self.prefix}#about", f"{self.prefix}#undo", f"{self.prefix}#staged", *dict(staged.keys)]
+        arguments: list[str | int] = [self._id, *attempt, int(self._is_opaque), self.prefix, len(staged.columns)]
+        for column in staged.columns:
+            arguments += column
+        arguments += [parts for _, parts in staged.keys]
+        with self._address.client() as client:
+            word, *details = client.register_script(MERGE)(keys=keys, args=arguments)
+        match word.decode(), *(detail.decode(errors="replace") for detail in details):
+            case ("done",):
+                self.discard(attempt, staged)  # what runs of tasks have staged that Spark did not take
+            case "stale", txid, number:
+                mark = TransactionAttempt(int(txid), int(number))
+                raise StaleAttemptError(
+                    f"{self!r}: {attempt} is over, since {mark} has written it. If this goes on, another pipeline"
+                    " writes here, or the progress of this one was deleted: give it a new prefix"
+                )
+            case "another", owner:
+                self._check_owner(owner.encode())
+            case ("unmarked",):
+                raise UsageError(f"{self!r}: {attempt} is in, of a source that is not opaque: give it a new prefix")
+            case "missing", name:
+                raise UnavailableError(f"{self!r}: what {attempt} has staged as {name!r} is gone")
+            case _, name, problem:
+                raise UsageError(f"{self!r}: {name!r} cannot take a row of {attempt}: {problem}")
+
+    def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
+        with contextlib.suppress(UnavailableError), self._address.client() as client:  # it expires
+            self._remove_staged(client, self._staged_name(attempt))
+
+    def close(self) -> None:
+        self._address.close()
+
+    def _staged_name(self, attempt: TransactionAttempt) -> str:
+        return f"{self.prefix}#staged:{attempt.txid}.{attempt.attempt}:"
+
+    def _remove_staged(self, client: Any, start: str) -> None:
+        """Delete the staged keys whose names begin so."""
+        index = f"{self.prefix}#staged"
+        for name in client.smembers(index):
+            if name.startswith(start.encode()):
+                client.pipeline().delete(name).srem(index, name).execute()
+
+    def _check_owner(self, owner: bytes) -> None:
+        if owner != self._id.encode():
+            raise UsageError(
+                f"{self!r} belongs to the pipeline {owner.decode(errors='replace')!r}, not {self._id!r}: give it"
+                " another prefix"
+            )
+
+
+class _Stager:
+    """What Spark calls in its Python workers: rows in; out the key that they are in, if there were any."""
+
+    def __init__(self, address: RedisAddress, index: str, start: str, keys: int) -> None:
+        self._address = address
+        self._index = index
+        self._start = start
+        self._keys = keys
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # A task that is tried again, or runs twice, comes here twice.
+        name = self._start + uuid.uuid4().hex
+        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        parts = 0
+        for chunk in packed(rows, self._keys):
+            with self._address.client() as client:
+                steps = client.pipeline(transaction=True)
+                steps.sadd(self._index, name).expire(self._index, STAGED_EXPIRES_S)
+                steps.hset(name, str(parts), chunk).expire(name, STAGED_EXPIRES_S).execute()
+            parts += 1
+        if parts:
+            yield pa.RecordBatch.from_pydict({"name": [name], "parts": pa.array([parts], pa.int64())})
+
+
+def _names(what: str, columns: str | Sequence[str]) -> list[str]:
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"RedisHashes: {what} is {columns!r}; names of columns were expected")
+    return names
