@@ -49,8 +49,12 @@ class Double(BasicBolt):
 
 
 class Sink(BasicBolt):
+    def prepare(self, conf, context):
+        self.last = None
+        context.register_status(lambda: {"last": self.last, "colour": "\\x1b[31mred"})
+
     def execute(self, tup, collector):
-        pass
+        self.last = tup["n"]
 
 
 def topology():
@@ -115,6 +119,10 @@ def acked(cli: Cli) -> int:
     return int(components["numbers"]["acked"]) if "numbers" in components else 0
 
 
+def statuses(cli: Cli) -> dict[str, Any]:
+    return {one["component"]: one["status"] for one in cli.json("describe", "numbers")["statuses"]}
+
+
 def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, running: str) -> None:
     [listed] = cli.json("list")
     assert (listed["name"], listed["id"], listed["status"]) == ("numbers", running, "active")
@@ -134,6 +142,12 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     assert view["total"]["acked_per_s"] > 0
     assert {f["component"] for f in view["components"]} == {"double", "numbers", "sink"}
     assert "numbers is active" in cli("monitor", "numbers", "-i", "0.5", "-n", "1", "-m", "sink")
+
+    wait_until(lambda: statuses(cli).get("sink", {}).get("last"), 30, what="the status of the sink is shown")
+    assert list(statuses(cli)) == ["sink"]
+    assert "    colour: \\x1b[31mred\n" in cli("describe", "numbers")
+    assert view["statuses"][0]["status"]["colour"] == "\x1b[31mred"
+    assert "colour: \\x1b[31mred" in cli("monitor", "numbers", "-i", "0.5", "-n", "1")
 
     ackers = cli.json("ackers")
     assert [acker["ready"] for acker in ackers] == [True, True]

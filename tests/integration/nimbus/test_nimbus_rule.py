@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -247,6 +248,39 @@ def test_reports_add_up_over_incarnations_and_make_a_topology_ready(
     assert [one.message for one in client.describe(name).errors] == ["bad"]
     client.kill(name, wait_secs=0)
     registration.stop()
+
+
+def test_statuses_are_shown_while_they_are_news_and_not_written_down(bench: Bench) -> None:
+    nimbus = bench.leader("n1", "nimbus.monitor.freq.secs=1")
+    client = bench.client(nimbus)
+    bench.register_supervisor("a", 1)
+    topology_id = client.submit("wc", topology())
+    bench.await_assignment(topology_id, lambda one: slots_of(one) == [("a", 1, 4)])
+
+    def send(worker_id: str, executed: int, statuses: dict[int, str]) -> None:
+        stats = [rpc.TaskStats(task_id=one, component_id="split", executed=executed) for one in (3, 4)]
+        told = report(topology_id, "a", 1, worker_id, *stats)
+        told.statuses.extend(rpc.TaskStatus(task_id=one, status_json=text) for one, text in statuses.items())
+        send_report(nimbus, told)
+
+    def shown() -> dict[int, str]:
+        return {one.task_id: one.status_json for part in client.describe("wc").components for one in part.statuses}
+
+    def said() -> bool:
+        send("w1", 100, {3: '{"doing": "well"}', 77: "{}"})
+        return shown() == {3: '{"doing": "well"}'}
+
+    wait_until(said, what="nimbus listens to the worker, and shows what its own tasks say")
+    for hostile in ("{", "[" * 8000, '{"a": 1e999}', json.dumps({"a": "x" * 5_000_000})):
+        send("w1", 100, {3: hostile, 4: "{}"})
+        assert shown() == {4: "{}"}
+    wait_until(lambda: b"w1" in bench.store.statistics([topology_id]).get(topology_id, b""))
+    assert b"tatus" not in bench.store.statistics([topology_id])[topology_id]
+    send("w2", 1, {})
+    assert shown() == {}
+    send("w2", 2, {3: '{"doing": "better"}'})
+    assert client.describe("wc").components[1].total.executed == 204
+    wait_until(lambda: shown() == {}, 15, what="the status goes out of date")
 
 
 def test_the_cluster_is_described_and_counted(shared: Bench, leader: NimbusProcess, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -174,3 +175,60 @@ def test_the_pause_grows_while_two_coordinators_of_one_topology_depose_each_othe
     reigns = [after - before for before, after in pairwise(began)]
     assert max(reigns) > 10 * coordinator_spout.FIRST_PAUSE_S
     assert max(reigns) < 2 * coordinator_spout.LONGEST_PAUSE_S
+
+
+def test_its_status_tells_what_is_under_way_and_for_how_long() -> None:
+    clock = SimulatedClock()
+    process = Process(MemoryStore(), "one", clock, pending=2)
+    assert process.spout.status() == {
+        "kind": "coordinator",
+        "transactional_id": ID,
+        "state": "taking over",
+        "committed": 0,
+        "active": [],
+        "failures": 0,
+        "lag": None,
+    }
+    [first] = process.take()
+    clock.now_s += 1.5
+    [second] = process.take()
+    clock.now_s += 0.5
+    process.spout.ack(first)
+    status = process.spout.status()
+    assert status["state"] == "running"
+    assert status["active"] == [
+        {"txid": 1, "attempt": first[1].attempt, "phase": "committing", "age_s": 2.0},
+        {"txid": 2, "attempt": second[1].attempt, "phase": "processing", "age_s": 0.5},
+    ]
+    assert json.loads(json.dumps(status)) == status
+    process.spout.fail(second)
+    assert (process.spout.status()["failures"], len(process.spout.status()["active"])) == (1, 1)
+    process.spout.ack((Tree.COMMIT, first[1]))
+    assert (process.spout.status()["failures"], process.spout.status()["committed"]) == (0, 1)
+
+
+def test_it_remembers_the_age_of_what_is_active_only() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock(), pending=3)
+    for _ in range(20):
+        process.commit_one()
+    assert len(process.spout._attempts_began_s) <= 3
+
+
+def test_its_status_has_the_lag_of_the_source_or_what_that_raises() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock())
+    source: Any = process.spout.spout
+    source.lag = lambda: {"bytes": 7}
+    assert process.spout.status()["lag"] == {"bytes": 7}
+    source.lag = lambda: 1 / 0
+    assert process.spout.status()["lag"] == {"error": "ZeroDivisionError: division by zero"}
+    source.lag = lambda: 5
+    assert process.spout.status()["lag"] == {"error": "TypeError: 'int' object is not iterable"}
+
+
+def test_the_status_of_a_deposed_coordinator_says_so() -> None:
+    store, clock = MemoryStore(), SimulatedClock()
+    first, second = Process(store, "one", clock), Process(store, "two", clock)
+    assert first.commit_one() == 1
+    second.take()
+    first.take()
+    assert first.spout.status()["state"] == "deposed"
