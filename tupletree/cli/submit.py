@@ -45,8 +45,8 @@ def command(
     """Upload a topology to the cluster and start it.
 
     FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
-    dict of configuration keys. Of those keys and the ones in tupletree.yaml and in the environment, the topology file's
-    win, and -c wins over all of them.
+    dict of configuration keys. It may be the class of a pipeline. Of those keys and the ones in tupletree.yaml and in
+    the environment, the topology file's win, and -c wins over all of them.
 
     Classes in FILE and in modules beside it travel with the components. A module that is imported only while a
     component runs, and data files, must be named with --include.

@@ -1,4 +1,4 @@
-"""Topology files: ordinary modules with a callable that returns a Topology."""
+"""Topology files: ordinary modules with a callable that returns a Topology, or an object that makes one of itself."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ DEFAULT_CALLABLE: Final = "topology"
 def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     """The topology of ``FILE[:CALLABLE]``, the configuration it brings, and its default name.
 
+    Where the callable returns an object with a method ``topology``, as the class of a pipeline does, that is called.
+
     Raises:
         UsageError: the file is missing, does not import, or its callable is missing, fails, or returns something else.
     """
@@ -29,6 +31,9 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     conf: Any = {}
     if isinstance(made, tuple) and len(made) == 2:
         made, conf = made
+    if _makes_topology(made) and not isinstance(made, type):
+        name = f"{type(made).__name__}.topology"
+        made = _call(made.topology, name, path)
     if isinstance(made, TopologyBuilder):
         raise UsageError(f"{name}() in {path} returned the builder; return builder.create_topology()")
     if not isinstance(made, Topology) or not isinstance(conf, dict):
@@ -68,12 +73,18 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     found = getattr(module, name, None)
     if callable(found):
         return found  # type: ignore[no-any-return]
-    if isinstance(found, Topology):
-        raise UsageError(f"'{name}' in {path} is a Topology; write a function that returns it: def {name}(): …")
-    functions = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
-    others = [n for n in functions if not n.startswith("_") and not isinstance(getattr(module, n), type)]
+    if isinstance(found, Topology) or _makes_topology(found):
+        kind = type(found).__name__
+        raise UsageError(f"'{name}' in {path} is a {kind}; write a function that returns it: def {name}(): …")
+    own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and callable(v)}
+    others = [n for n, v in own.items() if n[0] != "_" and (_makes_topology(v) or not isinstance(v, type))]
     hint = f"; it defines {', '.join(sorted(others))}" if others else ""
     raise UsageError(f"{path} has no callable '{name}' that returns a topology{hint}")
+
+
+def _makes_topology(value: Any) -> bool:
+    """Whether it is an object, or the class of objects, that are asked for their topology."""
+    return callable(getattr(value, "topology", None))
 
 
 def _call(make: Callable[[], Any], name: str, path: Path) -> Any:

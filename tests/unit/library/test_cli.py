@@ -66,7 +66,29 @@ def unbuilt():
 def invalid():
     return TopologyBuilder().create_topology()
 
+class Pipe:
+    def __init__(self, bolt=Double):
+        self.bolt = bolt
+
+    def topology(self):
+        return topology(self.bolt)
+
+class BrokenPipe(Pipe):
+    def topology(self):
+        return 1 / 0
+
+class Wrong(Pipe):
+    def topology(self):
+        return "a string"
+
+def pipe_with_conf():
+    return Pipe(), {"topology.max.spout.pending": 3}
+
+def pipe_class():
+    return Pipe
+
 number = 5
+pipe = Pipe()
 made = topology()
 """
 
@@ -145,6 +167,20 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["submit", "numbers_example.py:wrong"], "must return a Topology, not str"),
         (["submit", "numbers_example.py:unbuilt"], "create_topology()"),
         (["submit", "numbers_example.py:invalid"], "no spout"),
+        (["submit", "numbers_example.py:pipe"], "'pipe' in numbers_example.py is a Pipe; write a function"),
+        (
+            ["submit", "numbers_example.py:pipe_class"],
+            "must return a Topology, not type",
+        ),
+        (
+            ["submit", "numbers_example.py:BrokenPipe"],
+            "BrokenPipe.topology() in numbers_example.py raised Zero",
+        ),
+        (
+            ["submit", "numbers_example.py:Wrong"],
+            "Wrong.topology() in numbers_example.py must return a",
+        ),
+        (["submit", "numbers_example.py:nobody"], "it defines BrokenPipe, Pipe, Wrong, breaking, complaining"),
         (["submit", "numbers_example.py", "--name", "a/b"], "topology name 'a/b'"),
         (["submit", "numbers_example.py", "--include", "nowhere"], "nowhere"),
         (["submit", "numbers_example.py", "--requirements", "nowhere"], "nowhere"),
@@ -218,6 +254,15 @@ def test_a_local_run_reports_what_was_emitted(topology_file: Path, capsys: pytes
         {"component": "ticker", "stream": "default", "emitted": 10},
     ]
     assert told["errors"] == []
+
+
+@pytest.mark.parametrize("name", ["Pipe", "pipe_with_conf"])
+def test_a_class_whose_objects_have_a_topology_is_run(
+    topology_file: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(["local", f"{topology_file}:{name}", "--seconds", "0.5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["component"], one["emitted"]) for one in told["streams"]] == [("double", 10), ("ticker", 10)]
 
 
 def test_a_local_run_ends_with_what_components_reported(
