@@ -1,0 +1,189 @@
+"""What brokers say of topics: how many partitions there are, and where the log of each begins and ends.
+
+Everything is asked for in the background and remembered, so that nobody has to wait for a broker that is away: ``look``
+waits a moment for what it has asked for itself, and never for what has been overdue since an earlier call. The leader
+of each group of partitions is asked on its own, so one that does not answer holds back none of the others.
+
+What is remembered may be old. That is safe to plan with: a log grows at its end, so an older end is a smaller batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from tupletree.errors import FailedException, ReportedFailedException
+from tupletree.spark.sources.kafka_client import kafka
+from tupletree.spark.sources.kafka_positions import Bounds, Place
+
+FRESH_S = 0.05
+"""How long an answer is not asked for again, unless that is wanted."""
+
+LAYOUT_S = 1.0
+"""The same for which partitions there are, and who leads them."""
+
+AWAY_S = 1.0
+"""How long a question may be open before its partitions count as away."""
+
+ANSWER_S = 3.0
+"""How long a broker is waited for before it is asked anew."""
+
+NO_LEADER = -1
+
+Leaders = Mapping[str, Mapping[int, int]]
+"""By topic and partition: the id of the broker that leads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What one leader is being asked: first offset and end of the partitions that it leads."""
+
+    answers: Mapping[Place, tuple[Future[Any], Future[Any]]]
+
+    def futures(self) -> list[Future[Any]]:
+        return [future for both in self.answers.values() for future in both]
+
+    def is_open(self) -> bool:
+        return not all(future.done() for future in self.futures())
+
+
+class TopicOffsets:
+    """Of some topics, as the brokers have last said. Used on one thread. ``clock`` is there for tests."""
+
+    def __init__(
+        self, config: Mapping[str, Any], topics: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        client = kafka()
+        self._where = config["bootstrap.servers"]
+        self._topics = topics
+        self._clock = clock
+        self._is_committed = config["isolation.level"] == "read_committed"
+        self._admin = client.admin.AdminClient(config)
+        self._executor = ThreadPoolExecutor(1, "kafka-layout")  # for the one call that waits
+        self._layout: Future[dict[str, dict[int, int] | str]] | None = None
+        self._layout_asked_s = -LAYOUT_S
+        self._leaders: dict[str, Mapping[int, int]] = {}
+        self._problems: dict[str, str] = {}
+        self._questions: dict[int, _Question] = {}  # by leader, what is not answered
+        self._asked_s: dict[int, float] = {}
+        self._bounds: dict[Place, Bounds | str] = {}
+
+    def look(self, wait_s: float, fresh_s: float = FRESH_S) -> None:
+        """Ask for what is older than ``fresh_s``, and wait up to ``wait_s`` for that."""
+        deadline_s = self._clock() + wait_s
+        self._ask_layout()
+        if not self._leaders:
+            self._wait([self._layout] if self._layout else [], deadline_s)
+        self._take_layout()
+        self._take_offsets()
+        self._wait(self._ask_offsets(fresh_s), deadline_s)
+        self._take_offsets()
+
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has: as many as it ever had, also where the brokers are away.
+
+        Raises FailedException if that is not known yet, and a reported one if a broker says that there is no such topic
+        or none has answered.
+        """
+        leaders = self._leaders.get(topic)
+        if leaders is not None:
+            return max(leaders, default=-1) + 1
+        if topic in self._problems:
+            raise ReportedFailedException(f"topic {topic!r} of the brokers {self._where}: {self._problems[topic]}")
+        raise FailedException(f"the brokers {self._where} have not said yet how many partitions topic {topic!r} has")
+
+    def bounds(self, place: Place) -> Bounds | str:
+        """Where the log of a partition begins and ends; why that is not known where the partition is away."""
+        leader = self._leaders.get(place.topic, {}).get(place.partition, NO_LEADER)
+        if leader == NO_LEADER:
+            return self._problems.get(place.topic, "no broker leads it")
+        if leader in self._questions and self._clock() - self._asked_s[leader] > AWAY_S:
+            return f"broker {leader} does not answer"
+        return self._bounds.get(place, f"broker {leader} has not answered yet")
+
+    def close(self) -> None:
+        """Give the connections up. Takes as long as a question about topics that is under way."""
+        self._executor.shutdown(cancel_futures=True)
+
+    def _wait(self, futures: Sequence[Future[Any]], deadline_s: float) -> None:
+        wait(futures, timeout=max(0.0, deadline_s - self._clock()))
+
+    def _ask_layout(self) -> None:
+        now_s = self._clock()
+        if self._layout is None and now_s - self._layout_asked_s >= LAYOUT_S:
+            self._layout = self._executor.submit(self._load_layout)
+            self._layout_asked_s = now_s
+
+    def _load_layout(self) -> dict[str, dict[int, int] | str]:
+        """In the background: the leaders of each topic, or what is wrong with it.
+
+        The client goes by this also when it looks for a leader itself.
+        """
+        client = kafka()
+        loaded: dict[str, dict[int, int] | str] = {}
+        for topic in self._topics:
+            try:
+                found = self._admin.list_topics(topic, timeout=ANSWER_S).topics[topic]
+            except client.KafkaException as error:
+                loaded[topic] = error.args[0].str()
+                continue
+            if found.error is not None:
+                loaded[topic] = found.error.str()
+            else:
+                loaded[topic] = {number: partition.leader for number, partition in found.partitions.items()}
+        return loaded
+
+    def _take_layout(self) -> None:
+        if self._layout is None or not self._layout.done():
+            return
+        layout, self._layout = self._layout.result(), None
+        self._problems = {topic: found for topic, found in layout.items() if isinstance(found, str)}
+        self._leaders |= {topic: found for topic, found in layout.items() if isinstance(found, Mapping)}
+
+    def _ask_offsets(self, fresh_s: float) -> list[Future[Any]]:
+        """Ask every leader that is not asked already; return what was asked for just now."""
+        places = defaultdict(list)
+        for topic, leaders in self._leaders.items():
+            for partition, leader in leaders.items():
+                places[leader].append(Place(topic, partition))
+        places.pop(NO_LEADER, None)
+        asked = []
+        for leader, led in places.items():
+            is_fresh = leader in self._asked_s and self._clock() - self._asked_s[leader] < fresh_s
+            if leader not in self._questions and not is_fresh:
+                self._asked_s[leader] = self._clock()
+                self._questions[leader] = self._question(led)
+                asked += self._questions[leader].futures()
+        return asked
+
+    def _question(self, places: Sequence[Place]) -> _Question:
+        client = kafka()
+        level = client.IsolationLevel
+        options = {
+            "request_timeout": ANSWER_S,
+            "isolation_level": level.READ_COMMITTED if self._is_committed else level.READ_UNCOMMITTED,
+        }
+        partitions = {place: client.TopicPartition(place.topic, place.partition) for place in places}
+        spec = client.admin.OffsetSpec
+        firsts = self._admin.list_offsets(dict.fromkeys(partitions.values(), spec.earliest()), **options)
+        ends = self._admin.list_offsets(dict.fromkeys(partitions.values(), spec.latest()), **options)
+        return _Question({place: (firsts[at], ends[at]) for place, at in partitions.items()})
+
+    def _take_offsets(self) -> None:
+        client = kafka()
+        answered = {leader: question for leader, question in self._questions.items() if not question.is_open()}
+        for leader, question in answered.items():
+            del self._questions[leader]
+            for place, (first, end) in question.answers.items():
+                if self._leaders[place.topic].get(place.partition) != leader:
+                    continue  # another one has been asked meanwhile
+                try:
+                    bounds = Bounds(first.result().offset, end.result().offset)
+                except client.KafkaException as error:
+                    self._bounds[place] = error.args[0].str()
+                else:  # without an offset and without an error: the broker has not answered in time
+                    self._bounds[place] = bounds if bounds.first >= 0 else f"broker {leader} does not answer"
