@@ -1,8 +1,8 @@
 """Every configuration key Tupletree knows: its default, kind, unit, range and one line of documentation.
 
 The names are Storm's without the ``storm.`` prefix. The part before the first dot is the key's family. Keys of the
-families ``topology``, ``transactional`` and ``spark`` travel with a topology; all others belong to the cluster and a
-topology cannot change them. ``spark`` is free: whatever Spark itself understands may stand there.
+families ``topology``, ``transactional``, ``pipeline`` and ``spark`` travel with a topology; all others belong to the
+cluster and a topology cannot change them. ``spark`` is free: whatever Spark itself understands may stand there.
 
 ``tupletree.config`` loads and checks values against this table; ``deploy/conf/tupletree.yaml`` is this table as YAML.
 """
@@ -338,10 +338,22 @@ _TOPOLOGY: Final = (
     ),
 )
 
+_PIPELINE: Final = (
+    _int(
+        "pipeline.max.attempts",
+        8,
+        "0: without end",
+        "How often a batch that fails in Spark, in the user's code or in a sink is tried before the pipeline stops at it.",
+        minimum=0,
+    ),
+    _secs("pipeline.retry.pause.secs", 0.5, "Before a failed batch is tried again; doubles with each failure."),
+    _secs("pipeline.retry.longest.pause.secs", 60.0, "What that pause grows to."),
+)
+
 KEYS: Final[dict[str, Key]] = {
-    key.name: key for group in (_CLUSTER, _NIMBUS, _SUPERVISOR, _WORKER, _ACKER, _TOPOLOGY) for key in group
+    key.name: key for group in (_CLUSTER, _NIMBUS, _SUPERVISOR, _WORKER, _ACKER, _TOPOLOGY, _PIPELINE) for key in group
 }
 
 FREE_FAMILIES: Final = frozenset({"spark"})
-TOPOLOGY_FAMILIES: Final = frozenset({"topology", "transactional", "spark"})
+TOPOLOGY_FAMILIES: Final = frozenset({"topology", "transactional", "pipeline", "spark"})
 FAMILIES: Final = frozenset({key.family for key in KEYS.values()} | FREE_FAMILIES | {"ui", "storm"})

@@ -221,6 +221,10 @@ class Component:
         """Declare the output streams in code; by default what ``outputs`` says. Called at build time."""
         declarer.declare_outputs(self.outputs)
 
+    def component_configuration(self) -> Mapping[str, Any]:
+        """Keys of the component's own configuration, as by ``add_configurations``, which comes after. At build time."""
+        return {}
+
 
 class Spout(Component):
     """A source of tuples.

@@ -22,7 +22,7 @@ import cloudpickle
 
 from tupletree.component import BasicBolt, Bolt, Component, Spout
 from tupletree.config import encode_conf
-from tupletree.declarer import BoltDeclarer, Definition, Input, SpoutDeclarer, check_input
+from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
 from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.outputs import RESERVED_PREFIXES, DirectFields, FieldsDeclarer, Stream, direct
 from tupletree.parallelism import executor_counts, executors_of, task_counts, task_ranges, tasks_of
@@ -152,6 +152,7 @@ class TopologyBuilder:
                 f"{definition.title} declares no output fields; set 'outputs' on {type(component).__name__}",
                 "outputs",
             )
+        ComponentDeclarer(definition, self._components.get).add_configurations(component.component_configuration())
         self._components[component_id] = definition
         return definition
 

@@ -1,10 +1,10 @@
 """The Spark session of a process: one, shared by every pipeline and SparkBatchBolt in it.
 
-Settings are the ``spark.*`` keys of the topology's configuration over ``defaults``. With ``spark.remote`` the session is
-a Spark Connect one, and nothing of Spark runs in this process.
+Settings are the ``spark.*`` keys of the topology's configuration over defaults. With ``spark.remote`` the session is a
+Spark Connect one, and nothing of Spark runs in this process.
 
-The environment: ``PYSPARK_PYTHON`` is this very interpreter unless it is set, so that Spark's Python workers find what is
-installed here; and where the master is local, Spark listens on the loopback interface alone.
+The environment: ``PYSPARK_PYTHON`` is this very interpreter unless it is set, so that Spark's Python workers find what
+is installed here; and where the master is local, Spark listens on the loopback interface alone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _session: SparkSession | None = None
 def settings(conf: Mapping[str, Any]) -> dict[str, str]:
     """What a session is made with: the ``spark.*`` keys of a configuration, and defaults for what it does not say.
 
-    Jobs of several batches run side by side (FAIR). A small batch is not worth 200 shuffle partitions; on a local master
-    there is one for each core. Only what is an error is logged.
+    Jobs of several batches run side by side (FAIR). A small batch is not worth 200 shuffle partitions: on a local
+    master there is one for each core. Only what is an error is logged.
     """
     given = {key: _text(value) for key, value in conf.items() if key.startswith("spark.")}
     if "spark.remote" in given:

@@ -12,9 +12,9 @@ its txid is in already:
 * **Transactional rule** (``scope.is_opaque`` False; the batch has the same rows at each replay): if the note is of this
   txid, there is nothing left to do. A note of a higher txid says that the progress of the pipeline was deleted, or
   that another pipeline writes here: StaleAttemptError.
-* **Opaque rule** (the rows may differ): if the note is of this txid and an older attempt, what that attempt did is taken
-  back first; if it is of this very attempt there is nothing left to do; if it is of a newer one, StaleAttemptError.
-  Every commit takes part, with no rows if the batch has none.
+* **Opaque rule** (the rows may differ): if the note is of this txid and an older attempt, what that attempt did is
+  taken back first; if it is of this very attempt there is nothing left to do; if it is of a newer one,
+  StaleAttemptError. Every commit takes part, with no rows if the batch has none.
 
 The rules are argued in tupletree/transactional/rules.py.
 

@@ -48,8 +48,8 @@ class BatchBolt(Component):
 
     The object given to the builder is a template. Each batch gets a deep copy of it, so what ``execute`` gathers in
     attributes belongs to that batch alone and is dropped with it. Attributes of the class are shared by all batches:
-    right for what is large and never changes, wrong for what is gathered. ``context``, ``collector`` and ``batch_id``
-    are set before ``prepare`` is called.
+    right for what is large and never changes, wrong for what is gathered. ``context``, ``collector``, ``batch_id`` and
+    ``is_opaque`` (whether a replayed batch may have other tuples) are set before ``prepare`` is called.
 
     Order of calls: ``prepare``; ``execute`` for each tuple of the batch that comes to this task, in no particular
     order; ``finish_batch`` once they are all there. A batch of which no tuple comes to this task is finished too. A
@@ -66,6 +66,7 @@ class BatchBolt(Component):
 
     collector: BatchCollector
     batch_id: TransactionAttempt
+    is_opaque: bool = False
 
     def prepare(
         self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchCollector, batch_id: TransactionAttempt

@@ -46,6 +46,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         TopologyError, UsageError: the id or the spout is faulty.
     """
 
+    _default_active = 1  # batches, where topology.max.spout.pending does not say
+
     def __init__(
         self, transactional_id: str, spout_id: str, spout: TransactionalSpoutBase, parallelism: int = 1
     ) -> None:
@@ -54,14 +56,19 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self.transactional_id = transactional_id
         self.spout_id = spout_id
         adapted = _adapted(transactional_id, spout_id, spout)
-        self._emitter = super().set_bolt(spout_id, EmitterBolt(adapted), parallelism)
-        coordinator = CoordinatorSpout(transactional_id, adapted)
+        bolt = self._emitter_bolt(adapted)
+        self._emitter = super().set_bolt(spout_id, bolt, parallelism)
+        coordinator = CoordinatorSpout(transactional_id, adapted, default_active=self._default_active)
         self._coordinator_id = coordinator_id(spout_id)
         super().set_spout(self._coordinator_id, coordinator).add_configuration("topology.tasks", 1)
         self._emitter.all_grouping(self._coordinator_id, BATCH_STREAM)
-        if isinstance(adapted, Committer):
+        if bolt.commits:
             self._emitter.all_grouping(self._coordinator_id, COMMIT_STREAM)
         self._check_streams(self._components[spout_id])
+
+    def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
+        """What the spout's emitters run in."""
+        return EmitterBolt(spout)
 
     @property
     def spout_declarer(self) -> ComponentDeclarer:
@@ -126,7 +133,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
 
     def _check_maps(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
         """Refuse values that an opaque spout's replays would spoil, where they can be seen."""
-        if not isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter):
+        if not self._is_opaque:
             return
         for attribute, held in getattr(bolt, "__dict__", {}).items():
             if isinstance(held, TransactionalMap):
@@ -137,6 +144,10 @@ class TransactionalTopologyBuilder(TopologyBuilder):
                     attribute,
                 )
 
+    @property
+    def _is_opaque(self) -> bool:
+        return isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter)
+
     def _wired(self, definition: Definition, late: set[str]) -> Definition:
         """A component with the inputs that the user does not see."""
         bolt = definition.component
@@ -144,6 +155,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             sources = {item.source: item.source in late for item in definition.inputs}
             copy = CoordinatedBolt(bolt.bolt, bolt.is_committer)
             copy.sources = sources
+            copy.is_opaque = self._is_opaque
             definition.component = copy
             definition.inputs += [Input(id, REPORT.id, GroupingKind.GROUPING_KIND_DIRECT) for id in sources]
             if bolt.is_committer:

@@ -40,18 +40,22 @@ class CoordinatedBolt(Bolt):
     """Runs one task of a transactional topology's bolt.
 
     ``sources``: the components it receives batches from, each with whether it is late (counting.py); the builder sets
-    it when all are known.
+    it when all are known. ``is_opaque``: whether the spout is.
     """
 
     def __init__(self, bolt: BatchBolt | BasicBolt, is_committer: bool) -> None:
         self.bolt = bolt
         self.is_committer = is_committer
         self.sources: Mapping[str, bool] = {}
+        self.is_opaque = False
         self.blocking = bolt.blocking
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.bolt.declare_output_fields(declarer)
         declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        return self.bolt.component_configuration()
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         self._conf = conf
@@ -117,6 +121,7 @@ class CoordinatedBolt(Bolt):
             instance.context = self.context
             instance.collector = emission
             instance.batch_id = attempt
+            instance.is_opaque = self.is_opaque
             if not self._guarded(attempt, instance.prepare, self._conf, self.context, emission, attempt):
                 return None
             running = Running(batch, emission, instance.execute, instance.finish_batch)

@@ -61,6 +61,7 @@ class Tree(enum.Enum):
 class CoordinatorSpout(Spout):
     """Coordinates the transactional topology ``transactional_id``. Message ids are (tree, attempt).
 
+    ``default_active``: how many transactions may be active where ``topology.max.spout.pending`` does not say.
     ``open_store`` and ``clock`` are there for the simulation.
     """
 
@@ -72,11 +73,13 @@ class CoordinatorSpout(Spout):
         transactional_id: str,
         spout: TransactionalSpout,
         *,
+        default_active: int = 1,
         open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.transactional_id = transactional_id
         self.spout = spout
+        self._default_active = default_active
         self._open_store = open_store
         self._clock = clock
 
@@ -92,7 +95,7 @@ class CoordinatorSpout(Spout):
             )
         self.collector = collector
         self.context = context
-        self._max_active = conf.get("topology.max.spout.pending") or 1
+        self._max_active = conf.get("topology.max.spout.pending") or self._default_active
         self._topology = f"topology {context.topology_id}, "
         self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)

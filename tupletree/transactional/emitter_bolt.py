@@ -32,9 +32,17 @@ class EmitterBolt(Bolt):
         self.spout = spout
         self._sizes: dict[int, int] = {}  # txid -> tuples emitted for it, while it is not committed
 
+    @property
+    def commits(self) -> bool:
+        """Whether it takes part in the commit phase."""
+        return isinstance(self.spout, Committer)
+
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
         declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        return self.spout.component_configuration()
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         self.context = context

@@ -1,0 +1,343 @@
+"""The Spark driver of a pipeline: threads that run the jobs of several batches at once, and one that commits.
+
+Nothing is decided here: which batch to start, cancel and commit is said by jobs.py, and what came of it is told to the
+pipeline's task. Three sorts of threads:
+
+* one for each job: Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR pool,
+  in which the earliest batch goes first and later ones take the cores that it leaves; so the batch that commits next
+  is the one that is helped. (A pool for each batch was tried: batches then finish in bunches, and the time from arrival
+  to commit doubled.) Each job has a group, or on Spark Connect a tag, by which it is cancelled.
+* one that starts the session, then commits, and removes what attempts that are over have staged: one after the other,
+  so nothing is removed that is just being committed.
+* one that cancels, so that neither of the others waits for Spark's scheduler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from tupletree._daemon.logs import event
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark import session
+from tupletree.spark.jobs import Job
+from tupletree.spark.sink import Sink, SinkScope
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+    from tupletree.spark.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Between two tries to open a sink that is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """What the job of an attempt has come to. ``rows``: of the source; ``table``: the rows to emit, if any are."""
+
+    rows: int
+    table: pa.Table | None
+
+
+class Events(Protocol):
+    """What the driver tells, from any of its threads."""
+
+    def ready(self) -> None:
+        """The session is there and the sinks are open."""
+
+    def unavailable(self, error: BaseException) -> None:
+        """It is not, as a sink is away; it is tried again."""
+
+    def broken(self, error: BaseException) -> None:
+        """There will be no session."""
+
+    def processed(self, attempt: TransactionAttempt, done: Processed) -> None:
+        """A job is done."""
+
+    def committed(self, attempt: TransactionAttempt) -> None:
+        """Every sink has committed."""
+
+    def failed(self, attempt: TransactionAttempt, doing: str, error: BaseException) -> None:
+        """A job or a commit failed."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What is kept of an attempt, from its start until it is committed or removed."""
+
+    staged: list[Any] = field(default_factory=list)  # what each sink has staged
+    shared: DataFrame | None = None  # the result, while it is kept because several want it
+    is_running: bool = True
+    is_over: bool = False
+
+
+class _CancelledError(Exception):
+    """The attempt is over; nobody waits for what comes of it."""
+
+
+class Driver:
+    """Drives Spark for one pipeline, from its making to ``close``. ``workers``: how many jobs run at a time at most."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        pipeline: Pipeline,
+        is_opaque: bool,
+        conf: Mapping[str, Any],
+        workers: int,
+        events: Events,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self._pipeline = pipeline
+        self._sinks: Sequence[Sink] = pipeline.all_sinks()
+        self._is_opaque = is_opaque
+        self._conf = conf
+        self._events = events
+        self.about = {"master": str(conf.get("spark.remote") or conf.get("spark.master") or "local[*]")}
+        self.links: dict[TransactionAttempt, str] = {}  # where Spark's UI shows the last job of an attempt
+        self._spark: SparkSession | None = None
+        self._is_ready = threading.Event()
+        self._is_closing = threading.Event()
+        self._batches: dict[TransactionAttempt, _Batch] = {}
+        self._lock = threading.Lock()  # held while it is decided who removes what a batch has staged
+        self._jobs = ThreadPoolExecutor(workers, thread_name_prefix="spark-job")
+        self._commits = ThreadPoolExecutor(1, thread_name_prefix="spark-commit")
+        self._cancels = ThreadPoolExecutor(1, thread_name_prefix="spark-cancel")
+        self._commits.submit(self._open)
+
+    def start(self, job: Job) -> None:
+        """Run the job of a batch."""
+        self._batches[job.attempt] = _Batch()
+        self._jobs.submit(self._run, job)
+
+    def cancel(self, attempt: TransactionAttempt) -> None:
+        """An attempt is over, whether it was started or not."""
+        batch = self._batches.get(attempt)
+        if batch is None:
+            return
+        with self._lock:
+            batch.is_over = True
+            is_running = batch.is_running
+        if is_running:
+            self._cancels.submit(self._interrupt, attempt)
+        else:
+            self._commits.submit(self._discard, attempt)
+
+    def commit(self, attempt: TransactionAttempt) -> None:
+        """Commit what a job has staged."""
+        self._commits.submit(self._commit, attempt)
+
+    def close(self) -> None:
+        """Stop the session. What is under way is given up."""
+        self._is_closing.set()
+        for attempt, batch in list(self._batches.items()):
+            if batch.is_running:
+                self._interrupt(attempt)
+        for pool in (self._jobs, self._cancels, self._commits):
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._spark is not None:
+            for sink in self._sinks:
+                sink.close()
+            session.release()
+
+    def look(self) -> None:
+        """Find out anew where Spark's UI shows the jobs that run."""
+        if self._spark is not None and not self._is_remote:
+            self._cancels.submit(self._find_links)
+
+    def _find_links(self) -> None:
+        assert self._spark is not None
+        context = self._spark.sparkContext
+        with contextlib.suppress(Exception):  # the session is lost: whoever uses it next finds out
+            url = context.uiWebUrl or ""
+            tracker = context.statusTracker()
+            found = {attempt: tracker.getJobIdsForGroup(self._group(attempt)) for attempt in list(self._batches)}
+            self.links = {attempt: f"{url}/jobs/job/?id={max(ids)}" for attempt, ids in found.items() if ids and url}
+
+    @property
+    def _is_remote(self) -> bool:
+        return "spark.remote" in self._conf
+
+    def _group(self, attempt: TransactionAttempt) -> str:
+        return f"{self.transactional_id}-{attempt.txid}-{attempt.attempt}"
+
+    def _open(self) -> None:
+        try:
+            spark = session.acquire(self._conf)
+        except Exception as error:
+            self._events.broken(error)
+            return
+        self._spark = spark
+        if not self._is_remote:
+            context = spark.sparkContext
+            self.about = {
+                "master": str(context.master),
+                "ui": context.uiWebUrl or "",
+                "app_id": context.applicationId or "",
+            }
+        scope = SinkScope(self.transactional_id, self._is_opaque, spark)
+        for sink in self._sinks:
+            if not self._open_sink(sink, scope):
+                return
+        self._is_ready.set()
+        self._events.ready()
+
+    def _open_sink(self, sink: Sink, scope: SinkScope) -> bool:
+        """Open a sink, however long it is away. False if it cannot be opened, or is not needed any more."""
+        while not self._is_closing.is_set():
+            try:
+                sink.open(scope)
+                return True
+            except UnavailableError as error:
+                self._events.unavailable(error)
+            except Exception as error:
+                self._events.broken(error)
+                return False
+            self._is_closing.wait(RETRY_S)
+        return False
+
+    def _run(self, job: Job) -> None:
+        attempt, batch = job.attempt, self._batches[job.attempt]
+        doing = "reading"
+        done: Processed | None = None
+        failure: Exception | None = None
+        try:
+            while not self._is_ready.wait(0.2):
+                self._check(batch)
+            self._check(batch)
+            self._tag(attempt)
+            frame, rows = self._read(job.splits)
+            doing = "processing"
+            done = self._stage(attempt, batch, frame, rows)
+        except Exception as error:
+            failure = error
+        with self._lock:
+            batch.is_running = False
+            is_over = self._is_closing.is_set() or batch.is_over
+        if is_over:
+            self._later(self._discard, attempt)
+        elif failure is not None:
+            self._events.failed(attempt, doing, failure)
+        elif done is not None:
+            self._events.processed(attempt, done)
+
+    def _read(self, splits: Sequence[Any]) -> tuple[DataFrame, Observation]:
+        import pyspark.sql.functions as F
+        from pyspark.sql import Observation
+
+        assert self._spark is not None
+        source = self._pipeline.source
+        cores = 1 if self._is_remote else self._spark.sparkContext.defaultParallelism
+        frame = source.dataframe(self._spark, source.divide(splits, max(2, cores)))
+        rows = Observation()
+        return frame.observe(rows, F.count(F.lit(1)).alias("rows")), rows
+
+    def _stage(self, attempt: TransactionAttempt, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
+        """Process a batch; hand the result to each sink. It is computed once, however many want it."""
+        result = self._result(self._pipeline.process(frame), "process")
+        emits = bool(self._pipeline.outputs)
+        if len(self._sinks) + emits > 1:
+            result = batch.shared = result.persist()
+        for sink in self._sinks:
+            self._check(batch)
+            batch.staged.append(sink.stage(attempt, result))
+        table = None
+        if emits:
+            self._check(batch)
+            emitted = self._result(self._pipeline.emit(result), "emit")
+            table = _checked(emitted.select(*self._pipeline.outputs).toArrow())
+        return Processed(int(rows.get["rows"]), table)
+
+    def _result(self, made: Any, method: str) -> DataFrame:
+        if not hasattr(made, "toArrow"):
+            raise UsageError(
+                f"{type(self._pipeline).__name__}.{method} returned {made!r}; a DataFrame was expected"
+            )  # fmt: skip
+        return made  # type: ignore[no-any-return]
+
+    def _commit(self, attempt: TransactionAttempt) -> None:
+        batch = self._batches[attempt]
+        try:
+            for sink, staged in zip(self._sinks, batch.staged, strict=True):
+                sink.commit(attempt, staged)
+        except Exception as error:
+            self._events.failed(attempt, "committing", error)
+            return
+        del self._batches[attempt]
+        self._unpersist(batch)
+        self._events.committed(attempt)
+
+    def _tag(self, attempt: TransactionAttempt) -> None:
+        """Mark the jobs of this thread as those of an attempt."""
+        assert self._spark is not None
+        if self._is_remote:
+            self._spark.clearTags()
+            self._spark.addTag(self._group(attempt))
+        else:
+            context = self._spark.sparkContext
+            context.setJobGroup(self._group(attempt), f"{self.transactional_id}: {attempt}", interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", self.transactional_id)
+
+    def _interrupt(self, attempt: TransactionAttempt) -> None:
+        if self._spark is None:
+            return
+        try:
+            if self._is_remote:
+                self._spark.interruptTag(self._group(attempt))
+            else:
+                self._spark.sparkContext.cancelJobGroup(self._group(attempt))
+        except Exception as error:  # the session is lost: whoever uses it next finds out
+            event(log, "pipeline.not_cancelled", attempt=attempt, cause=error)
+
+    def _discard(self, attempt: TransactionAttempt) -> None:
+        """Remove what an attempt that is over has staged."""
+        batch = self._batches.pop(attempt, None)
+        if batch is None or self._spark is None:
+            return
+        self._unpersist(batch)
+        for number, sink in enumerate(self._sinks):
+            try:
+                sink.discard(attempt, batch.staged[number] if number < len(batch.staged) else None)
+            except Exception as error:
+                event(log, "pipeline.not_discarded", attempt=attempt, sink=type(sink).__name__, cause=error)
+
+    def _unpersist(self, batch: _Batch) -> None:
+        if batch.shared is not None:
+            with contextlib.suppress(Exception):  # the session is lost: so is what it kept
+                batch.shared.unpersist()
+
+    def _check(self, batch: _Batch) -> None:
+        if batch.is_over or self._is_closing.is_set():
+            raise _CancelledError
+
+    def _later(self, work: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the driver is closed: what is staged is left to Sink.open
+            self._commits.submit(work, *arguments)
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """Rows that are to be emitted. Raises UsageError for a column whose values tuples do not carry."""
+    for column in table.schema:
+        kind = column.type
+        if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind):
+            raise UsageError(
+                f"column {column.name!r} of the outputs is a {kind}, which tuples do not carry: cast it in 'emit'"
+            )
+    return table
+
+
+def now_s() -> float:
+    """Of the clock that jobs are timed by."""
+    return time.monotonic()

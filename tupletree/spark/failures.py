@@ -1,0 +1,125 @@
+"""What went wrong in Spark, for the person whose code it is: a sentence, and their part of the traceback.
+
+Spark raises an exception with hundreds of lines of Java for a typing error in a lambda. What matters is in it: of an
+exception in a Python worker its own traceback, of one of Spark's the line with its condition
+(``[DIVIDE_BY_ZERO] …``), which may stand behind the last ``Caused by:``.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
+
+LONGEST = 600
+"""Characters of a sentence."""
+
+FRAMES = 30
+"""Frames of a traceback that are shown at most: the last ones."""
+
+_PYTHON = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
+_OURS = re.compile(r"[/\\](pyspark|py4j|tupletree|concurrent[/\\]futures)[/\\]|[/\\](threading|socket|runpy)\.py$")
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
+_JAVA_NOISE = re.compile(r"^(An error occurred while calling \w+\.\w+\.\n: |[\w.$]+(?:Exception|Error): )+")
+_LOST = (
+    "SparkContext was shut down",
+    "cancelled because SparkContext",
+    "Cannot call methods on a stopped SparkContext",
+    "SparkSession has been stopped",
+    "Answer from Java side is empty",
+    "[NO_ACTIVE_SESSION]",
+)
+
+
+class BatchFailedError(ReportedFailedException):
+    """A batch failed in Spark, in the user's code or in a sink. Its notes are the traceback."""
+
+
+class SparkLostError(Exception):
+    """The Spark session of this process is gone: the worker must be started again."""
+
+
+def batch_failed(attempt: TransactionAttempt, splits: Sequence[Any], doing: str, error: BaseException) -> Exception:
+    """The error to report of a batch that failed while ``doing`` something."""
+    sentence, lines = explain(error)
+    failed = BatchFailedError(f"{attempt}, {doing}: {sentence}; the batch is {shorten(splits)}")
+    if lines:
+        failed.add_note(lines)
+    return failed
+
+
+def is_own_fault(error: BaseException) -> bool:
+    """Whether it may be the batch's fault, and not because something was away for a while."""
+    return not isinstance(error, UnavailableError | FailedException)
+
+
+def is_session_lost(error: BaseException) -> bool:
+    """Whether nothing can be done with this session any more."""
+    kind = type(error)
+    if kind.__module__.startswith("py4j"):
+        # An error that Java raised has its exception with it; without one there was nobody to answer.
+        return getattr(error, "java_exception", None) is None
+    return isinstance(error, ConnectionError) or any(sign in str(error) for sign in _LOST)
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """One sentence, and the user's part of the traceback (empty if there is none)."""
+    text = str(error)
+    if _PYTHON in text:  # of a Python worker: Spark's message is the traceback, Java's may follow
+        lines = _python_part(text[text.rindex(_PYTHON) :])
+        return _cut(lines[-1]), "\n".join(_users(lines))
+    module = type(error).__module__
+    if module.startswith(("pyspark", "py4j")):
+        return _cut(_sentence(text)), "\n".join(_frames(error.__traceback__))
+    return _cut(f"{type(error).__name__}: {text}"), "\n".join(_frames(error.__traceback__))
+
+
+def shorten(splits: Sequence[Any]) -> str:
+    """Which batch it is, in the words of its source."""
+    shown = ", ".join(map(repr, splits[:5]))
+    return _cut(f"[{shown}{f', and {len(splits) - 5} more' if len(splits) > 5 else ''}]")
+
+
+def _sentence(text: str) -> str:
+    """Of a Java exception the innermost cause, without its class."""
+    causes = _CAUSE.findall(text)
+    line = causes[-1] if causes else _JAVA_NOISE.sub("", text.strip())
+    return line.strip().partition("\n")[0].strip() or text.strip().partition("\n")[0]
+
+
+def _python_part(text: str) -> list[str]:
+    """The lines of a Python traceback, up to its exception, without the Java lines that may follow."""
+    lines = text.splitlines()
+    end = next((i for i, line in enumerate(lines[1:], 1) if line and not line.startswith((" ", "\t"))), len(lines) - 1)
+    return [line.rstrip() for line in lines[: end + 1]]
+
+
+def _users(lines: list[str]) -> list[str]:
+    """A traceback without the frames of Spark and of ours; if none is left, as it was."""
+    kept, keeps = [], True
+    for line in lines[1:-1]:
+        frame = _FRAME.match(line)
+        if frame:
+            keeps = not _OURS.search(frame["file"])
+        if keeps:
+            kept.append(line)
+    return [lines[0], *(kept or lines[1:-1])[-3 * FRAMES :], lines[-1]]
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    """The user's frames of an exception that was raised in this process."""
+    found = [frame for frame in traceback.extract_tb(trace) if not _OURS.search(str(PurePath(frame.filename)))]
+    if not found:
+        return []
+    return [_PYTHON, *(line.rstrip("\n") for line in traceback.format_list(found[-FRAMES:]))]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,226 @@
+"""Which batches a pipeline has under way, and what is to be done next about each. Pure: the shell is pipeline_bolt.py.
+
+    batch tuple --> (waiting for its retry) --> running --> processed --> committing --> gone
+                                                   |                         |
+                                                   +------- failed ----------+--> replayed, or stopped
+
+* A batch tuple is held, neither acked nor failed, while its Spark job is waiting or running: the coordinator takes a
+  batch for processed when its job is.
+* An attempt that is over (tupletree/attempt.py) is cancelled as soon as that is seen: when another attempt of its
+  transaction, or of an earlier one, arrives. When a batch fails here, the later ones are cancelled at once, since the
+  coordinator emits them again as well.
+* A batch that fails for a reason of its own is retried after a pause that grows, ``most`` times in all. Then the
+  pipeline is *stopped*: the tuple is held for ever, and with it stands everything from this batch on; nothing is lost.
+  Failures that are not the batch's fault (a database that is away) are retried without end.
+* What was retried is known to this object alone: a driver that is started again begins to count anew.
+
+Times are seconds of a monotonic clock. ``control`` is whatever the shell acks or fails.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tupletree.attempt import Attempts, TransactionAttempt
+
+
+class Phase(enum.Enum):
+    """How far a batch has come."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PROCESSED = "processed"
+    COMMITTING = "committing"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class Job:
+    """An attempt at a batch. ``control``: what the coordinator waits for now, None while it waits for nothing."""
+
+    attempt: TransactionAttempt
+    splits: Sequence[Any]
+    arrived_s: float
+    control: Any
+    phase: Phase = Phase.WAITING
+    not_before_s: float = 0.0
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run the Spark job of a batch."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The attempt is over: stop its Spark job, and remove what it staged."""
+
+    attempt: TransactionAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The job is done: emit the rows, report, and ack the control."""
+
+    job: Job
+    control: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit what the job has staged."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Ack a control."""
+
+    control: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Fail a control."""
+
+    control: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The pipeline stops at this batch, which has failed too often."""
+
+    job: Job
+    failures: int
+
+
+Effect = Start | Cancel | Finish | Commit | Ack | Fail | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and after which pauses. ``most``: attempts in all; None: without end."""
+
+    most: int | None
+    first_pause_s: float
+    longest_pause_s: float
+
+    def pause_s(self, failures: int) -> float:
+        """Before the attempt that follows so many failures in a row."""
+        return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)) if failures else 0.0
+
+
+class Jobs:
+    """The batches of one pipeline task. Effects are to be carried out in the order in which they are returned."""
+
+    def __init__(self, retries: Retries) -> None:
+        self.attempts = Attempts()
+        self.stopped_at: int | None = None  # the txid of the batch that failed too often
+        self._retries = retries
+        self._jobs: dict[TransactionAttempt, Job] = {}
+        self._tries: dict[int, int] = {}  # txid -> failures in a row, of any kind
+        self._faults: dict[int, int] = {}  # txid -> those that are the batch's own
+
+    @property
+    def jobs(self) -> Mapping[TransactionAttempt, Job]:
+        """Those under way."""
+        return self._jobs
+
+    def failures(self, txid: int) -> int:
+        """How often a batch has failed in a row."""
+        return self._tries.get(txid, 0)
+
+    def wants(self, attempt: TransactionAttempt) -> bool | None:
+        """Whether a batch tuple begins something; None: it is known already."""
+        if self.attempts.has_seen(attempt):
+            return None
+        return not self.attempts.is_over(attempt)
+
+    def batch(self, attempt: TransactionAttempt, splits: Sequence[Any], control: Any, now_s: float) -> list[Effect]:
+        """A batch that ``wants`` accepted arrived."""
+        self.attempts.saw(attempt)
+        effects = list(self._drop(job for job in self._jobs.values() if self.attempts.is_over(job.attempt)))
+        pause_s = self._retries.pause_s(self._tries.get(attempt.txid, 0))
+        job = self._jobs[attempt] = Job(attempt, splits, now_s, control, not_before_s=now_s + pause_s)
+        if self.stopped_at is not None and attempt.txid >= self.stopped_at:
+            job.phase = Phase.STOPPED
+            return effects
+        return [*effects, *self.due(now_s)]
+
+    def due(self, now_s: float) -> list[Effect]:
+        """Start what has waited for long enough."""
+        started = [
+            job for job in self._jobs.values() if job.phase is Phase.WAITING and job.not_before_s <= now_s
+        ]  # fmt: skip
+        for job in started:
+            job.phase = Phase.RUNNING
+        return [Start(job) for job in started]
+
+    def next_due_s(self) -> float | None:
+        """When a batch has waited for long enough, if one waits."""
+        return min((job.not_before_s for job in self._jobs.values() if job.phase is Phase.WAITING), default=None)
+
+    def processed(self, attempt: TransactionAttempt, rows: int | None) -> list[Effect]:
+        """The Spark job of an attempt is done."""
+        job = self._jobs.get(attempt)
+        if job is None or job.phase is not Phase.RUNNING:
+            return []
+        job.phase, job.rows = Phase.PROCESSED, rows
+        control, job.control = job.control, None
+        return [Finish(job, control)]
+
+    def commit(self, attempt: TransactionAttempt, control: Any) -> list[Effect]:
+        """The coordinator lets an attempt commit. One that is unknown here was processed by a driver that is gone."""
+        job = self._jobs.get(attempt)
+        if job is None or job.phase is not Phase.PROCESSED:
+            return [Fail(control)]
+        job.phase, job.control = Phase.COMMITTING, control
+        return [Commit(job)]
+
+    def committed(self, attempt: TransactionAttempt) -> list[Effect]:
+        """A commit succeeded."""
+        job = self._jobs.get(attempt)
+        if job is None or job.phase is not Phase.COMMITTING:
+            return []
+        del self._jobs[attempt]
+        return [Ack(job.control)]
+
+    def saw_committed(self, txid: int) -> list[Effect]:
+        """The coordinator has recorded every transaction up to ``txid`` as committed."""
+        self.attempts.saw_committed(txid)
+        for counts in (self._tries, self._faults):
+            for settled in [other for other in counts if other <= txid]:
+                del counts[settled]
+        return list(self._drop(job for job in self._jobs.values() if job.attempt.txid <= txid))
+
+    def failed(self, attempt: TransactionAttempt, *, is_own_fault: bool) -> list[Effect]:
+        """The job or the commit of an attempt failed. ``is_own_fault``: not because something was away."""
+        job = self._jobs.get(attempt)
+        if job is None or job.phase not in (Phase.RUNNING, Phase.COMMITTING):
+            return []
+        txid = attempt.txid
+        self._tries[txid] = self._tries.get(txid, 0) + 1
+        faults = self._faults[txid] = self._faults.get(txid, 0) + is_own_fault
+        if is_own_fault and self._retries.most is not None and faults >= self._retries.most:
+            job.phase, self.stopped_at = Phase.STOPPED, txid
+            return [Stop(job, faults)]
+        return list(self._drop(job for job in self._jobs.values() if job.attempt.txid >= txid))
+
+    def held(self) -> list[Any]:
+        """The controls whose timeouts must not pass."""
+        return [job.control for job in self._jobs.values() if job.control is not None]
+
+    def _drop(self, jobs: Iterator[Job]) -> Iterator[Effect]:
+        """Forget jobs; whoever waits for them is told."""
+        for job in list(jobs):
+            del self._jobs[job.attempt]
+            yield Cancel(job.attempt)
+            if job.control is not None:
+                yield Fail(job.control)

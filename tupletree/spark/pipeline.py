@@ -1,0 +1,119 @@
+"""What a user writes: a pipeline, whose batches Spark processes and whose effects happen exactly once.
+
+    class WordCount(Pipeline):
+        source = TextFiles("corpus/*.txt", max_bytes_per_batch="4MB")
+        state = SqlState("counts.db", table="counts", key=["word"], add=["count"])
+        def process(self, batch):
+            return batch.select(explode(split("value", r"\\W+")).alias("word")).groupBy("word").count()
+
+    def topology():
+        return WordCount().topology()
+
+Rows never pass through the topology's workers, unless the pipeline has ``outputs``: then the rows of each batch's
+result are emitted as tuples to bolts that are set downstream of the component ``pipeline``::
+
+    builder = WordCount().builder()
+    builder.set_bolt("alerts", Alerts()).shuffle_grouping("pipeline")
+    topology = builder.create_topology()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tupletree.errors import TopologyError
+from tupletree.spark.sink import Sink
+from tupletree.spark.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tupletree.spark.builder import PipelineBuilder
+    from tupletree.topology import Topology
+
+
+class Pipeline:
+    """Batches of a source, processed by Spark, committed to sinks in the order of their txids.
+
+    Attributes:
+        source: where the rows come from.
+        state, sinks: where the result of each batch goes: one, or several. Each takes every batch exactly once; they do
+            not commit at the same moment.
+        outputs: the columns of the result that are emitted as tuples, if any; a tuple is ``[attempt, *columns]``.
+        transactional_id: the name that progress is kept under; by default the name of the class, in lower case with
+            hyphens. A pipeline that is submitted with the same id goes on where the last one stopped.
+    """
+
+    source: Source
+    state: Sink | None = None
+    sinks: Sequence[Sink] = ()
+    outputs: Sequence[str] = ()
+    transactional_id: str = ""
+
+    def process(self, batch: DataFrame) -> DataFrame:
+        """The result of a batch. Called in the Spark driver, for several batches at once from several threads.
+
+        Must only describe what is to be computed: actions (``count``, ``collect``) run jobs of their own. What it
+        raises fails the batch.
+        """
+        return batch
+
+    def emit(self, result: DataFrame) -> DataFrame:
+        """What of the result is emitted: all rows unless this says otherwise. Only called if there are ``outputs``."""
+        return result
+
+    def all_sinks(self) -> list[Sink]:
+        """``state`` and ``sinks`` in one list."""
+        return [*([self.state] if self.state is not None else []), *self.sinks]
+
+    def builder(self) -> PipelineBuilder:
+        """The builder of the pipeline's topology, to set bolts on. Raises TopologyError if the pipeline is faulty."""
+        from tupletree.spark.builder import PipelineBuilder
+
+        return PipelineBuilder(self)
+
+    def topology(self) -> Topology:
+        """The topology of this pipeline alone. Raises TopologyError if the pipeline is faulty."""
+        return self.builder().create_topology()
+
+
+def checked(pipeline: Any) -> Pipeline:
+    """The pipeline, with its parts as attributes of its own, so that they travel with it.
+
+    Raises:
+        TopologyError: a part is missing or of another kind.
+    """
+    if isinstance(pipeline, type) or not isinstance(pipeline, Pipeline):
+        name = pipeline.__name__ if isinstance(pipeline, type) else type(pipeline).__name__
+        _refuse("", f"an object of a subclass of Pipeline was expected, not {name}")
+    name = type(pipeline).__name__
+    for field in ("source", "state", "sinks", "outputs"):
+        setattr(pipeline, field, getattr(pipeline, field, None))
+    if not isinstance(pipeline.source, Source):
+        _refuse("source", f"{name}.source is {_said(pipeline.source)}; a Source such as TextFiles(…) was expected")
+    if isinstance(pipeline.sinks, Sink):
+        _refuse("sinks", f"{name}.sinks is a single sink; a list was expected, or 'state' for a single one")
+    for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks or ())]:
+        if sink is not None and not isinstance(sink, Sink):
+            _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected")
+    if isinstance(pipeline.outputs, str) or any(not isinstance(column, str) for column in pipeline.outputs):
+        _refuse("outputs", f"{name}.outputs is {pipeline.outputs!r}; a list of column names was expected")
+    if not pipeline.all_sinks() and not pipeline.outputs:
+        _refuse("state", f"{name} has neither state nor sinks nor outputs: its results would go nowhere")
+    pipeline.transactional_id = pipeline.transactional_id or _hyphened(name)
+    found: Pipeline = pipeline
+    return found
+
+
+def _hyphened(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def _said(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+
+
+def _refuse(field: str, fault: str) -> None:
+    raise TopologyError(fault, component="pipeline", field=field)

@@ -1,0 +1,236 @@
+"""The task that drives Spark for a pipeline. What to do is decided by jobs.py, done by driver.py; here both meet.
+
+batch tuple  ->  the source's emitter says which splits  ->  Spark job  ->  rows and reports downstream  ->  ack
+commit tuple ->  the sinks commit  ->  a committing emitter commits                                       ->  ack
+
+A batch tuple is acked long after it came: its timeout is put off by every tick, for as long as the job runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, assert_never
+
+import pyarrow as pa
+
+from tupletree._daemon.logs import event
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import BoltCollector, TopologyContext
+from tupletree.errors import EmitError, FailedException, ReportedFailedException, UnavailableError, UsageError
+from tupletree.spark.driver import Driver, Processed, now_s
+from tupletree.spark.failures import SparkLostError, batch_failed, is_own_fault, is_session_lost
+from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Jobs, Retries, Start, Stop
+from tupletree.spark.pipeline import Pipeline
+from tupletree.spark.progress import PipelineProgress
+from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.emission import Emission
+from tupletree.transactional.emitter_bolt import EmitterBolt
+from tupletree.transactional.opaque import OpaqueSpoutAdapter
+from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout
+from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
+from tupletree.tuples import Tuple
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+
+
+class PipelineBolt(EmitterBolt):
+    """The one task of a pipeline. ``spout``: that of its source, as a TransactionalSpout."""
+
+    def __init__(self, transactional_id: str, pipeline: Pipeline, spout: TransactionalSpout) -> None:
+        super().__init__(spout)
+        self.transactional_id = transactional_id
+        self.pipeline = pipeline
+
+    @property
+    def commits(self) -> bool:
+        return True
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        if self.pipeline.outputs:
+            declarer.declare(["attempt", *self.pipeline.outputs])
+        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        super().prepare(conf, context, collector)
+        retries = Retries(
+            conf["pipeline.max.attempts"] or None,
+            conf["pipeline.retry.pause.secs"],
+            conf["pipeline.retry.longest.pause.secs"],
+        )
+        self._jobs = Jobs(retries)
+        self._tables: dict[TransactionAttempt, pa.Table] = {}
+        is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
+        self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
+        self._progress = PipelineProgress(self._jobs, self._driver)
+        context.register_status(self._progress.status)
+        context.register_metric("pipeline_rows", lambda: self._progress.rows_total)
+        context.register_metric("pipeline_batches", lambda: self._progress.batches_total)
+        context.register_metric("pipeline_committed_txid", lambda: self._progress.committed_txid)
+        context.register_metric("pipeline_active_batches", lambda: len(self._jobs.jobs))
+
+    def cleanup(self) -> None:
+        self._driver.close()
+        super().cleanup()
+
+    def execute(self, tup: Tuple) -> None:
+        if tup.source_stream == BATCH_STREAM:
+            self._batch(tup)
+        elif tup.source_stream == COMMIT_STREAM:
+            self._apply(self._jobs.commit(tup.values[0], tup))
+        else:
+            self._tick()
+            self.collector.ack(tup)
+
+    # What the driver tells, on its threads: each is passed on to the task's own.
+
+    def ready(self) -> None:
+        self.context.call_soon(self._progress.began)
+
+    def unavailable(self, error: BaseException) -> None:
+        self.context.call_soon(functools.partial(self.collector.report_error, error))
+
+    def broken(self, error: BaseException) -> None:
+        self.context.call_soon(functools.partial(_raise, error))
+
+    def processed(self, attempt: TransactionAttempt, done: Processed) -> None:
+        self.context.call_soon(functools.partial(self._processed, attempt, done))
+
+    def committed(self, attempt: TransactionAttempt) -> None:
+        self.context.call_soon(functools.partial(self._committed, attempt))
+
+    def failed(self, attempt: TransactionAttempt, doing: str, error: BaseException) -> None:
+        self.context.call_soon(functools.partial(self._failed, attempt, doing, error))
+
+    # What follows runs on the task's own thread.
+
+    def _batch(self, tup: Tuple) -> None:
+        attempt, metadata, committed = tup.values
+        self._apply(self._jobs.saw_committed(committed))
+        wanted = self._jobs.wants(attempt)
+        if wanted is None:
+            self.collector.ack(tup)
+        elif not wanted:
+            self.collector.fail(tup)
+        else:
+            splits = _Splits(self.context.component_id, attempt, self.collector)
+            if self._guarded(tup, attempt, lambda: self._emit_splits(attempt, metadata, committed, splits)):
+                self._apply(self._jobs.batch(attempt, splits.taken, tup, now_s()))
+
+    def _emit_splits(self, attempt: TransactionAttempt, metadata: Any, committed: int, splits: BatchCollector) -> None:
+        self._emitter.cleanup_before(committed)
+        self._emitter.emit_batch(attempt, metadata, splits)
+
+    def _processed(self, attempt: TransactionAttempt, done: Processed) -> None:
+        if done.table is not None:
+            self._tables[attempt] = done.table
+        self._apply(self._jobs.processed(attempt, done.rows))
+        self._tables.pop(attempt, None)
+
+    def _committed(self, attempt: TransactionAttempt) -> None:
+        emitter = self._emitter
+        job = self._jobs.jobs.get(attempt)
+        if job is not None and isinstance(emitter, CommittingEmitter):
+            try:
+                emitter.commit(attempt)
+            except (FailedException, UnavailableError) as error:
+                self._failed(attempt, "committing", error)
+                return
+        if job is not None:
+            self._progress.committed(job, now_s())
+        self._apply(self._jobs.committed(attempt))
+
+    def _failed(self, attempt: TransactionAttempt, doing: str, error: BaseException) -> None:
+        job = self._jobs.jobs.get(attempt)
+        if is_session_lost(error):
+            raise SparkLostError(f"the Spark session is gone, found while {doing} {attempt}: {error}") from None
+        if job is None:
+            return
+        is_fault = is_own_fault(error)
+        shown = batch_failed(attempt, job.splits, doing, error) if is_fault else error
+        if is_fault or not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
+            self.collector.report_error(shown)
+        event(log, "batch.failed", task=self.context.task_id, attempt=attempt, doing=doing, cause=shown)
+        self._progress.failed(job, str(shown))
+        self._apply(self._jobs.failed(attempt, is_own_fault=is_fault))
+
+    def _tick(self) -> None:
+        for control in self._jobs.held():
+            self.collector.reset_timeout(control)
+        self._apply(self._jobs.due(now_s()))
+        self._driver.look()
+
+    def _apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Start(job):
+                    self._driver.start(job)
+                case Cancel(attempt):
+                    self._driver.cancel(attempt)
+                case Finish(job, control):
+                    self._finish(job.attempt, control)
+                case Commit(job):
+                    self._driver.commit(job.attempt)
+                case Ack(control):
+                    self.collector.ack(control)
+                case Fail(control):
+                    self.collector.fail(control)
+                case Stop(job, failures):
+                    self._stop(job.attempt, failures)
+                case _:
+                    assert_never(effect)
+
+    def _finish(self, attempt: TransactionAttempt, control: Tuple) -> None:
+        """Emit the rows of a batch, if it has any; tell who waits for them how many there were."""
+        emission = Emission(attempt, self.context.component_id, self.collector)
+        table = self._tables.pop(attempt, None)
+        if table is not None:
+            columns = [column.to_pylist() for column in table.columns]
+            emission.emit_many([attempt, *row] for row in zip(*columns, strict=True))
+        self._reports.send(emission, self._jobs.attempts.committed, control)
+        self.collector.ack(control)
+
+    def _stop(self, attempt: TransactionAttempt, failures: int) -> None:
+        self._progress.stopped(attempt, failures)
+        self.collector.report_error(UsageError(self._progress.reason))
+        event(log, "pipeline.stopped", level=logging.ERROR, attempt=attempt, reason=self._progress.reason)
+
+
+class _Splits(BatchCollector):
+    """Takes what the emitter of a source emits: the splits of a batch."""
+
+    def __init__(self, component_id: str, attempt: TransactionAttempt, collector: BoltCollector) -> None:
+        self.taken: list[Any] = []
+        self._component_id = component_id
+        self._attempt = attempt
+        self._collector = collector
+
+    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+        match values:
+            case [TransactionAttempt() as attempt, split] if attempt == self._attempt:
+                self.taken.append(split)
+                return []
+        raise EmitError(
+            f"component {self._component_id!r}: the spout of the source emitted {list(values)!r}; "
+            f"[attempt, split] with {self._attempt} was expected"
+        )
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
+        return sum(self.emit(row, stream) == [] for row in rows)
+
+    def report_error(self, error: BaseException) -> None:
+        self._collector.report_error(error)
+
+
+def _workers(conf: Mapping[str, Any]) -> int:
+    """A job that is cancelled may still run while the next attempt of its batch does."""
+    from tupletree.spark.builder import BATCHES
+
+    return 2 * (conf.get("topology.max.spout.pending") or BATCHES)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
