@@ -83,6 +83,9 @@ class OpaqueSpoutAdapter(TransactionalSpout, Committer):
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
 
+    def component_configuration(self) -> Mapping[str, Any]:
+        return self.spout.component_configuration()
+
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
         source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)

@@ -1,0 +1,70 @@
+"""The end of an exchange in a topology: how a component says where it is, and how that is found again.
+
+A component that exports or ingests has the key ``tupletree-exchange`` in its own configuration. Nimbus shows it to whom
+it tells about the topology, so that Spark needs the topology's name alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from tupletree.errors import UsageError
+from tupletree.spark.streaming.ddl import parse_schema
+
+CONF_KEY = "tupletree-exchange"
+EXPORT = "export"
+INGEST = "ingest"
+_VERBS = {EXPORT: "exports", INGEST: "ingests"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """``side``: EXPORT or INGEST. ``schema``: as JSON. ``stream``: what the topology calls it to the outside."""
+
+    side: str
+    directory: str
+    schema: str
+    stream: str = "default"
+
+    @staticmethod
+    def of(side: str, directory: str | os.PathLike[str], schema: str | StructType, stream: str) -> Endpoint:
+        """What a component was given, checked. Raises UsageError."""
+        if not isinstance(directory, str | os.PathLike) or not os.fspath(directory):
+            raise UsageError(f"the directory of an exchange is {directory!r}; a path was expected")
+        if not isinstance(stream, str) or not stream:
+            raise UsageError(f"the stream of an exchange is {stream!r}; a name was expected")
+        return Endpoint(side, os.path.abspath(directory), parse_schema(schema).json(), stream)
+
+    def configuration(self) -> dict[str, Any]:
+        """What the component's configuration says."""
+        return {CONF_KEY: asdict(self)}
+
+    def columns(self) -> StructType:
+        """The columns."""
+        return StructType.fromJson(json.loads(self.schema))
+
+
+def endpoint(topology: str, components: Iterable[Mapping[str, Any]], side: str, stream: str | None) -> Endpoint:
+    """The endpoint that is meant, out of the configurations of a topology's components.
+
+    Raises:
+        UsageError: there is none, or there are several that it may be.
+    """
+    found = [Endpoint(**conf[CONF_KEY]) for conf in components if CONF_KEY in conf]
+    found = [end for end in found if end.side == side]
+    verb = _VERBS[side]
+    if not found:
+        raise UsageError(f"topology '{topology}' {verb} no stream")
+    named = [end for end in found if stream is None or end.stream == stream]
+    streams = ", ".join(sorted(f"'{end.stream}'" for end in found))
+    if not named:
+        raise UsageError(f"topology '{topology}' {verb} no stream '{stream}'; it {verb} {streams}")
+    if len(named) > 1:
+        raise UsageError(f"topology '{topology}' {verb} {streams}: option 'stream' must name one of them, and one only")
+    return named[0]

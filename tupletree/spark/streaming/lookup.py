@@ -1,0 +1,67 @@
+"""Where an exchange is: named by the options of a query, looked up by the name of its topology."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+from tupletree.client import NimbusClient
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.streaming.directory import ExchangeDirectory
+from tupletree.spark.streaming.endpoint import Endpoint, endpoint
+from tupletree.v1.topology_pb2 import TopologyStatus
+
+PATH = "path"
+TOPOLOGY = "topology"
+STREAM = "stream"
+NIMBUS = "nimbus"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An exchange directory and its columns, None if nobody knows them yet."""
+
+    directory: str
+    columns: StructType | None
+
+
+def find(options: Mapping[str, str], side: str) -> Place:
+    """The exchange that the options name: by ``path``, or by ``topology`` and, if it has several, ``stream``.
+
+    ``nimbus``: the address of one, where the configuration does not say.
+
+    Raises:
+        UsageError: the options do not name one, there is no such topology or it is being killed, or it has no such
+            stream.
+        UnavailableError: no nimbus answers.
+    """
+    path, topology = options.get(PATH), options.get(TOPOLOGY)
+    if bool(path) == bool(topology):
+        raise UsageError("either option 'topology', the name of a topology, or option 'path', a directory, is needed")
+    if path:
+        about = ExchangeDirectory(path).about()
+        return Place(path, None if about is None else about.columns())
+    key = (str(topology), side, options.get(STREAM), options.get(NIMBUS))
+    try:
+        found = _last[key] = _ask(*key)
+    except UnavailableError:  # a query that runs does not end because nimbus is away
+        if key not in _last:
+            raise
+        found = _last[key]
+    return Place(found.directory, found.columns())
+
+
+_last: dict[tuple[str, str, str | None, str | None], Endpoint] = {}
+"""What nimbus said last, in this process."""
+
+
+def _ask(topology: str, side: str, stream: str | None, nimbus: str | None) -> Endpoint:
+    with NimbusClient(nimbus) as client:
+        reply = client.describe(topology)
+    if reply.summary.record.status == TopologyStatus.TOPOLOGY_STATUS_KILLED:
+        raise UsageError(f"topology '{topology}' is being killed")
+    configurations = [json.loads(component.conf_json or "{}") for component in reply.spec.components]
+    return endpoint(topology, configurations, side, stream)

@@ -1,0 +1,88 @@
+"""Rows of tuples as Arrow files, and back."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tupletree.errors import UsageError
+
+Select = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+@functools.cache
+def arrow_schema(schema: str) -> pa.Schema:
+    """The Arrow types of columns, which are given as Spark's JSON."""
+    return to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
+
+
+def selector(fields: Sequence[str], schema: pa.Schema) -> Select:
+    """What takes the columns out of the values of a tuple. UsageError if one of them is no field of it."""
+    missing = [name for name in schema.names if name not in fields]
+    if missing:
+        raise UsageError(f"the schema has a column {missing[0]!r}, and the tuples have the fields {', '.join(fields)}")
+    positions = [list(fields).index(name) for name in schema.names]
+    if len(positions) == 1:
+        return lambda values: (values[positions[0]],)
+    return operator.itemgetter(*positions)
+
+
+def table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table. UsageError names the column whose values are not of its type."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [_array(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    if pa.types.is_integer(field.type) and any(type(value) is float for value in values):  # Arrow would cut them off
+        raise UsageError(f"column {field.name!r} is {field.type}, and has a value that is a float")
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"column {field.name!r} is {field.type}: {error}") from None
+
+
+def write_batches(file: BinaryIO, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> int:
+    """Write an Arrow file; return how many rows it has."""
+    rows = 0
+    with pa.ipc.new_file(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def read_batches(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of an Arrow file, with the columns and types of ``schema``. A column that it has not is null.
+
+    Raises:
+        UsageError: a column cannot be made what it should be.
+        OSError: the file cannot be read.
+    """
+    with pa.OSFile(path) as source, pa.ipc.open_file(source) as reader:
+        for index in range(reader.num_record_batches):
+            yield conformed(reader.get_batch(index), schema)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with other columns."""
+    if batch.schema.equals(schema):
+        return batch
+    arrays = []
+    for field in schema:
+        position = batch.schema.get_field_index(field.name)
+        try:
+            array = pa.nulls(len(batch), field.type) if position < 0 else batch.column(position).cast(field.type)
+        except pa.ArrowException as error:
+            raise UsageError(f"column {field.name!r} should be {field.type}: {error}") from None
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,147 @@
+"""What Spark runs to feed a topology: its tasks write files, its driver publishes a micro-batch out of them.
+
+A micro-batch is published by one file, its manifest, which is linked under a name that only it can have: the query's
+id, which Spark keeps in the checkpoint, and the number of the micro-batch. So:
+
+*   It is published whole or not at all.
+*   A query that starts again repeats its last micro-batch if it does not know that it was written. The manifest is
+    there, or, if the topology has taken it and it is deleted, the note of that is: nothing changes. The files that were
+    written once more are removed.
+*   Two queries never meet, and neither do two queries one after the other with checkpoints of their own.
+
+A micro-batch before the newest one that is published does not come from the same course of events: the checkpoint was
+set back. That is an error, since its rows may be others.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tupletree.errors import UsageError
+from tupletree.spark.streaming import assignment, rows
+from tupletree.spark.streaming.directory import PUBLISHED, ROWS, ExchangeDirectory
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""The local properties in which a task of a micro-batch finds what it belongs to."""
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has written: a file in ``directory``, None if it had no rows."""
+
+    directory: str
+    query: str
+    name: str | None
+
+
+class IngestWriter(DataSourceStreamArrowWriter):
+    """Writes micro-batches into an exchange directory.
+
+    ``columns``: those of the spout, None if they are not known; ``schema``: those of the query. They must have the same
+    names, in any order.
+    """
+
+    def __init__(self, directory: str, columns: StructType | None, schema: StructType) -> None:
+        self._directory = ExchangeDirectory(directory)
+        self._schema = (columns or schema).json()
+        if columns is not None:
+            _check(columns, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        query, number = _micro_batch()
+        schema = rows.arrow_schema(self._schema)
+        batches = (rows.conformed(batch, schema) for batch in iterator if len(batch))
+        first = next(batches, None)
+        if first is None:
+            return Written(str(self._directory.path), query, None)
+        name = f"{query}.{number}.{uuid.uuid4().hex}.arrow"
+        self._directory.make_folders()
+
+        def fill(file: BinaryIO) -> None:
+            rows.write_batches(file, (batch for part in ([first], batches) for batch in part), schema)
+
+        self._directory.publish(f"{ROWS}/{name}", fill, owner=f"{query}.{number}")
+        return Written(str(self._directory.path), query, name)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        written = [message for message in messages if isinstance(message, Written) and message.name is not None]
+        if not written:
+            return
+        directory, query = ExchangeDirectory(written[0].directory), written[0].query
+        newest = _newest(directory, query)
+        if batchId < newest:
+            raise UsageError(
+                f"micro-batch {batchId} of query {query} comes again, and {newest} is published: its checkpoint was "
+                "set back; a query that begins anew needs a new checkpoint"
+            )
+        files = sorted(str(message.name) for message in written)
+        if batchId > newest:
+            _publish(directory, query, batchId, files)
+        _sweep(directory, query, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        for message in messages:
+            if isinstance(message, Written):
+                _sweep(ExchangeDirectory(message.directory), message.query, batchId)
+                return
+
+
+def _publish(directory: ExchangeDirectory, query: str, number: int, files: Sequence[str]) -> None:
+    present = directory.listing(ROWS)
+    for name in files:
+        if name not in present:
+            raise UsageError(f"{name} is gone from {directory.path}: another run of query {query} removed it")
+    content = json.dumps({"query": query, "batch": number, "files": list(files)}).encode()
+    manifest = f"{PUBLISHED}/{assignment.manifest_file(query, number)}"
+    directory.publish(manifest, lambda file: file.write(content), replaces=False)
+
+
+def _sweep(directory: ExchangeDirectory, query: str, number: int) -> None:
+    """Remove what tasks of a micro-batch, or of earlier ones, have written that is in no manifest."""
+    mine = [name for name in directory.listing(ROWS) if _is_of(name, query, number)]
+    drafts = [draft for owner, draft in directory.drafts(ROWS) if _is_of(owner, query, number)]
+    published = assignment.batches_of(directory.listing(PUBLISHED)).get(query, [])
+    used: set[str] = set()
+    for other in published:
+        manifest = directory.read(f"{PUBLISHED}/{assignment.manifest_file(query, other)}")
+        used.update(manifest["files"] if manifest else ())
+    directory.unlink([*drafts, *(f"{ROWS}/{name}" for name in mine if name not in used)])
+
+
+def _is_of(name: str, query: str, number: int) -> bool:
+    prefix, _, rest = name.partition(".")
+    return prefix == query and int(rest.partition(".")[0]) <= number
+
+
+def _newest(directory: ExchangeDirectory, query: str) -> int:
+    """The newest micro-batch of a query that is or was published; -1 if there is none."""
+    published = assignment.batches_of(directory.listing(PUBLISHED)).get(query, [-1])
+    return max(published[-1], directory.removed().get(query, -1))
+
+
+def _micro_batch() -> tuple[str, int]:
+    context = TaskContext.get()
+    query = context.getLocalProperty(QUERY_ID) if context is not None else None
+    number = context.getLocalProperty(BATCH_ID) if context is not None else None
+    if not query or number is None:
+        raise UsageError("Spark does not say which micro-batch of which query this is: is this a streaming query?")
+    return query, int(number)
+
+
+def _check(columns: StructType, schema: StructType) -> None:
+    """Refuse a query with other columns than the spout's, or of types that cannot become those."""
+    wanted, given = columns.fieldNames(), schema.fieldNames()
+    if set(wanted) != set(given):
+        raise UsageError(f"the topology ingests the columns {', '.join(wanted)}; the query has {', '.join(given)}")
+    target = rows.arrow_schema(columns.json())
+    rows.conformed(pa.RecordBatch.from_pylist([], schema=rows.arrow_schema(schema.json())), target)
