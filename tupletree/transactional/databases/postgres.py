@@ -64,9 +64,9 @@ class PostgresDatabase(Database):
         self._url = url
         self._timeout_s = timeout_s
         try:
-            parts = _psycopg().conninfo.conninfo_to_dict(url)
-        except _psycopg().Error as error:
-            raise UsageError(f"PostgresDatabase: {_line(error)}") from error
+            parts = client().conninfo.conninfo_to_dict(url)
+        except client().Error as error:
+            raise UsageError(f"PostgresDatabase: {first_line(error)}") from error
         place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
         self._where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 
@@ -75,7 +75,7 @@ class PostgresDatabase(Database):
 
     def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
         check_table(table)
-        errors = _psycopg().errors
+        errors = client().errors
         deadline = time.monotonic() + self._timeout_s
 
         def work(connection: Connection) -> Changes:
@@ -113,28 +113,29 @@ class PostgresDatabase(Database):
             with cut_after(2 * self._timeout_s, connection.fileno()):
                 return work(connection)
 
-        psycopg = _psycopg()
+        psycopg = client()
         try:
             return self._connections().use(in_time)
         except (psycopg.OperationalError, psycopg.InternalError) as error:
-            raise UnavailableError(f"{self._where}: {_line(error)}") from error
+            raise UnavailableError(f"{self._where}: {first_line(error)}") from error
         except psycopg.Error as error:
-            raise UsageError(f"{self._where}: table {table!r}: {_line(error)}") from error
+            raise UsageError(f"{self._where}: table {table!r}: {first_line(error)}") from error
 
     def _connections(self) -> Connections[Connection]:
         return _connections(self._url, self._timeout_s, os.getpid())
 
 
-def _psycopg() -> Any:
-    """The client library."""
+def client(who: str = "PostgresDatabase") -> Any:
+    """The client library, for whoever needs it."""
     try:
         import psycopg
     except ImportError as error:
-        raise UsageError("PostgresDatabase needs the package psycopg: pip install 'tupletree[postgres]'") from error
+        raise UsageError(f"{who} needs the package psycopg: pip install 'tupletree[postgres]'") from error
     return psycopg
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What the server or the client library says, without its details."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -145,7 +146,20 @@ def _connections(url: str, timeout_s: float, process: int) -> Connections[Connec
 
 
 def _connect(url: str, timeout_s: float) -> Connection:
-    psycopg = _psycopg()
+    connection = connect(url, timeout_s)
+    if connection.execute("SELECT to_regclass(%s)", [TABLES]).fetchone() == (None,):
+        with connection.transaction():
+            _lock(connection, "", alone=True)
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {TABLES} "
+                "(name text PRIMARY KEY, format integer NOT NULL, txid bigint, attempt bigint)"
+            )
+    return connection
+
+
+def connect(url: str, timeout_s: float) -> Connection:
+    """A connection on which each statement is a transaction, except where one is begun."""
+    psycopg = client()
     connection: Connection = psycopg.connect(
         url,
         autocommit=True,  # but for connection.transaction()
@@ -163,13 +177,6 @@ def _connect(url: str, timeout_s: float) -> Connection:
         "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
         [wait, wait],
     )
-    if connection.execute("SELECT to_regclass(%s)", [TABLES]).fetchone() == (None,):
-        with connection.transaction():
-            _lock(connection, "", alone=True)
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {TABLES} "
-                "(name text PRIMARY KEY, format integer NOT NULL, txid bigint, attempt bigint)"
-            )
     return connection
 
 
@@ -191,7 +198,7 @@ def _apply(
             return None, True
         if view.write(changes):
             return changes, alone
-        raise _psycopg().Rollback
+        raise client().Rollback
     return None, alone
 
 

@@ -37,6 +37,10 @@ R = TypeVar("R")
 
 _COLUMNS = "key, value, txid, previous, has_previous"
 _BUSY_PAUSE_S = 0.01
+_CREATE_TABLES = (
+    f"CREATE TABLE IF NOT EXISTS {TABLES} "
+    "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
+)
 
 
 class SqliteDatabase(Database):
@@ -93,7 +97,7 @@ class SqliteDatabase(Database):
 
     def _use(self, work: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            _file(self.path, os.getpid()).check()
+            file_in_use(self.path, os.getpid()).check()
             return self._connections().use(work)
         except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
@@ -134,17 +138,19 @@ class _File:
 
 
 @functools.cache
-def _file(path: str, process: int) -> _File:
+def file_in_use(path: str, process: int) -> _File:
+    """What a process knows of the file that it uses."""
     return _File(path)
 
 
 @functools.cache
 def _connections(path: str, busy_timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
     """Those of this process, which all copies of a SqliteDatabase share."""
-    return Connections(functools.partial(_connect, path, busy_timeout_s))
+    return Connections(functools.partial(connect, path, busy_timeout_s, _CREATE_TABLES))
 
 
-def _connect(path: str, busy_timeout_s: float) -> sqlite3.Connection:
+def connect(path: str, busy_timeout_s: float, create_table: str) -> sqlite3.Connection:
+    """A connection to a file that has a table: made, both, where they are not there yet."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, busy_timeout_s, isolation_level=None, check_same_thread=False)
     deadline = time.monotonic() + busy_timeout_s
@@ -153,11 +159,8 @@ def _connect(path: str, busy_timeout_s: float) -> sqlite3.Connection:
             # Where two processes make the file at once, one may be told at once that the journal is locked.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {TABLES} "
-                "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
-            )
-            _file(path, os.getpid()).opened()
+            connection.execute(create_table)
+            file_in_use(path, os.getpid()).opened()
             return connection
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:

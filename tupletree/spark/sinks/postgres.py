@@ -1,0 +1,265 @@
+"""State in PostgreSQL: Spark's tasks write a batch's rows to a staging table; the commit takes them from there.
+
+    tupletree_commits             name, transactional_id, txid, attempt, format: a line for each table, its last commit
+    tupletree_undo_<table>        the rows that the last commit touched, as they were before; only under the opaque rule
+    tupletree_stage_<sink>_<attempt>    the rows of an attempt, with the task that wrote each
+
+A commit is one transaction. It locks the table's line in ``tupletree_commits`` first: two drivers of one pipeline take
+turns, and each finds what the other did.
+
+A staging table is dropped after its commit, in a transaction of its own: a task that was given up may still write to
+it, and a commit must not wait for that. The next driver drops what a dead one left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.sinks.postgres_statements import (
+    PostgresStatements,
+    staged_rows,
+    staging_prefix,
+    staging_table,
+    stored_table,
+)
+from tupletree.spark.sinks.sql_plan import Plan
+from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
+from tupletree.spark.sinks.sql_statements import quoted
+from tupletree.transactional.databases.connections import Connections
+from tupletree.transactional.databases.postgres import client, connect, first_line
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame
+
+    from tupletree.spark.sink import SinkScope
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+R = TypeVar("R")
+
+_LOCK = 0x7475706C_73716C00
+"""The advisory lock under which the table of commits is made, since two that make it at once would collide."""
+
+_COLUMNS = """
+    SELECT attname, format_type(atttypid, atttypmod), base.typname,
+        attnotnull AND NOT atthasdef AND attidentity = ''
+    FROM pg_attribute JOIN pg_type AS given ON given.oid = atttypid
+        JOIN pg_type AS base ON base.oid = CASE given.typbasetype WHEN 0 THEN given.oid ELSE given.typbasetype END
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+_UNIQUE = """
+    SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid
+        AND attnum = ANY(indkey[0:indnkeyatts - 1])
+    WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indimmediate
+        AND indpred IS NULL AND indexprs IS NULL GROUP BY indexrelid
+"""
+
+
+class Staged(NamedTuple):
+    """Where a batch's rows are.
+
+    Attributes:
+        winners: partition and task attempt of each task whose rows count and that wrote any.
+        rows: how many they wrote together.
+    """
+
+    plan: Plan
+    staging: str
+    winners: tuple[tuple[int, int], ...]
+    rows: int
+
+
+class PostgresTables:
+    """The tables of a database, as a SqlState uses them."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        psycopg = client("SqlState")
+        try:
+            parts = psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise UsageError(f"SqlState: url: {first_line(error)}") from error
+        host, port = parts.get("host", "localhost"), parts.get("port", 5432)
+        self.where = f"PostgreSQL at {host}:{port}, database {parts.get('dbname', '')!r}"
+        self._scope: SinkScope | None = None
+        self._left: set[str] = set()  # staging tables that could not be dropped yet
+
+    def open(self, table: str, scope: SinkScope) -> None:
+        self._scope = scope
+
+        def work(connection: Connection) -> list[str]:
+            _make_commits(connection)
+            prefix = staging_prefix(scope.transactional_id, table)
+            found = connection.execute(
+                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+                " AND starts_with(relname, %s) AND relkind = 'r'",
+                [prefix],
+            )
+            return [name for (name,) in found.fetchall()]
+
+        self._drop(*self._use(table, work))
+
+    def stage(self, attempt: TransactionAttempt, plan: Plan, result: DataFrame) -> Staged:
+        from tupletree.spark.sinks.postgres_writer import REPORT, Report, Writer
+
+        assert self._scope is not None, "open comes first"
+        statements = PostgresStatements(plan)
+        staging = staging_table(self._scope.transactional_id, plan.table, attempt)
+
+        def work(connection: Connection) -> None:
+            _has_table(connection, statements)
+            connection.execute(f"DROP TABLE IF EXISTS {quoted(staging)}")
+            connection.execute(statements.create_staging(staging))
+
+        self._use(plan.table, work)
+        writer = Writer(self._url, self._timeout_s, self.where, staging, plan)
+        reports = [Report(*row) for row in result.mapInArrow(writer, REPORT).collect()]
+        for report in reports:
+            if report.problem is not None:
+                raise (UnavailableError if report.may_pass else UsageError)(report.problem)
+        winners = tuple((report.partition, report.task) for report in reports if report.rows)
+        return Staged(plan, staging, winners, sum(report.rows for report in reports))
+
+    def commit(self, attempt: TransactionAttempt, staged: Staged) -> None:
+        scope = self._scope
+        assert scope is not None, "open comes first"
+
+        def work(connection: Connection) -> None:
+            with connection.transaction():
+                _commit(connection, scope, attempt, staged)
+
+        self._use(staged.plan.table, work)
+        self._drop(staged.staging)
+
+    def discard(self, table: str, attempt: TransactionAttempt) -> None:
+        assert self._scope is not None, "open comes first"
+        self._drop(staging_table(self._scope.transactional_id, table, attempt))
+
+    def close(self) -> None:
+        self._drop()
+        self._connections().close()
+
+    def _drop(self, *staging: str) -> None:
+        """Drop staging tables, and those that could not be dropped before. What cannot be now is tried again later."""
+        self._left.update(staging)
+        for name in list(self._left):
+            with contextlib.suppress(UnavailableError, UsageError):
+                self._use(name, functools.partial(_drop_table, name=name))
+                self._left.discard(name)
+
+    def _use(self, table: str, work: Callable[[Connection], R]) -> R:
+        psycopg = client("SqlState")
+        try:
+            return self._connections().use(work)
+        except (psycopg.OperationalError, psycopg.InternalError) as error:
+            raise UnavailableError(f"{self.where}: {first_line(error)}") from error
+        except psycopg.Error as error:
+            raise UsageError(f"{self.where}: table {table!r}: {first_line(error)}") from error
+
+    def _connections(self) -> Connections[Connection]:
+        return _connections(self._url, self._timeout_s, os.getpid())
+
+
+@functools.cache
+def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
+    """Those of this process, which all sinks of the database share."""
+    return Connections(functools.partial(connect, url, timeout_s), lambda connection: connection.closed)
+
+
+def _make_commits(connection: Connection) -> None:
+    if connection.execute("SELECT to_regclass(%s)", [COMMITS]).fetchone() != (None,):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {COMMITS} (name text PRIMARY KEY, transactional_id text NOT NULL, "
+            "txid bigint NOT NULL, attempt bigint NOT NULL, format integer NOT NULL)"
+        )
+
+
+def _commit(connection: Connection, scope: SinkScope, attempt: TransactionAttempt, staged: Staged) -> None:
+    """What one transaction does."""
+    statements = PostgresStatements(staged.plan)
+    table = staged.plan.table
+    note = _locked_note(connection, table, scope.transactional_id)
+    step = decide(table, note, scope.transactional_id, attempt, scope.is_opaque)
+    if step == Step.NOTHING:
+        return
+    _check_staged(connection, staged)
+    if not _has_table(connection, statements):
+        connection.execute(statements.create())
+    kept = [name for name, *_ in connection.execute(_COLUMNS, [statements.undo]).fetchall()]
+    if step == Step.TAKE_BACK_AND_WRITE:
+        if not kept:
+            raise no_undo(table, attempt)
+        for statement in statements.take_back(kept):
+            connection.execute(statement)
+    if kept and (not scope.is_opaque or kept != statements.undo_columns()):
+        connection.execute(f"DROP TABLE {statements.undo}")
+        kept = []
+    if scope.is_opaque:
+        connection.execute(f"TRUNCATE {statements.undo}" if kept else statements.create_undo())
+    if staged.rows:
+        rows = staged_rows(staged.staging, staged.winners)
+        if scope.is_opaque:
+            connection.execute(statements.fill_undo(statements.touched(rows)))
+        connection.execute(statements.upsert(statements.combined_rows(rows)))
+    connection.execute(
+        f"UPDATE {COMMITS} SET txid = %s, attempt = %s, format = %s WHERE name = %s", [*attempt, FORMAT, table]
+    )
+
+
+def _locked_note(connection: Connection, table: str, transactional_id: str) -> Note:
+    """The note of a table, which nobody else changes before this transaction ends."""
+    connection.execute(
+        f"INSERT INTO {COMMITS} (name, transactional_id, txid, attempt, format) VALUES (%s, %s, 0, 0, %s)"
+        " ON CONFLICT DO NOTHING",
+        [table, transactional_id, FORMAT],
+    )
+    line = connection.execute(
+        f"SELECT transactional_id, txid, attempt, format FROM {COMMITS} WHERE name = %s FOR UPDATE", [table]
+    ).fetchone()
+    if line is None:
+        raise UnavailableError(f"table {table!r}: its line in {COMMITS} was deleted just now")
+    return Note(*line)
+
+
+def _check_staged(connection: Connection, staged: Staged) -> None:
+    """Raise UnavailableError unless all that was staged is there. It is gone after a crash of the server."""
+    if not staged.rows:
+        return
+    found = 0
+    if connection.execute("SELECT to_regclass(%s)", [quoted(staged.staging)]).fetchone() != (None,):
+        query = f"SELECT count(*) FROM {staged_rows(staged.staging, staged.winners)}"
+        [found] = connection.execute(query).fetchone() or [0]
+    if found != staged.rows:
+        raise UnavailableError(
+            f"table {staged.plan.table!r}: {found} of {staged.rows} staged rows are there: the server has crashed, or"
+            " another driver of this pipeline has started"
+        )
+
+
+def _has_table(connection: Connection, statements: PostgresStatements) -> bool:
+    """Whether the table is there. UsageError if it is, and the rows of the plan do not fit in."""
+    columns = connection.execute(_COLUMNS, [statements.table]).fetchall()
+    if not columns:
+        return False
+    indexes = [names for (names,) in connection.execute(_UNIQUE, [statements.table]).fetchall()]
+    stored_table(columns, indexes).check(statements.plan, statements.types())
+    return True
+
+
+def _drop_table(connection: Connection, name: str) -> None:
+    """Unless somebody else is at it: of a task that was given up one does not know when it ends."""
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = '1s'")
+        connection.execute(f"DROP TABLE IF EXISTS {quoted(name)}")

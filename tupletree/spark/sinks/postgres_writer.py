@@ -1,0 +1,109 @@
+"""What runs in Spark's tasks for a table in PostgreSQL: each copies its rows to the staging table of its attempt."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv
+
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.sinks.postgres_statements import TAGS, PostgresStatements
+from tupletree.spark.sinks.sql_plan import Kind, Plan
+from tupletree.transactional.databases.postgres import client, connect, first_line
+
+REPORT = "partition BIGINT, task BIGINT, rows BIGINT, problem STRING, may_pass BOOLEAN"
+"""What a task returns, in Spark's DDL."""
+
+
+class Report(NamedTuple):
+    """What a task did, or why it could not. A task that raised would be run again, and its error told by Spark.
+
+    Attributes:
+        problem: one sentence; None if the rows are written.
+        may_pass: whether it is one that another attempt may not meet.
+    """
+
+    partition: int
+    task: int
+    rows: int
+    problem: str | None = None
+    may_pass: bool = False
+
+
+class Writer:
+    """Called in Spark's Python workers with the rows of a task; returns one row, its Report."""
+
+    def __init__(self, url: str, timeout_s: float, where: str, staging: str, plan: Plan) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._where = where
+        self._staging = staging
+        self._plan = plan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        partition, task = context.partitionId(), context.taskAttemptId()
+        try:
+            report = Report(partition, task, self._write(batches, partition, task))
+        except UnavailableError as error:
+            report = Report(partition, task, 0, str(error), may_pass=True)
+        except UsageError as error:
+            report = Report(partition, task, 0, str(error))
+        yield pa.RecordBatch.from_pylist([report._asdict()], _REPORT_SCHEMA)
+
+    def _write(self, batches: Iterator[pa.RecordBatch], partition: int, task: int) -> int:
+        """Copy the rows; how many they were."""
+        batches = (batch for batch in batches if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return 0
+        psycopg = client("SqlState")
+        rows = 0
+        try:
+            with connect(self._url, self._timeout_s) as connection, connection.cursor() as cursor:
+                connection.execute("SET synchronous_commit = off")  # a crash empties the table anyway
+                with cursor.copy(PostgresStatements(self._plan).copy(self._staging)) as copy:
+                    for batch in itertools.chain([first], batches):
+                        copy.write(csv_of(self._plan, batch, (partition, task), rows))
+                        rows += batch.num_rows
+        except (psycopg.OperationalError, psycopg.InternalError, psycopg.errors.UndefinedTable) as error:
+            # Without the table the attempt is over: a newer driver has tidied up.
+            raise UnavailableError(f"{self._where}: {first_line(error)}") from error
+        except psycopg.Error as error:
+            raise UsageError(f"{self._where}: table {self._plan.table!r}: {first_line(error)}") from error
+        return rows
+
+
+_REPORT_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int64()),
+        ("task", pa.int64()),
+        ("rows", pa.int64()),
+        ("problem", pa.string()),
+        ("may_pass", pa.bool_()),
+    ]
+)
+
+
+def csv_of(plan: Plan, batch: pa.RecordBatch, written_by: tuple[int, int], first_row: int) -> bytes:
+    """Rows as COPY takes them, after their tags. UsageError for a key that is NULL."""
+    count = batch.num_rows
+    partition, task = (pa.repeat(pa.scalar(value, pa.int64()), count) for value in written_by)
+    arrays = [partition, task, pa.array(range(first_row, first_row + count), pa.int64())]
+    for column in plan.columns:
+        values = batch.column(batch.schema.get_field_index(column.name))
+        if values.null_count and column in plan.keys:
+            raise plan.null_key(column.name)
+        # Of a time with another zone the text would be local time.
+        arrays.append(values.cast(pa.timestamp("us", "UTC")) if column.kind == Kind.TIMESTAMP else values)
+    text = io.BytesIO()
+    tagged = pa.RecordBatch.from_arrays(arrays, [*TAGS, *plan.names])
+    pa.csv.write_csv(tagged, text, pa.csv.WriteOptions(include_header=False))
+    return text.getvalue()

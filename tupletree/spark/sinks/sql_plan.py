@@ -1,0 +1,262 @@
+"""What a batch's rows do to a SQL table: which columns identify a row, and how the others combine with what is there.
+
+    role      the stored value becomes                              NULL in the batch
+    key       identifies the row                                    an error
+    add       stored + new                                          adds nothing
+    min, max  the smaller, the greater                              is passed over
+    replace   new                                                   is stored
+    last      new, if the row's ordering column is >= the stored    is stored
+              one, where NULL is below everything
+
+The ordering column of a ``last`` column is stored too, and is itself a ``max`` column. Rows of one batch with the same
+key are combined by the same rules; of two that are equally late the one that Spark puts later wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tupletree.errors import UsageError
+
+_NAME = re.compile(r"(?!sqlite_|tupletree_|pg_)[A-Za-z0-9_]{1,48}", re.IGNORECASE | re.ASCII)
+"""With ``tupletree_undo_`` before it, PostgreSQL still takes it as it is."""
+
+
+class Role(StrEnum):
+    """What a column is for."""
+
+    KEY = "key"
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+    REPLACE = "replace"
+    LAST = "last"
+
+
+class Kind(StrEnum):
+    """Spark's types, as far as it matters how they are stored."""
+
+    INTEGER = "integer"
+    FLOAT = "float"
+    DECIMAL = "decimal"
+    STRING = "string"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_NTZ = "timestamp_ntz"
+    DATE = "date"
+    BOOLEAN = "boolean"
+
+
+_KINDS = {
+    "tinyint": Kind.INTEGER,
+    "smallint": Kind.INTEGER,
+    "int": Kind.INTEGER,
+    "bigint": Kind.INTEGER,
+    "float": Kind.FLOAT,
+    "double": Kind.FLOAT,
+    "decimal": Kind.DECIMAL,
+    "string": Kind.STRING,
+    "timestamp": Kind.TIMESTAMP,
+    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
+    "date": Kind.DATE,
+    "boolean": Kind.BOOLEAN,
+}
+_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
+_WIDEST = {Kind.INTEGER: "bigint", Kind.FLOAT: "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the result.
+
+    Attributes:
+        type: what it is stored as, in Spark's words: ``decimal(10,2)``. A column that is added to has the widest of its
+            kind.
+        by: the ordering column of a ``last`` column.
+    """
+
+    name: str
+    type: str
+    kind: Kind
+    role: Role
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The columns of a batch's result, those of the key first, and the table they go to."""
+
+    table: str
+    keys: tuple[Column, ...]
+    values: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.keys + self.values
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def null_key(self, column: str) -> UsageError:
+        """What is raised where a key has no value."""
+        return UsageError(
+            f"table {self.table!r}: column {column!r} of the result is part of the key and NULL in some row: a value"
+            " was expected; drop such rows or fill them"
+        )
+
+
+class Roles:
+    """What the user said of the columns, checked. UsageError for what cannot be meant."""
+
+    def __init__(
+        self,
+        table: str,
+        key: str | Sequence[str],
+        add: str | Sequence[str],
+        min: str | Sequence[str],
+        max: str | Sequence[str],
+        replace: str | Sequence[str],
+        last: Mapping[str, str] | Sequence[str],
+    ) -> None:
+        self.table = _check_table(table)
+        self.key = _names("key", key)
+        if not self.key:
+            raise UsageError(
+                f"SqlState, table {table!r}: key names no column; the columns that identify a row were expected"
+            )
+        if not isinstance(last, Mapping) and last != ():
+            raise UsageError(
+                f"SqlState, table {table!r}: last={last!r}: a dict from each column to the one that orders it was"
+                " expected, such as {'status': 'at'}"
+            )
+        self.last = dict(last) if isinstance(last, Mapping) else {}
+        given = {
+            Role.KEY: self.key,
+            Role.ADD: _names("add", add),
+            Role.MIN: _names("min", min),
+            Role.MAX: _names("max", max),
+            Role.REPLACE: _names("replace", replace),
+            Role.LAST: _names("last", list(self.last)),
+        }
+        self.of: dict[str, Role] = {}
+        for role, names in given.items():
+            for name in names:
+                self._give(name, role)
+        for name in dict.fromkeys(_names("last", list(self.last.values()))):
+            if self.of.get(name) != Role.MAX:  # an ordering column may be named as max as well: that is what it is
+                self._give(name, Role.MAX, "the ordering column of last")
+
+    def _give(self, name: str, role: Role, what: str = "") -> None:
+        if name in self.of:
+            raise UsageError(
+                f"SqlState, table {self.table!r}: column {name!r} is in {self.of[name].value} and in"
+                f" {what or role.value}: one role for each column was expected"
+            )
+        self.of[name] = role
+
+    def plan(self, schema: Sequence[tuple[str, str]]) -> Plan:
+        """The plan for a result of these columns: names, and types in Spark's words. UsageError if they do not fit."""
+        if twice := [name for name, count in Counter(name for name, _ in schema).items() if count > 1]:
+            raise self._error(twice[0], "is there twice in the result: different names were expected")
+        types = dict(schema)
+        for name, role in self.of.items():
+            if name not in types:
+                raise self._error(
+                    name, f"is expected by {role.value} and is not in the result, which has {_list(types)}"
+                )
+        for name in types:
+            if name not in self.of:
+                raise self._error(
+                    name,
+                    "of the result is in no role: name it in key, add, min, max, replace or last, or select without it",
+                )
+        columns = [self._column(name, types[name]) for name in [*self.key, *(n for n in types if n not in self.key)]]
+        count = len(self.key)
+        return Plan(self.table, tuple(columns[:count]), tuple(columns[count:]))
+
+    def _column(self, name: str, spark_type: str) -> Column:
+        base, arguments = re.match(r"(\w+)(.*)", spark_type, re.DOTALL).groups()  # type: ignore[union-attr]
+        kind = _KINDS.get(base)
+        if kind is None:
+            raise self._error(name, f"is of type {spark_type}, and one of {_list(_KINDS)} was expected")
+        role = self.of[name]
+        if role == Role.ADD:
+            if kind not in _NUMBERS:
+                raise self._error(name, f"is in add and of type {spark_type}: a number was expected")
+            if kind == Kind.DECIMAL:
+                arguments = f"(38,{arguments.strip('()').rpartition(',')[2]})"
+            base = _WIDEST.get(kind, base)
+        stored = base + arguments if kind == Kind.DECIMAL else base
+        return Column(name, stored, kind, role, self.last.get(name, ""))
+
+    def _error(self, column: str, what: str) -> UsageError:
+        return UsageError(f"table {self.table!r}: column {column!r} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of a table that is there. ``is_required``: a row cannot be inserted without it."""
+
+    type: str
+    kinds: Collection[Kind]
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A table that is there: its columns by name, and the sets of columns that are unique."""
+
+    columns: Mapping[str, StoredColumn]
+    unique: Sequence[frozenset[str]]
+
+    def check(self, plan: Plan, ideal: Mapping[str, str]) -> None:
+        """Raise UsageError unless the rows of a plan fit in. ``ideal``: what each column would be made with."""
+        for column in plan.columns:
+            stored = self.columns.get(column.name)
+            if stored is None:
+                what = f"has no column {column.name!r}, and the result has: add one of type {ideal[column.name]}"
+                raise UsageError(f"table {plan.table!r} is there and {what}")
+            if column.kind not in stored.kinds:
+                raise UsageError(
+                    f"table {plan.table!r}: column {column.name!r} is there with type {stored.type}, and the result's"
+                    f" is {column.type}: {ideal[column.name]} was expected"
+                )
+        for name, stored in self.columns.items():
+            if stored.is_required and name not in plan.names:
+                raise UsageError(
+                    f"table {plan.table!r}: column {name!r} is there, NOT NULL and without a default, and the result"
+                    " has no such column"
+                )
+        if frozenset(column.name for column in plan.keys) not in self.unique:
+            keys = ", ".join(column.name for column in plan.keys)
+            raise UsageError(
+                f"table {plan.table!r} is there without a primary key or unique index on exactly ({keys}): it was"
+                " expected, so that rows can be found by their key"
+            )
+
+
+def _check_table(name: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"SqlState: table {name!r}: a name has 1 to 48 letters, digits and underscores, and does not begin with"
+            " sqlite_, pg_ or tupletree_"
+        )
+    return name
+
+
+def _names(role: str, given: str | Sequence[str]) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise UsageError(f"SqlState: {role}={given!r}: names of columns were expected")
+        if name.lower().startswith("tupletree_"):
+            raise UsageError(f"SqlState: {role}: column {name!r} begins with tupletree_, which is for Tupletree's own")
+    return names
+
+
+def _list(names: Collection[str] | Iterator[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,124 @@
+"""The SQL of a plan, as far as SQLite and PostgreSQL agree; each has a subclass for the rest.
+
+In the clause that combines, ``stored`` is the row that is there and ``excluded`` the new one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from tupletree.spark.sinks.sql_plan import Column, Plan, Role
+
+EXISTED = "tupletree_existed"
+"""The column of an undo table that says whether the row was there before. No column of a user has such a name."""
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def listed(columns: Sequence[Column], prefix: str = "") -> str:
+    """The names of columns, with commas."""
+    return ", ".join(prefix + quoted(column.name) for column in columns)
+
+
+class Statements(ABC):
+    """The statements for one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.table = quoted(plan.table)
+        self.undo_name = f"tupletree_undo_{plan.table}"
+        self.undo = quoted(self.undo_name)
+        self.keys = listed(plan.keys)
+        self.columns = listed(plan.columns)
+
+    @abstractmethod
+    def type_of(self, column: Column) -> str:
+        """What a column is made with."""
+
+    @abstractmethod
+    def sum(self, column: Column, old: str, new: str) -> str:
+        """Two values added, where NULL adds nothing."""
+
+    @abstractmethod
+    def extreme(self, column: Column, old: str, new: str) -> str:
+        """The smaller or the greater of two values, by the role of the column, where NULL is passed over."""
+
+    @abstractmethod
+    def reaches(self, column: Column, old: str, new: str) -> str:
+        """Whether a new value of an ordering column is at least the old one; NULL may stand for no."""
+
+    def types(self) -> dict[str, str]:
+        """What each column is made with."""
+        return {column.name: self.type_of(column) for column in self.plan.columns}
+
+    def create(self) -> str:
+        """The table as it is made where there is none."""
+        lines = [f"{quoted(column.name)} {self.type_of(column)}" for column in self.plan.columns]
+        required = [line + " NOT NULL" for line in lines[: len(self.plan.keys)]]
+        return (
+            f"CREATE TABLE {self.table} ({', '.join([*required, *lines[len(required) :]])}, PRIMARY KEY ({self.keys}))"
+        )
+
+    def upsert(self, rows: str) -> str:
+        """Rows, a VALUES clause or a SELECT, into the table."""
+        return f"INSERT INTO {self.table} AS stored ({self.columns}) {rows} {self._on_conflict()}"
+
+    def combined(self, column: Column) -> str:
+        """What a column of a stored row becomes."""
+        old, new = (f"{row}.{quoted(column.name)}" for row in ("stored", "excluded"))
+        match column.role:
+            case Role.ADD:
+                return self.sum(column, old, new)
+            case Role.MIN | Role.MAX:
+                return self.extreme(column, old, new)
+            case Role.LAST:
+                by = next(other for other in self.plan.values if other.name == column.by)
+                old_by, new_by = (f"{row}.{quoted(by.name)}" for row in ("stored", "excluded"))
+                reached = self.reaches(by, old_by, new_by)
+                return f"CASE WHEN {old_by} IS NULL OR {reached} THEN {new} ELSE {old} END"
+            case _:
+                return new
+
+    def _on_conflict(self) -> str:
+        if not self.plan.values:
+            return f"ON CONFLICT ({self.keys}) DO NOTHING"
+        changes = ", ".join(f"{quoted(column.name)} = {self.combined(column)}" for column in self.plan.values)
+        return f"ON CONFLICT ({self.keys}) DO UPDATE SET {changes}"
+
+    def create_undo(self) -> str:
+        """An undo table, with the types of the table."""
+        values = "".join(f", {quoted(column.name)}" for column in self.plan.values)
+        return (
+            f"CREATE TABLE {self.undo} AS SELECT {self.keys}, 1 = 1 AS {EXISTED}{values} FROM {self.table} WHERE 1 = 0"
+        )
+
+    def fill_undo(self, touched: str) -> str:
+        """Keep what the rows are whose keys ``touched``, a FROM item named ``touched``, has."""
+        values = "".join(f", stored.{quoted(column.name)}" for column in self.plan.values)
+        same = " AND ".join(f"stored.{quoted(key.name)} = touched.{quoted(key.name)}" for key in self.plan.keys)
+        return (
+            f"INSERT INTO {self.undo} SELECT {listed(self.plan.keys, 'touched.')},"
+            f" stored.{quoted(self.plan.keys[0].name)} IS NOT NULL{values}"
+            f" FROM {touched} LEFT JOIN {self.table} AS stored ON {same}"
+        )
+
+    def take_back(self, kept: Sequence[str]) -> list[str]:
+        """Make the rows what they were by the undo table, which has these columns: those of the plan that filled it."""
+        keys = [key.name for key in self.plan.keys]
+        values = [name for name in kept if name != EXISTED and name not in keys]
+        columns = ", ".join(map(quoted, [*keys, *values]))
+        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in values)
+        return [
+            f"DELETE FROM {self.table} WHERE ({self.keys}) IN"
+            f" (SELECT {self.keys} FROM {self.undo} WHERE NOT {EXISTED})",
+            f"INSERT INTO {self.table} ({columns}) SELECT {columns} FROM {self.undo} WHERE {EXISTED}"
+            f" ON CONFLICT ({self.keys}) DO " + (f"UPDATE SET {changes}" if changes else "NOTHING"),
+        ]
+
+    def undo_columns(self) -> list[str]:
+        """The columns of an undo table that this plan fills."""
+        return [*(key.name for key in self.plan.keys), EXISTED, *(column.name for column in self.plan.values)]

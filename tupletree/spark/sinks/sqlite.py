@@ -1,0 +1,216 @@
+"""State in an SQLite file: a batch's rows are collected in the driver, and committed in one transaction.
+
+tupletree_commits       name, transactional_id, txid, attempt, format      a line for each table: its last commit
+tupletree_undo_<table>  the rows that the last commit touched, as they were before; only under the opaque rule
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.sinks.sql_plan import Column, Kind, Plan
+from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
+from tupletree.spark.sinks.sqlite_statements import FUNCTIONS, SqliteStatements, stored_table
+from tupletree.transactional.databases.connections import Connections
+from tupletree.transactional.databases.sqlite import connect, file_in_use
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tupletree.spark.sink import SinkScope
+
+R = TypeVar("R")
+
+_CREATE_COMMITS = (
+    f"CREATE TABLE IF NOT EXISTS {COMMITS} (name TEXT PRIMARY KEY COLLATE NOCASE, transactional_id TEXT NOT NULL, "
+    "txid INTEGER NOT NULL, attempt INTEGER NOT NULL, format INTEGER NOT NULL)"
+)
+
+_MISTAKES = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_NOTADB,
+}
+"""Codes of what another try will not mend. All others, a full disk and a locked file among them, may pass."""
+
+
+class StagedRows(NamedTuple):
+    """A batch's rows, each with the values of the plan's columns in their order."""
+
+    plan: Plan
+    rows: Sequence[tuple[Any, ...]]
+
+
+class SqliteTables:
+    """The tables of a file, as a SqlState uses them."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        if not path or path == ":memory:":
+            raise UsageError("SqlState: a path of an SQLite file was expected, such as 'sqlite:///counts.db'")
+        self.path = os.path.abspath(path)
+        self.where = f"sqlite:///{self.path}"
+        self._timeout_s = timeout_s
+        self._scope: SinkScope | None = None
+
+    def open(self, table: str, scope: SinkScope) -> None:
+        self._scope = scope
+
+    def stage(self, attempt: TransactionAttempt, plan: Plan, result: DataFrame) -> StagedRows:
+        self._use(plan.table, lambda connection: _has_table(connection, SqliteStatements(plan)))
+        return StagedRows(plan, rows_of(plan, result.toArrow()))
+
+    def commit(self, attempt: TransactionAttempt, staged: StagedRows) -> None:
+        scope = self._scope
+        assert scope is not None, "open comes first"
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            _commit(connection, scope, attempt, staged)
+            connection.execute("COMMIT")
+
+        self._use(staged.plan.table, work)
+
+    def discard(self, table: str, attempt: TransactionAttempt) -> None:
+        """The rows are this process's own and go with it."""
+
+    def close(self) -> None:
+        self._connections().close()
+
+    def _use(self, table: str, work: Callable[[sqlite3.Connection], R]) -> R:
+        try:
+            file_in_use(self.path, os.getpid()).check()
+            return self._connections().use(work)
+        except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            kind = UsageError if code in _MISTAKES else UnavailableError
+            raise kind(f"{self.path}, table {table!r}: {error}") from error
+        except OSError as error:
+            raise UnavailableError(f"{self.path}: {error}") from error
+
+    def _connections(self) -> Connections[sqlite3.Connection]:
+        return _connections(self.path, self._timeout_s, os.getpid())
+
+
+@functools.cache
+def _connections(path: str, timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
+    """Those of this process, which all sinks of the file share."""
+
+    def connected() -> sqlite3.Connection:
+        connection = connect(path, timeout_s, _CREATE_COMMITS)
+        for name, function in FUNCTIONS.items():
+            connection.create_function(name, 2, function, deterministic=True)
+        return connection
+
+    return Connections(connected)
+
+
+def rows_of(plan: Plan, table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of a result as SQLite takes them. UsageError for what it cannot take."""
+    for key in plan.keys:
+        if table.column(key.name).null_count:
+            raise plan.null_key(key.name)
+    return list(zip(*(_values(plan, column, table.column(column.name)) for column in plan.columns), strict=True))
+
+
+def _values(plan: Plan, column: Column, values: pa.ChunkedArray) -> list[Any]:
+    match column.kind:
+        case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
+            # Of a time with a zone the second cast takes the zone away; what stays is UTC.
+            if column.kind == Kind.TIMESTAMP:
+                values = values.cast(pa.timestamp("us", "UTC"))
+            text = values.cast(pa.timestamp("us")).cast(pa.string())
+            return pc.replace_substring_regex(text, r"\.000000$", "").to_pylist()  # type: ignore[no-any-return]
+        case Kind.DATE:
+            return values.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        case Kind.DECIMAL:
+            return [None if value is None else format(value, "f") for value in values.to_pylist()]
+        case Kind.FLOAT if pc.any(pc.is_nan(values)).as_py():
+            raise UsageError(
+                f"table {plan.table!r}: column {column.name!r} of the result is NaN in some row, which SQLite cannot"
+                " store: a number or NULL was expected"
+            )
+        case _:
+            return values.to_pylist()  # type: ignore[no-any-return]
+
+
+def _commit(connection: sqlite3.Connection, scope: SinkScope, attempt: TransactionAttempt, staged: StagedRows) -> None:
+    """What one transaction does."""
+    statements = SqliteStatements(staged.plan)
+    table = staged.plan.table
+    note = _note(connection, table) or Note(scope.transactional_id, 0, 0)
+    step = decide(table, note, scope.transactional_id, attempt, scope.is_opaque)
+    if step == Step.NOTHING:
+        return
+    if not _has_table(connection, statements):
+        connection.execute(statements.create())
+    kept = [name for name, *_ in _table_info(connection, statements.undo_name)]
+    if step == Step.TAKE_BACK_AND_WRITE:
+        if not kept:
+            raise no_undo(table, attempt)
+        for statement in statements.take_back(kept):
+            connection.execute(statement)
+    _keep(connection, statements, kept, staged.rows if scope.is_opaque else None)
+    connection.executemany(statements.upsert_row(), staged.rows)
+    connection.execute(
+        f"INSERT OR REPLACE INTO {COMMITS} (name, transactional_id, txid, attempt, format) VALUES (?, ?, ?, ?, ?)",
+        [table, scope.transactional_id, *attempt, FORMAT],
+    )
+
+
+def _keep(
+    connection: sqlite3.Connection,
+    statements: SqliteStatements,
+    kept: Sequence[str],
+    rows: Sequence[tuple[Any, ...]] | None,
+) -> None:
+    """Make the undo table what it must be before rows are written; None: it is not wanted."""
+    if kept and (rows is None or kept != statements.undo_columns()):
+        connection.execute(f"DROP TABLE {statements.undo}")
+        kept = ()
+    if rows is None:
+        return
+    connection.execute(f"DELETE FROM {statements.undo}" if kept else statements.create_undo())
+    count = len(statements.plan.keys)
+    connection.executemany(statements.fill_undo_row(), {row[:count] for row in rows})
+
+
+def _note(connection: sqlite3.Connection, table: str) -> Note | None:
+    line = connection.execute(
+        f"SELECT transactional_id, txid, attempt, format FROM {COMMITS} WHERE name = ?", [table]
+    ).fetchone()
+    return Note(*line) if line else None
+
+
+def _has_table(connection: sqlite3.Connection, statements: SqliteStatements) -> bool:
+    """Whether the table is there. UsageError if it is, and the rows of the plan do not fit in."""
+    plan = statements.plan
+    columns = _table_info(connection, plan.table)
+    if not columns:
+        return False
+    indexes = [
+        [name for (name,) in connection.execute("SELECT name FROM pragma_index_info(?)", [index])]
+        for index, unique, partial in connection.execute(
+            'SELECT name, "unique", partial FROM pragma_index_list(?)', [plan.table]
+        ).fetchall()
+        if unique and not partial
+    ]
+    stored_table(plan, columns, indexes).check(plan, statements.types())
+    return True
+
+
+def _table_info(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, bool, bool, int]]:
+    """Of each column: name, type, whether it is NOT NULL and has a default, its place in the primary key from 1."""
+    return connection.execute(
+        'SELECT name, type, "notnull", dflt_value IS NOT NULL, pk FROM pragma_table_info(?)', [table]
+    ).fetchall()
