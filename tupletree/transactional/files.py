@@ -8,10 +8,7 @@ no number, and one that appears later simply joins.
 
 from __future__ import annotations
 
-import codecs
-import glob
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,21 +17,18 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.file_ranges import BLOCK, LineEnds, check_encoding, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 ATTEMPT = "attempt"
-BLOCK = 1 << 16
-"""How many bytes are read at a time."""
-
-LOOK = 1 << 23
-"""How many bytes of a line without an end are looked through at a time, before it is other files' turn."""
 
 
 class FilePartitionSpout(TransactionalSpout):
     """Emits the lines of files, as ``[attempt, line]``, without their line ends.
 
-    ``files``: a directory, of which all files are read but hidden ones and those in folders; or a pattern such as
-    ``/data/**/*.log``. They must be there at the same path on every machine that the topology may run on.
+    ``files``: a directory, of which all files are read but hidden ones and those in folders; a single file; or a
+    pattern such as ``/data/**/*.log``. They must be there at the same path on every machine that the topology may run
+    on.
     ``bytes_per_batch``: how many bytes of each file a batch takes at most; a longer line is a batch of its own.
     ``fields``: the name of the line's field.
     ``encoding``: of the lines; one in which a line end is one byte. ``errors``: what becomes of bytes that are none in
@@ -71,15 +65,7 @@ class FilePartitionSpout(TransactionalSpout):
         self.encoding = encoding
         self.errors = errors
         self.are_complete = are_complete
-        try:
-            codecs.lookup_error(errors)
-            is_one_byte = b"\n".decode(encoding, errors) == "\n"
-        except LookupError as error:
-            raise UsageError(f"FilePartitionSpout: {error}") from None
-        except UnicodeDecodeError:
-            is_one_byte = False
-        if not is_one_byte:
-            raise UsageError(f"FilePartitionSpout: a line does not end with the byte 10 in the encoding {encoding!r}")
+        check_encoding("FilePartitionSpout", encoding, errors)
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare([ATTEMPT, *self.fields])
@@ -91,16 +77,9 @@ class FilePartitionSpout(TransactionalSpout):
         tasks = len(context.component_tasks(context.component_id))
         return FileEmitter(self, context.component_id, context.task_index, tasks)
 
-    def root(self) -> str:
-        """What the names of files are relative to."""
-        root = self.files
-        while glob.has_magic(root):
-            root = os.path.dirname(root)
-        return root
-
     def path(self, name: str) -> str:
         """Where the file of a name is."""
-        return os.path.join(self.root(), name)
+        return path_of(self.files, name)
 
 
 class FileCoordinator(TransactionCoordinator):
@@ -109,12 +88,16 @@ class FileCoordinator(TransactionCoordinator):
     def __init__(self, spout: FilePartitionSpout, component_id: str) -> None:
         self._spout = spout
         self._component_id = component_id
-        self._looked: dict[str, tuple[int, int]] = {}  # name -> from where to where there is no line end
+        self._ends = LineEnds(spout.are_complete)
 
     def initialize_transaction(self, txid: int, previous: Any) -> dict[str, Any]:
         read = {} if previous is None else dict(previous["read"])
         ranges = []
-        for name, size in self._sizes():
+        try:
+            sizes = sizes_of(self._spout.files)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        for name, size in sizes:
             start = read.get(name, 0)
             if size < start:
                 raise ReportedFailedException(
@@ -129,53 +112,11 @@ class FileCoordinator(TransactionCoordinator):
             raise FailedException("no file has a line that was not read")
         return {"read": read, "ranges": ranges}
 
-    def _sizes(self) -> Iterator[tuple[str, int]]:
-        """Every file that is there, by name."""
-        root, pattern = self._spout.root(), self._spout.files
-        try:
-            if pattern == root:
-                names = [name for name in os.listdir(root) if not name.startswith(".")]
-            else:
-                names = glob.glob(os.path.relpath(pattern, root), root_dir=root, recursive=True)
-            for name in sorted(names):
-                try:
-                    status = os.stat(self._spout.path(name))
-                except FileNotFoundError:
-                    continue  # it went away in between
-                if stat.S_ISREG(status.st_mode):
-                    yield name, status.st_size
-        except OSError as error:
-            raise self._unreadable(error) from error
-
     def _end(self, name: str, start: int, size: int) -> int:
-        """Where a batch that begins at ``start`` ends: behind the last line end in reach, else behind the first one.
-
-        ``start`` if there is none.
-        """
-        if start == size:
-            return start
-        limit = min(start + self._spout.bytes_per_batch, size)
-        if self._spout.are_complete and limit == size:
-            return size
-        begin, looked = self._looked.pop(name, (start, start))
-        if begin != start:
-            looked = start
         try:
-            with open(self._spout.path(name), "rb", buffering=0) as file:
-                end = _last_line_end(file, looked, limit)
-                if end is None:
-                    looked = max(looked, limit)
-                    end, looked = _first_line_end(file, looked, min(size, looked + LOOK))
-        except FileNotFoundError:
-            return start
+            return self._ends.end(name, self._spout.path(name), start, size, self._spout.bytes_per_batch)
         except OSError as error:
             raise self._unreadable(error) from error
-        if end is None and looked == size and self._spout.are_complete:
-            return size
-        if end is None:
-            self._looked[name] = start, looked
-            return start
-        return end
 
     def _unreadable(self, error: OSError) -> ReportedFailedException:
         return ReportedFailedException(
@@ -227,33 +168,3 @@ class FileEmitter(TransactionEmitter):
 
     def _fault(self, name: str, what: str) -> ReportedFailedException:
         return ReportedFailedException(f"component {self._component_id!r}, file {self._spout.path(name)}: {what}")
-
-
-def _last_line_end(file: Any, start: int, limit: int) -> int | None:
-    """Behind the last line end between two positions."""
-    while limit > start:
-        begin = max(start, limit - BLOCK)
-        found = _read(file, begin, limit).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        limit = begin
-    return None
-
-
-def _first_line_end(file: Any, start: int, limit: int) -> tuple[int | None, int]:
-    """Behind the first line end between two positions; and up to where that was looked for."""
-    while start < limit:
-        block = _read(file, start, min(start + BLOCK, limit))
-        found = block.find(b"\n")
-        if found >= 0:
-            return start + found + 1, start
-        if not block:
-            break
-        start += len(block)
-    return None, start
-
-
-def _read(file: Any, start: int, end: int) -> bytes:
-    file.seek(start)
-    data: bytes = file.read(end - start)
-    return data

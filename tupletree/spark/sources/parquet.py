@@ -1,0 +1,151 @@
+"""Parquet files, by row group."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from tupletree.errors import ReportedFailedException, UsageError
+from tupletree.spark.source import Source, struct_type
+from tupletree.spark.sources.files import Extent, FilesSpout, absolute, pieces
+from tupletree.spark.sources.parsing import checked_schema
+from tupletree.spark.sources.ranges import Sizes, cut
+from tupletree.transactional.file_ranges import sizes_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAGIC = b"PAR1"
+"""What a finished file ends with."""
+
+FOOTERS_PER_LOOK = 200
+"""More files join with the next look, so that none takes long."""
+
+
+class ParquetFiles(Source):
+    """The rows of Parquet files; up to ``max_row_groups_per_batch`` of all files together make a batch.
+
+    ``files``: as for TextFiles, and names that begin with ``_`` are left out too. A file must not change; one that
+    appears later joins in, as soon as it ends with a footer.
+
+    ``schema``: the columns to read, in Spark's DDL or as a StructType. Where a file has no such column, it is null.
+    None: those of the first file that the pipeline's task reads after its start; nothing is known of them before.
+
+    UsageError for arguments that are not that.
+    """
+
+    def __init__(
+        self, files: str | Path, max_row_groups_per_batch: int = 8, *, schema: str | StructType | None = None
+    ) -> None:
+        if type(max_row_groups_per_batch) is not int or max_row_groups_per_batch < 1:
+            raise UsageError(
+                f"ParquetFiles: max_row_groups_per_batch is {max_row_groups_per_batch!r}; at least 1 was expected"
+            )
+        if schema is not None:
+            self.schema = checked_schema("ParquetFiles", schema)
+        self.files = absolute("ParquetFiles", files)
+        self.max_row_groups_per_batch = max_row_groups_per_batch
+        self._footer: list[StructType] = []  # of the first file, once it is known
+
+    def spout(self) -> FilesSpout:
+        return FilesSpout(functools.partial(RowGroupExtent, self.files), self.max_row_groups_per_batch)
+
+    def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
+        return cut(splits, tasks, 1)
+
+    def dataframe(self, spark: SparkSession, splits: Sequence[Any]) -> DataFrame:
+        reader = copy.copy(self)
+        reader.schema = self._columns(splits)
+        return Source.dataframe(reader, spark, splits)
+
+    def read(self, split: Any) -> Iterator[Any]:
+        names = self.schema.fieldNames() if isinstance(self.schema, StructType) else None
+        for path, start, end, _, _ in pieces(split):
+            try:
+                with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+                    if file.num_row_groups < end:
+                        raise ReportedFailedException(
+                            f"file {path}: row group {end - 1} is to be read, and it has {file.num_row_groups}: a "
+                            f"Parquet file must not change"
+                        )
+                    for batch in file.iter_batches(row_groups=range(start, end), columns=names):
+                        yield batch if names is None else _in_order(batch, names)
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(path, error) from error
+
+    def _columns(self, splits: Sequence[Any]) -> StructType:
+        if hasattr(self, "schema"):
+            return struct_type(self.schema)
+        if not self._footer and splits:
+            self._footer.append(_footer_schema(pieces(splits[0])[0][0]))
+        return self._footer[0]
+
+
+class RowGroupExtent(Extent):
+    """Parquet files, in row groups. A file without a footer is still being written, and waited for."""
+
+    unit = "row groups"
+
+    def __init__(self, files: str) -> None:
+        super().__init__(files)
+        self._groups: dict[str, int] = {}
+        self._unfinished: dict[str, int] = {}  # name -> size in bytes, when it was last looked at
+
+    def sizes(self) -> Sizes:
+        files = [(name, size) for name, size in sizes_of(self._files) if not os.path.basename(name).startswith("_")]
+        footers = 0
+        for name, size in files:
+            if name not in self._groups and self._unfinished.get(name) != size and footers < FOOTERS_PER_LOOK:
+                footers += 1
+                self._look(name, size)
+        return [(name, self._groups[name]) for name, _ in files if name in self._groups]
+
+    def end(self, name: str, start: int, size: int, take: int, may_exceed: bool) -> int | None:
+        return min(size, start + take)
+
+    def _look(self, name: str, size: int) -> None:
+        path = self.path(name)
+        try:
+            if not _is_finished(path):
+                self._unfinished[name] = size
+                return
+            self._groups[name] = pq.read_metadata(path).num_row_groups
+        except FileNotFoundError:
+            return
+        except pa.ArrowException as error:
+            raise _unreadable(path, error) from error
+        self._unfinished.pop(name, None)
+
+
+def _in_order(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns of these names; nulls for one that a file does not have."""
+    have = set(batch.schema.names)
+    columns = [batch.column(name) if name in have else pa.nulls(batch.num_rows) for name in names]
+    return pa.RecordBatch.from_arrays(columns, list(names))
+
+
+def _is_finished(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - len(MAGIC)))
+        return file.read() == MAGIC
+
+
+def _footer_schema(path: str) -> StructType:
+    try:
+        return from_arrow_schema(pq.read_schema(path), prefer_timestamp_ntz=True)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: Exception) -> ReportedFailedException:
+    reason = getattr(error, "strerror", None) or error
+    return ReportedFailedException(f"file {path} cannot be read: {reason}")

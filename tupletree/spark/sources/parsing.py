@@ -1,0 +1,93 @@
+"""Lines made into columns by Spark's own parsers: what JsonLines and CsvFiles have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StringType, StructType
+
+from tupletree.errors import UsageError
+from tupletree.spark.source import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+MODES = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")
+
+BAD_LINE = "_corrupt_record"
+"""The column that a parser puts lines into that it cannot read, unless the option says otherwise."""
+
+_NOT_OPTIONS = {
+    "mode": "that is the argument mode",
+    "sep": "that is the argument separator",
+    "delimiter": "that is the argument separator",
+    "header": "that is the argument header",
+    "encoding": "that is the argument encoding",
+    "charset": "that is the argument encoding",
+    "multiline": "a row is one line",
+    "linesep": "a row is one line",
+}
+
+
+class Parsing:
+    """How lines become rows. UsageError, in the name of ``owner``, for a schema, mode or option that is none."""
+
+    def __init__(
+        self,
+        owner: str,
+        schema: str | StructType,
+        mode: str,
+        options: Mapping[str, Any] | None,
+        fixed: Mapping[str, str] | None = None,
+    ) -> None:
+        self.schema = checked_schema(owner, schema)
+        if mode not in MODES:
+            raise UsageError(f"{owner}: mode is {mode!r}; one of {', '.join(MODES)} was expected")
+        if not isinstance(options, Mapping | None):
+            raise UsageError(f"{owner}: options is {options!r}; a dict of Spark's options was expected")
+        for key in options or {}:
+            if str(key).lower() in _NOT_OPTIONS:
+                raise UsageError(f"{owner}: {key!r} cannot be in options: {_NOT_OPTIONS[str(key).lower()]}")
+        given = {str(key).lower(): _text(value) for key, value in (options or {}).items()}
+        self.mode = mode
+        self.bad_line = given.pop("columnnameofcorruptrecord", BAD_LINE)
+        self.comment = given.get("comment")
+        self.options = {
+            **given,
+            **(fixed or {}),
+            "mode": "FAILFAST" if mode == "FAILFAST" else "PERMISSIVE",
+            "columnNameOfCorruptRecord": self.bad_line,
+        }
+
+    def rows(self, lines: DataFrame, parse: Callable[..., Column]) -> DataFrame:
+        """Lines in a column ``value`` as rows of the schema; ``parse`` is ``from_json`` or ``from_csv``.
+
+        ``inline`` keeps Spark from parsing each line again for a condition on a column, here or in what follows.
+        """
+        from pyspark.sql import functions
+
+        wanted = struct_type(self.schema)
+        columns = StructType(list(wanted.fields))
+        is_added = self.mode != "PERMISSIVE" and self.bad_line not in wanted.names
+        if is_added:
+            columns.add(self.bad_line, StringType())  # to be known by, and to be shown in the error
+        lines = lines.where(functions.length(functions.trim("value")) > 0)
+        if self.comment:
+            lines = lines.where(~functions.col("value").startswith(self.comment))
+        rows = functions.array(parse("value", columns.toDDL(), self.options))
+        if self.mode == "DROPMALFORMED":
+            rows = functions.filter(rows, lambda row: row[self.bad_line].isNull())
+        table = lines.select(functions.inline(rows))
+        return table.drop(self.bad_line) if is_added else table
+
+
+def checked_schema(owner: str, schema: str | StructType) -> str | StructType:
+    """A schema that a user gave. UsageError, in the name of ``owner``, for what is none."""
+    if not isinstance(schema, str | StructType) or not schema:
+        raise UsageError(f"{owner}: schema is {schema!r}; columns in Spark's DDL were expected, such as 'value STRING'")
+    return schema
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

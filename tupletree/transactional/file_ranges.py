@@ -1,0 +1,147 @@
+"""Which files there are, and where ranges of their lines may end. For coordinators that give out files piece by piece.
+
+A file's *name* is relative to the root of what was asked for, the part of it that is no pattern. A file that was asked
+for by its own path has the name ``"."``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import os
+import stat
+from typing import Any
+
+from tupletree.errors import UsageError
+
+BLOCK = 1 << 16
+"""How many bytes are read at a time."""
+
+LOOK = 1 << 23
+"""How many bytes of a line without an end are looked through at a time, before it is other files' turn."""
+
+
+def check_encoding(owner: str, encoding: str, errors: str) -> None:
+    """UsageError, in the name of ``owner``, for an encoding in which a line end is not the byte 10."""
+    try:
+        codecs.lookup_error(errors)
+        is_one_byte = b"\n".decode(encoding, errors) == "\n"
+    except LookupError as error:
+        raise UsageError(f"{owner}: {error}") from None
+    except UnicodeDecodeError:
+        is_one_byte = False
+    if not is_one_byte:
+        raise UsageError(f"{owner}: a line does not end with the byte 10 in the encoding {encoding!r}")
+
+
+def root_of(files: str) -> str:
+    """What the names of files are relative to."""
+    while glob.has_magic(files):
+        files = os.path.dirname(files)
+    return files
+
+
+def path_of(files: str, name: str) -> str:
+    """Where the file of a name is."""
+    return files if name == "." else os.path.join(root_of(files), name)
+
+
+def sizes_of(files: str) -> list[tuple[str, int]]:
+    """Name and size of every file that is there, by name: of a directory, a pattern or a single file. OSError."""
+    root = root_of(files)
+    if files != root:
+        names = glob.glob(os.path.relpath(files, root), root_dir=root, recursive=True)
+    elif os.path.isfile(root):
+        names = ["."]
+    else:
+        names = [name for name in os.listdir(root) if not name.startswith(".")]
+    sizes = []
+    for name in sorted(names):
+        try:
+            status = os.stat(path_of(files, name))
+        except FileNotFoundError:
+            continue  # it went away in between
+        if stat.S_ISREG(status.st_mode):
+            sizes.append((name, status.st_size))
+    return sizes
+
+
+class LineEnds:
+    """Finds where ranges of files may end, and remembers how far it has looked where there is no line end yet.
+
+    ``are_complete``: a last line without an end is a line as well.
+    """
+
+    def __init__(self, are_complete: bool) -> None:
+        self._are_complete = are_complete
+        self.looked: dict[str, tuple[int, int]] = {}
+        """Name -> from where to where there is no line end."""
+
+    def end(self, name: str, path: str, start: int, size: int, take: int, *, may_exceed: bool = True) -> int:
+        """Where a range ends that begins at ``start``: behind the last line end within ``take`` bytes.
+
+        If there is none, behind the first line end, if the range ``may_exceed`` that. ``start`` if there is none
+        either. OSError.
+        """
+        limit = min(start + take, size)
+        if start == size or (limit == size and self._are_complete):
+            return limit
+        begin, looked = self.looked.get(name, (start, start))
+        if begin != start:
+            looked = start
+        if self._is_looked_through(looked, size):
+            return start
+        try:
+            with open(path, "rb", buffering=0) as file:
+                end = last_line_end(file, looked, limit)
+                if end is None:
+                    looked = max(looked, limit)
+                    if may_exceed:
+                        end, looked = first_line_end(file, looked, min(size, looked + LOOK))
+        except FileNotFoundError:
+            return start
+        if end is None and may_exceed and looked == size and self._are_complete:
+            end = size
+        if end is None:
+            self.looked[name] = start, looked
+            return start
+        self.looked.pop(name, None)
+        return end
+
+    def is_waiting(self, name: str, start: int, size: int) -> bool:
+        """Whether the last look has found that no line ends in the whole rest of a file."""
+        begin, looked = self.looked.get(name, (start, start))
+        return start == size or (begin == start and self._is_looked_through(looked, size))
+
+    def _is_looked_through(self, looked: int, size: int) -> bool:
+        return looked >= size and not self._are_complete
+
+
+def last_line_end(file: Any, start: int, limit: int) -> int | None:
+    """Behind the last line end between two positions."""
+    while limit > start:
+        begin = max(start, limit - BLOCK)
+        found = _read(file, begin, limit).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        limit = begin
+    return None
+
+
+def first_line_end(file: Any, start: int, limit: int) -> tuple[int | None, int]:
+    """Behind the first line end between two positions; and up to where that was looked for."""
+    while start < limit:
+        block = _read(file, start, min(start + BLOCK, limit))
+        found = block.find(b"\n")
+        if found >= 0:
+            return start + found + 1, start
+        if not block:
+            break
+        start += len(block)
+    return None, start
+
+
+def _read(file: Any, start: int, end: int) -> bytes:
+    file.seek(start)
+    data: bytes = file.read(end - start)
+    return data
