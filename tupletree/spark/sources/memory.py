@@ -174,13 +174,17 @@ def _checked(partitions: Mapping[int, Rows] | Sequence[Rows]) -> list[Rows]:
             names = ", ".join(map(str, partitions))
             raise UsageError(f"MemorySource: the partitions are {names}; they are numbered 0, 1, 2, …")
         partitions = [partitions[partition] for partition in range(len(partitions))]
+    if not isinstance(partitions, list | tuple):
+        raise UsageError(f"MemorySource: partitions is {partitions!r}; a list of lists of rows was expected")
     width = None
     for partition, rows in enumerate(partitions):
         if not isinstance(rows, list | tuple):
             raise UsageError(f"MemorySource: partition {partition} is {rows!r}; a list of rows was expected")
         for number, row in enumerate(rows):
-            if not isinstance(row, list | tuple) or len(row) != (width or len(row)):
-                expected = "a list of values" if width is None else f"a list of {width} values, as the rows before it,"
+            if not isinstance(row, list | tuple) or len(row) != (len(row) if width is None else width):
+                expected = (
+                    "a list of values" if width is None else f"a list of {width} values, as in the rows before it,"
+                )
                 raise UsageError(
                     f"MemorySource: row {number} of partition {partition} is {row!r}; {expected} was expected"
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tupletree.errors import ReportedFailedException, UsageError
@@ -50,11 +50,9 @@ class ParquetFiles(Source):
             raise UsageError(
                 f"ParquetFiles: max_row_groups_per_batch is {max_row_groups_per_batch!r}; at least 1 was expected"
             )
-        if schema is not None:
-            self.schema = checked_schema("ParquetFiles", schema)
+        self.schema = StructType() if schema is None else checked_schema("ParquetFiles", schema)
         self.files = absolute("ParquetFiles", files)
         self.max_row_groups_per_batch = max_row_groups_per_batch
-        self._footer: list[StructType] = []  # of the first file, once it is known
 
     def spout(self) -> FilesSpout:
         return FilesSpout(functools.partial(RowGroupExtent, self.files), self.max_row_groups_per_batch)
@@ -63,12 +61,15 @@ class ParquetFiles(Source):
         return cut(splits, tasks, 1)
 
     def dataframe(self, spark: SparkSession, splits: Sequence[Any]) -> DataFrame:
+        if not self.schema and splits:
+            self.schema = _footer_schema(pieces(splits[0])[0][0])
         reader = copy.copy(self)
-        reader.schema = self._columns(splits)
+        reader.schema = struct_type(self.schema)  # Spark's Python workers cannot parse DDL
         return Source.dataframe(reader, spark, splits)
 
     def read(self, split: Any) -> Iterator[Any]:
-        names = self.schema.fieldNames() if isinstance(self.schema, StructType) else None
+        columns = to_arrow_schema(self.schema, timezone="UTC") if isinstance(self.schema, StructType) else ()
+        names = [column.name for column in columns]
         for path, start, end, _, _ in pieces(split):
             try:
                 with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
@@ -77,17 +78,10 @@ class ParquetFiles(Source):
                             f"file {path}: row group {end - 1} is to be read, and it has {file.num_row_groups}: a "
                             f"Parquet file must not change"
                         )
-                    for batch in file.iter_batches(row_groups=range(start, end), columns=names):
-                        yield batch if names is None else _in_order(batch, names)
+                    for batch in file.iter_batches(row_groups=range(start, end), columns=names or None):
+                        yield _fitting(path, batch, columns) if names else batch
             except (OSError, pa.ArrowException) as error:
                 raise _unreadable(path, error) from error
-
-    def _columns(self, splits: Sequence[Any]) -> StructType:
-        if hasattr(self, "schema"):
-            return struct_type(self.schema)
-        if not self._footer and splits:
-            self._footer.append(_footer_schema(pieces(splits[0])[0][0]))
-        return self._footer[0]
 
 
 class RowGroupExtent(Extent):
@@ -126,11 +120,19 @@ class RowGroupExtent(Extent):
         self._unfinished.pop(name, None)
 
 
-def _in_order(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """The columns of these names; nulls for one that a file does not have."""
+def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """A batch with these columns and types; nulls for one that a file does not have."""
     have = set(batch.schema.names)
-    columns = [batch.column(name) if name in have else pa.nulls(batch.num_rows) for name in names]
-    return pa.RecordBatch.from_arrays(columns, list(names))
+    values = []
+    for column in columns:
+        if column.name not in have:
+            values.append(pa.nulls(batch.num_rows, column.type))
+            continue
+        try:
+            values.append(batch.column(column.name).cast(column.type))
+        except pa.ArrowException as error:
+            raise ValueError(f"file {path}, column {column.name!r} is not {column.type}: {error}") from error
+    return pa.RecordBatch.from_arrays(values, schema=columns)
 
 
 def _is_finished(path: str) -> bool:
