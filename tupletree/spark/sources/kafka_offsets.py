@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -52,15 +52,12 @@ class _Question:
 
 
 class TopicOffsets:
-    """Of some topics, as the brokers have last said. Used on one thread. ``clock`` is there for tests."""
+    """Of some topics, as the brokers have last said. Used on one thread; ``bounds`` may be called on any."""
 
-    def __init__(
-        self, config: Mapping[str, Any], topics: Sequence[str], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], topics: Sequence[str]) -> None:
         client = kafka()
         self._where = config["bootstrap.servers"]
         self._topics = topics
-        self._clock = clock
         self._is_committed = config["isolation.level"] == "read_committed"
         self._admin = client.admin.AdminClient(config)
         self._executor = ThreadPoolExecutor(1, "kafka-layout")  # for the one call that waits
@@ -74,7 +71,7 @@ class TopicOffsets:
 
     def look(self, wait_s: float, fresh_s: float = FRESH_S) -> None:
         """Ask for what is older than ``fresh_s``, and wait up to ``wait_s`` for that."""
-        deadline_s = self._clock() + wait_s
+        deadline_s = time.monotonic() + wait_s
         self._ask_layout()
         if not self._leaders:
             self._wait([self._layout] if self._layout else [], deadline_s)
@@ -101,7 +98,7 @@ class TopicOffsets:
         leader = self._leaders.get(place.topic, {}).get(place.partition, NO_LEADER)
         if leader == NO_LEADER:
             return self._problems.get(place.topic, "no broker leads it")
-        if leader in self._questions and self._clock() - self._asked_s[leader] > AWAY_S:
+        if leader in self._questions and time.monotonic() - self._asked_s[leader] > AWAY_S:
             return f"broker {leader} does not answer"
         return self._bounds.get(place, f"broker {leader} has not answered yet")
 
@@ -110,10 +107,10 @@ class TopicOffsets:
         self._executor.shutdown(cancel_futures=True)
 
     def _wait(self, futures: Sequence[Future[Any]], deadline_s: float) -> None:
-        wait(futures, timeout=max(0.0, deadline_s - self._clock()))
+        wait(futures, timeout=max(0.0, deadline_s - time.monotonic()))
 
     def _ask_layout(self) -> None:
-        now_s = self._clock()
+        now_s = time.monotonic()
         if self._layout is None and now_s - self._layout_asked_s >= LAYOUT_S:
             self._layout = self._executor.submit(self._load_layout)
             self._layout_asked_s = now_s
@@ -153,9 +150,9 @@ class TopicOffsets:
         places.pop(NO_LEADER, None)
         asked = []
         for leader, led in places.items():
-            is_fresh = leader in self._asked_s and self._clock() - self._asked_s[leader] < fresh_s
+            is_fresh = leader in self._asked_s and time.monotonic() - self._asked_s[leader] < fresh_s
             if leader not in self._questions and not is_fresh:
-                self._asked_s[leader] = self._clock()
+                self._asked_s[leader] = time.monotonic()
                 self._questions[leader] = self._question(led)
                 asked += self._questions[leader].futures()
         return asked

@@ -126,11 +126,11 @@ class _Range:
     def _out_of_range(self, error: Any) -> Exception:
         at = self._client.TopicPartition(self._place.topic, self._place.partition)
         try:
-            first, _ = self._consumer.get_watermark_offsets(at, timeout=self._timeout_s)
+            first, end = self._consumer.get_watermark_offsets(at, timeout=self._timeout_s)
         except self._client.KafkaException:
             return self._unavailable(error.str())
         if first <= self._position:
-            return self._unavailable(error.str())
+            return self._unavailable(f"{error.str()}; the log now ends at offset {end:,}")
         what = self._sentence(lost(self._position, min(first, self._end)))
         return UnavailableError(what) if self._is_opaque else UsageError(what)
 

@@ -93,7 +93,8 @@ class TopicsCoordinator(PartitionCoordinator):
     def num_partitions(self) -> int:
         """How many numbers there are. FailedException while that is not known."""
         self._offsets.look(GLANCE_S)
-        return self._numbers()
+        names = self._topics.names
+        return numbers(names, {topic: self._offsets.count(topic) for topic in names})
 
     def has_more(self, partition: int, newest: Any) -> bool:
         self._newest[partition] = newest
@@ -112,27 +113,24 @@ class TopicsCoordinator(PartitionCoordinator):
             return True  # the emitter says what is wrong
 
     def lag(self) -> dict[str, int]:
-        """How many offsets were not given out yet: ``{"records": n}``. Quick; as of the last looks.
+        """How many offsets were not given out yet: ``{"records": n}``.
 
-        That is an upper bound while batches begin: ``has_more`` is asked about one partition after the other until one
-        has more, and partitions behind that one are counted from where they were when they were last asked about.
+        As of the last looks, of partitions that ``has_more`` was asked about, from where they were then, and
+        without those that are away. While batches follow each other it is asked about one partition for each, so what
+        is shown is more than there is.
         """
         records = 0
-        for number in range(self._numbers()):
+        for number, newest in self._newest.copy().items():
             place = place_of(number, self._topics.names)
             bounds = self._offsets.bounds(place)
             if isinstance(bounds, Bounds):
                 with contextlib.suppress(OutOfRangeError):
-                    begin = position(place, self._newest.get(number), bounds, self._topics.start)
+                    begin = position(place, newest, bounds, self._topics.start)
                     records += bounds.end - max(begin, bounds.first)
         return {"records": records}
 
     def close(self) -> None:
         self._offsets.close()
-
-    def _numbers(self) -> int:
-        names = self._topics.names
-        return numbers(names, {topic: self._offsets.count(topic) for topic in names})
 
     def _begin(self, place: Place, newest: Any, bounds: Bounds) -> int:
         """Where the next batch begins. An emitter may have seen a later end than was seen here: then look again."""
