@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_topology import rows
+from file_topology import context, rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +140,7 @@ def test_a_relative_path_is_one_of_where_the_source_was_made(tmp_path: Path, mon
     source = TextFiles("logs/*.txt")
     monkeypatch.chdir("/")
     assert pickle.loads(pickle.dumps(source)).files == f"{tmp_path}/logs/*.txt"
+    assert pickle.loads(pickle.dumps(source.spout())).emitter({}, context())._extent.path("a") == f"{tmp_path}/logs/a"
 
 
 @pytest.mark.parametrize(

@@ -128,11 +128,10 @@ def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) 
             )
         reached += len(data)
         lines = len(data) if reached == stop else data.rfind(b"\n") + 1
-        rest.append(data[:lines])
         if not lines:
-            rest[-1] = data
+            rest.append(data)
             continue
-        block = b"".join(rest)
+        block = b"".join([*rest, data[:lines]])
         if reached == stop and not may_lack_end and not block.endswith(b"\n"):
             raise ReportedFailedException(
                 f"file {path}: no line ends before byte {stop:,} any more: a file may grow, but never change"
