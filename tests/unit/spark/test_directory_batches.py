@@ -31,7 +31,7 @@ def opened(path: Path) -> BatchDirectories:
 
 def stage(batches: BatchDirectories, txid: int, attempt: int, content: str) -> TransactionAttempt:
     which = TransactionAttempt(txid, attempt)
-    staged = Path(batches.staged(which))
+    staged = Path(batches.begin(which))
     staged.mkdir()
     (staged / "part-0.json").write_text(content)
     batches.seal(which)
@@ -123,6 +123,22 @@ def test_discarded_attempts_leave_nothing_and_cannot_be_committed(tmp_path: Path
             batches.commit(attempt, True)
         assert staged(tmp_path) == []
     assert contents(tmp_path) == {1: "a"}
+
+
+def test_what_slow_tasks_of_a_discarded_attempt_leave_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    batches = opened(tmp_path)
+    attempt = stage(batches, 1, 1, "a")
+    batches.discard(attempt)
+    (Path(batches.staged(attempt)) / "_temporary").mkdir(parents=True)
+    later = stage(batches, 2, 3, "b")
+    assert sorted(staged(tmp_path)) == ["1.1", "2.3"]
+    again = stage(batches, 1, 2, "a")
+    assert sorted(staged(tmp_path)) == ["1.2", "2.3"]
+    Path(batches.staged(attempt)).mkdir()
+    batches.commit(again, True)
+    assert staged(tmp_path) == ["2.3"]
+    batches.commit(later, True)
+    assert contents(tmp_path) == {1: "a", 2: "b"}
 
 
 def test_what_a_dead_driver_left_is_removed(tmp_path: Path) -> None:

@@ -47,8 +47,9 @@ class _Directory(Sink):
         writer = result.write.format(self.kind)
         if self._compression is not None:
             writer = writer.option("compression", self._compression)
+        staged = self._batches.begin(attempt)
         try:
-            writer.save(f"file://{self._batches.staged(attempt)}")
+            writer.save(f"file://{staged}")
             self._batches.seal(attempt)
         except Exception as error:
             self._batches.discard(attempt)

@@ -22,6 +22,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
@@ -33,6 +34,7 @@ STAGING = "_staging"
 ATTEMPT = "_attempt"
 
 _COMMITTED = re.compile(r"txid=(\d{20})")
+_STAGED = re.compile(r"(\d+)\.(\d+)")
 
 
 class BatchDirectories:
@@ -69,8 +71,20 @@ class BatchDirectories:
         except OSError as error:
             raise unavailable(self.path, error) from error
 
+    def begin(self, attempt: TransactionAttempt) -> str:
+        """Where the files of an attempt are to be written: a directory that is not there yet.
+
+        Older attempts of its txid are over. What they have staged goes, and what tasks of theirs that were slow to die
+        have staged after they were discarded.
+        """
+        try:
+            self._sweep(lambda other: other.txid == attempt.txid and other <= attempt)
+        except OSError as error:
+            raise unavailable(self.path, error) from error
+        return self.staged(attempt)
+
     def staged(self, attempt: TransactionAttempt) -> str:
-        """Where the files of an attempt are to be written: a directory that is not there yet."""
+        """Where the files of an attempt are until it is committed."""
         return os.path.join(self._staging, f"{attempt.txid}.{attempt.attempt}")
 
     def seal(self, attempt: TransactionAttempt) -> None:
@@ -109,31 +123,36 @@ class BatchDirectories:
             elif is_opaque and there < attempt:
                 self._replace(there, attempt, target)
             _sync(self.path)  # also where it was there: who put it there may not have lived to do it
+            self._sweep(lambda other: other.txid <= attempt.txid)
         except OSError as error:
             raise unavailable(self.path, error) from error
-        self.discard(attempt)
 
     def committed(self) -> list[int]:
         """The txids that are there, in no order."""
         return [int(match[1]) for name in os.listdir(self.path) if (match := _COMMITTED.fullmatch(name))]
 
     def discard(self, attempt: TransactionAttempt) -> None:
-        """Remove what an attempt has staged, if it is there. What cannot be removed now is at the next ``open``."""
+        """Remove what an attempt has staged, as far as it can be removed now."""
         shutil.rmtree(self.staged(attempt), ignore_errors=True)
 
     def _replace(self, there: TransactionAttempt, attempt: TransactionAttempt, target: str) -> None:
         if not os.path.isdir(self.staged(attempt)):
             raise self._gone(attempt)
-        replaced = self.staged(there) + ".replaced"
-        os.rename(target, replaced)
+        os.rename(target, self.staged(there) + ".replaced")
         self._put(attempt, target)
-        shutil.rmtree(replaced, ignore_errors=True)
 
     def _put(self, attempt: TransactionAttempt, target: str) -> None:
         try:
             os.rename(self.staged(attempt), target)
         except FileNotFoundError as error:
             raise self._gone(attempt) from error
+
+    def _sweep(self, is_over: Callable[[TransactionAttempt], bool]) -> None:
+        """Remove what attempts that are over have staged, and what of them was replaced."""
+        for name in os.listdir(self._staging):
+            match = _STAGED.match(name)
+            if match and is_over(TransactionAttempt(int(match[1]), int(match[2]))):
+                shutil.rmtree(os.path.join(self._staging, name), ignore_errors=True)
 
     def _is_claimed(self) -> bool:
         """Whether the directory has a note that says that it is this pipeline's. UsageError if it says otherwise."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
@@ -64,22 +65,31 @@ class ForeachBatch(Sink):
     def __repr__(self) -> str:
         return f"<ForeachBatch {_name(self._function)}>"
 
-    def stage(self, attempt: TransactionAttempt, result: DataFrame) -> DataFrame:
-        persisted = result.persist()
+    def stage(self, attempt: TransactionAttempt, result: DataFrame) -> tuple[DataFrame, bool]:
+        """The result, computed and kept; and whether it is kept for this sink alone."""
+        is_own = not result.is_cached
+        if is_own:
+            result = result.persist()
         try:
-            persisted.count()  # runs the job, of which every partition is kept
+            result.count()  # runs the job, of which every partition is kept
         except BaseException:
-            persisted.unpersist()
+            _release(result, is_own)
             raise
-        return persisted
+        return result, is_own
 
-    def commit(self, attempt: TransactionAttempt, staged: DataFrame) -> None:
-        self._function(staged, attempt.txid)
-        staged.unpersist()
+    def commit(self, attempt: TransactionAttempt, staged: tuple[DataFrame, bool]) -> None:
+        self._function(staged[0], attempt.txid)
+        _release(*staged)
 
-    def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
+    def discard(self, attempt: TransactionAttempt, staged: tuple[DataFrame, bool] | None) -> None:
         if staged is not None:
-            staged.unpersist()
+            _release(*staged)
+
+
+def _release(result: DataFrame, is_own: bool) -> None:
+    if is_own:
+        with contextlib.suppress(Exception):  # the session is lost: so is what it kept
+            result.unpersist()
 
 
 def _name(function: object) -> str:

@@ -128,7 +128,8 @@ class RedisHashes(Sink):
         columns = checked_columns(repr(self), self.key, self.rules, types)
         names = [*self.key, *(column.name for column in columns)]
         rows = result.select([f"`{name.replace('`', '``')}`" for name in names])
-        stager = _Stager(self._address, f"{self.prefix}#staged", self._staged_name(attempt), len(self.key))
+        rows = rows.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow trips over dots in names
+        stager = Stager(self._address, f"{self.prefix}#staged", self._staged_name(attempt), len(self.key))
         try:
             keys = rows.mapInArrow(stager, "name STRING, parts BIGINT").collect()
         except PythonException as error:
@@ -188,7 +189,7 @@ class RedisHashes(Sink):
             )
 
 
-class _Stager:
+class Stager:
     """What Spark calls in its Python workers: rows in; out the key that they are in, if there were any."""
 
     def __init__(self, address: RedisAddress, index: str, start: str, keys: int) -> None:
