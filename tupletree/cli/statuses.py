@@ -62,7 +62,7 @@ def _pipeline(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = [f"pipeline {_text(status, 'state')}", f"transaction {_count(status, 'committed_txid')} committed"]
     title.append(f"{_count(status, 'rows_per_s')} rows/s")
     title.append(f"{_count(status, 'rows_total')} rows in {_count(status, 'batches_total')} batches")
-    if took:
+    if took.get("p50") is not None:
         title.append(f"arrival to commit {_seconds(took.get('p50'))} (p50), {_seconds(took.get('p99'))} (p99)")
     reason = f"reason: {status['reason']}".splitlines() if status.get("reason") else []
     lines = [printable(line) for line in _few(reason)]

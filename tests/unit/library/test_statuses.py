@@ -80,6 +80,10 @@ def test_a_pipeline_is_shown_with_its_batches() -> None:
     ]
 
 
+def test_a_pipeline_that_has_committed_nothing_took_no_time() -> None:
+    assert lines({**PIPELINE, "batch_s": {"p50": None, "p99": None}})[0].endswith("rows in 42 batches")
+
+
 def test_a_pipeline_that_stopped_says_why() -> None:
     shown = lines({**PIPELINE, "state": "stopped", "reason": "poison batch 43\nsplits: [0, 4096]\x1b[2J"})
     assert "pipeline stopped" in shown[0]
