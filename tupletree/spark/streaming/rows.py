@@ -51,6 +51,14 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
         raise UsageError(f"column {field.name!r} is {field.type}: {error}") from None
 
 
+def inferred(name: str, values: Sequence[Any]) -> pa.Array:
+    """Values as a column of the type that suits them. UsageError if none does."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"the values of column {name!r} have no common type: {error}") from None
+
+
 def write_batches(file: BinaryIO, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> int:
     """Write an Arrow file; return how many rows it has."""
     rows = 0
