@@ -27,6 +27,7 @@ _PYTHON = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
 _OURS = re.compile(r"[/\\](pyspark|py4j|tupletree|concurrent[/\\]futures)[/\\]|[/\\](threading|socket|runpy)\.py$")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
+_AWAY = re.compile(r"tupletree\.errors\.(UnavailableError|FailedException|ReportedFailedException)\b")
 _JAVA_NOISE = re.compile(r"^(An error occurred while calling \w+\.\w+\.\n: |[\w.$]+(?:Exception|Error): )+")
 _LOST = (
     "SparkContext was shut down",
@@ -56,8 +57,11 @@ def batch_failed(attempt: TransactionAttempt, splits: Sequence[Any], doing: str,
 
 
 def is_own_fault(error: BaseException) -> bool:
-    """Whether it may be the batch's fault, and not because something was away for a while."""
-    return not isinstance(error, UnavailableError | FailedException)
+    """Whether it may be the batch's fault, and not because something was away for a while.
+
+    A reader in a Python worker says so too, by the same types; only their names come through Spark.
+    """
+    return not isinstance(error, UnavailableError | FailedException) and not _AWAY.match(explain(error)[0])
 
 
 def is_session_lost(error: BaseException) -> bool:

@@ -64,7 +64,7 @@ def test_an_exception_of_this_process_has_its_users_frames() -> None:
     except KeyError as error:
         sentence, lines = explain(error)
     assert sentence == "KeyError: 'word'"
-    assert "test_failures.py" in lines
+    assert "test_spark_failures.py" in lines
 
 
 def test_the_report_names_attempt_step_and_splits_and_carries_the_traceback_as_a_note() -> None:
@@ -79,6 +79,11 @@ def test_the_report_names_attempt_step_and_splits_and_carries_the_traceback_as_a
 def test_what_is_away_is_not_the_batchs_fault() -> None:
     assert not is_own_fault(UnavailableError("the database is away"))
     assert is_own_fault(PythonException(WORKER))
+
+
+def test_what_a_python_worker_finds_away_is_not_the_batchs_fault_either() -> None:
+    away = "tupletree.errors.UnavailableError: broker b:9092 does not answer"
+    assert not is_own_fault(PythonException(WORKER.replace("ValueError: no such thing [1]", away)))
 
 
 def test_a_session_is_lost_with_its_jvm_and_not_with_an_error_of_a_job() -> None:
