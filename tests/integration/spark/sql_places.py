@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 import sqlite3
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from tests.integration.transactional.database_servers import PostgresServer
+from tupletree.attempt import TransactionAttempt
+from tupletree.spark.sink import SinkScope
 from tupletree.spark.sinks.sql import SqlState
+from tupletree.spark.source import record_batches, struct_type
 
-sys.path.append(str(Path(__file__).parent.parent / "transactional"))
-from database_servers import PostgresServer
-
-__all__ = ["PostgresServer", "PostgresTablesPlace", "SqlPlace", "SqliteTablesPlace"]
+COUNTS = "word STRING, count BIGINT"
 
 
 class SqlPlace(Protocol):
@@ -34,9 +40,45 @@ class SqlPlace(Protocol):
         """Keep everybody else from writing to a table until what is returned is called."""
 
 
+@contextlib.contextmanager
+def postgres() -> Iterator[PostgresServer]:
+    """A server that runs."""
+    if reason := PostgresServer.missing():
+        pytest.skip(reason)
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
 def state(place: SqlPlace, key: Any = "word", **roles: Any) -> SqlState:
     """A SqlState on the table ``counts``."""
     return SqlState(place.url, "counts", key, **roles)
+
+
+class Run:
+    """One driver of a pipeline with one sink."""
+
+    def __init__(self, spark: SparkSession, sink: SqlState, is_opaque: bool = False, name: str = "words") -> None:
+        self.sink = pickle.loads(pickle.dumps(sink))
+        self._spark = spark
+        self.sink.open(SinkScope(name, is_opaque, spark))
+
+    def stage(self, attempt: TransactionAttempt, rows: list[Any], schema: str = COUNTS) -> Any:
+        arrow_schema = to_arrow_schema(struct_type(schema), timezone="UTC")
+        table = pa.Table.from_batches(record_batches(iter(rows), arrow_schema), arrow_schema)
+        return self.sink.stage(attempt, self._spark.createDataFrame(table, schema).coalesce(1))
+
+    def batch(self, txid: int, attempt: int, rows: list[Any], schema: str = COUNTS) -> None:
+        both = TransactionAttempt(txid, attempt)
+        self.sink.commit(both, self.stage(both, rows, schema))
+
+
+def counts(place: SqlPlace) -> dict[str, int]:
+    """What the table ``counts`` has."""
+    return dict(place.execute("SELECT word, count FROM counts"))  # type: ignore[arg-type]
 
 
 class SqliteTablesPlace:

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import pickle
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from sql_places import PostgresServer, PostgresTablesPlace, SqliteTablesPlace, SqlPlace, state
+from pyspark.sql import SparkSession
+from sql_places import PostgresTablesPlace, Run, SqliteTablesPlace, SqlPlace, counts, postgres, state
 
+from tests.integration.transactional.database_servers import PostgresServer
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
-from tupletree.spark.sink import SinkScope
-from tupletree.spark.sinks.sql import SqlState
-from tupletree.spark.source import record_batches, struct_type
 
 A = TransactionAttempt
-COUNTS = "word STRING, count BIGINT"
 
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    try:
-        server.start()
+    with postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -43,34 +30,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> SqlPlace:
     if request.param == "sqlite":
         return SqliteTablesPlace(tmp_path)
     return PostgresTablesPlace(request.getfixturevalue("postgres_server"), f"test_{uuid.uuid4().hex[:12]}")
-
-
-ONLY_SQLITE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-ONLY_POSTGRES = pytest.mark.parametrize("place", ["postgres"], indirect=True)
-
-
-class Run:
-    """One driver of a pipeline with one sink."""
-
-    def __init__(self, spark: SparkSession, sink: SqlState, is_opaque: bool = False, name: str = "words") -> None:
-        self.sink = pickle.loads(pickle.dumps(sink))
-        self._spark = spark
-        self.sink.open(SinkScope(name, is_opaque, spark))
-
-    def frame(self, rows: list[Any], schema: str = COUNTS) -> DataFrame:
-        arrow_schema = to_arrow_schema(struct_type(schema), timezone="UTC")
-        table = pa.Table.from_batches(record_batches(iter(rows), arrow_schema), arrow_schema)
-        return self._spark.createDataFrame(table, schema).coalesce(1)
-
-    def stage(self, attempt: TransactionAttempt, rows: list[Any], schema: str = COUNTS) -> Any:
-        return self.sink.stage(attempt, self.frame(rows, schema))
-
-    def batch(self, txid: int, attempt: int, rows: list[Any], schema: str = COUNTS) -> None:
-        self.sink.commit(A(txid, attempt), self.stage(A(txid, attempt), rows, schema))
-
-
-def counts(place: SqlPlace) -> dict[str, int]:
-    return dict(place.execute("SELECT word, count FROM counts"))  # type: ignore[arg-type]
 
 
 def test_what_batches_add_is_summed_and_rows_of_one_key_are_too(spark: SparkSession, place: SqlPlace) -> None:

@@ -114,7 +114,7 @@ def _tables(url: str, timeout_s: float) -> Tables:
         from tupletree.spark.sinks.sqlite import SqliteTables
 
         return SqliteTables(rest[1:], timeout_s)
-    if not separator and url.endswith(".db"):
+    if not separator and url.endswith(".db") and not url.startswith("sqlite:"):
         from tupletree.spark.sinks.sqlite import SqliteTables
 
         return SqliteTables(url, timeout_s)
