@@ -11,6 +11,7 @@
   coordinator emits them again as well.
 * A batch that fails for a reason of its own is retried after a pause that grows, ``most`` times in all. Then the
   pipeline is *stopped*: the tuple is held for ever, and with it stands everything from this batch on; nothing is lost.
+  An earlier batch may still be replayed, and commit, or stop the pipeline in its turn.
   Failures that are not the batch's fault (a database that is away) are retried without end.
 * What was retried is known to this object alone: a driver that is started again begins to count anew.
 
@@ -209,9 +210,16 @@ class Jobs:
         self._tries[txid] = self._tries.get(txid, 0) + 1
         faults = self._faults[txid] = self._faults.get(txid, 0) + is_own_fault
         if is_own_fault and self._retries.most is not None and faults >= self._retries.most:
-            job.phase, self.stopped_at = Phase.STOPPED, txid
-            return [Stop(job, faults)]
+            return [Stop(job, faults), *self._stop(txid)]
         return list(self._drop(job for job in self._jobs.values() if job.attempt.txid >= txid))
+
+    def _stop(self, txid: int) -> Iterator[Effect]:
+        """Hold this batch and all behind it. What they compute or have staged is of no use any more."""
+        self.stopped_at = txid
+        for job in self._jobs.values():
+            if job.attempt.txid >= txid and job.phase is not Phase.STOPPED:
+                job.phase = Phase.STOPPED
+                yield Cancel(job.attempt)
 
     def held(self) -> list[Any]:
         """The controls whose timeouts must not pass."""
