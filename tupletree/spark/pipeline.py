@@ -93,11 +93,7 @@ def checked(pipeline: Any) -> Pipeline:
         setattr(pipeline, field, getattr(pipeline, field, None))
     if not isinstance(pipeline.source, Source):
         _refuse("source", f"{name}.source is {_said(pipeline.source)}; a Source such as TextFiles(…) was expected")
-    if isinstance(pipeline.sinks, Sink):
-        _refuse("sinks", f"{name}.sinks is a single sink; a list was expected, or 'state' for a single one")
-    for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks or ())]:
-        if sink is not None and not isinstance(sink, Sink):
-            _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected")
+    _check_sinks(pipeline, name)
     if isinstance(pipeline.outputs, str) or any(not isinstance(column, str) for column in pipeline.outputs):
         _refuse("outputs", f"{name}.outputs is {pipeline.outputs!r}; a list of column names was expected")
     if not pipeline.all_sinks() and not pipeline.outputs:
@@ -105,6 +101,18 @@ def checked(pipeline: Any) -> Pipeline:
     pipeline.transactional_id = pipeline.transactional_id or _hyphened(name)
     found: Pipeline = pipeline
     return found
+
+
+def _check_sinks(pipeline: Pipeline, name: str) -> None:
+    if isinstance(pipeline.sinks, Sink):
+        _refuse("sinks", f"{name}.sinks is a single sink; a list was expected, or 'state' for a single one")
+    for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks or ())]:
+        if sink is not None and not isinstance(sink, Sink):
+            _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected")
+    targets = [sink.target for sink in pipeline.all_sinks() if sink.target]
+    for target in targets:
+        if targets.count(target) > 1:
+            _refuse("sinks", f"{name} has two sinks for {target}; one for each was expected")
 
 
 def _hyphened(name: str) -> str:

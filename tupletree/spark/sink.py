@@ -51,6 +51,11 @@ class SinkScope:
 class Sink:
     """A sink of a pipeline. Copied to the pipeline's task by pickling: connections are made in ``open``."""
 
+    @property
+    def target(self) -> str:
+        """What no two sinks of a pipeline may share, since each would find the other's notes; empty: nothing."""
+        return ""
+
     def open(self, scope: SinkScope) -> None:
         """Called once before the first ``stage``, on any thread. What a dead driver has staged may be removed here."""
 

@@ -38,6 +38,10 @@ class _Directory(Sink):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path!r}>"
 
+    @property
+    def target(self) -> str:
+        return f"directory {self.path}"
+
     def open(self, scope: SinkScope) -> None:
         self._is_opaque = scope.is_opaque
         self._batches.open(scope.transactional_id)

@@ -106,6 +106,10 @@ class RedisHashes(Sink):
     def __repr__(self) -> str:
         return f"<RedisHashes {self.prefix!r}, {self._address}>"
 
+    @property
+    def target(self) -> str:
+        return f"prefix {self.prefix!r} of {self._address}"
+
     def hash_name(self, *key: Any) -> str:
         """What the hash of a key is called in Redis."""
         return hash_name(self.prefix, key)
