@@ -1,0 +1,28 @@
+"""What a pipeline is made of, checked when its topology is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tupletree.errors import TopologyError
+from tupletree.spark import ParquetDirectory, Pipeline, RedisHashes, Sink, SqlState, TextFiles
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: SqlState(path / "words.db", "counts", "word", add="count"),
+        lambda path: ParquetDirectory(path / "words"),
+        lambda path: RedisHashes("redis://127.0.0.1/0", "words", "word", add="count"),
+    ],
+)
+def test_two_sinks_for_one_target_are_refused(tmp_path: Path, make: object) -> None:
+    class Twice(Pipeline):
+        source = TextFiles(tmp_path)
+        state: Sink = make(tmp_path)  # type: ignore[operator]
+        sinks = [make(tmp_path)]  # type: ignore[operator]
+
+    with pytest.raises(TopologyError, match="Twice has two sinks for .*words.*; one for each was expected"):
+        Twice().topology()
