@@ -28,7 +28,7 @@ States below the last committed transaction are left out of the next write.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tupletree._wire.codec import decode_value, encode_value
@@ -75,6 +75,9 @@ class PartitionedSpoutAdapter(TransactionalSpout):
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
 
+    def component_configuration(self) -> Mapping[str, Any]:
+        return self.spout.component_configuration()
+
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
         source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
@@ -107,13 +110,14 @@ class PartitionsCoordinator(TransactionCoordinator):
         self._metadata = metadata
         self._clock = clock
         self._ask_at_s = 0.0
+        self._first = -1  # the partition that was asked about first, the last time
         # Whether there is more is looked up in the store, for each batch: only for a source that wants to know.
         self._asks = type(source).has_more is not PartitionCoordinator.has_more
 
     def is_ready(self) -> bool:
         if self._clock() < self._ask_at_s or not self._said("is_ready", self._source.is_ready()):
             return False
-        if not self._asks or any(map(self._has_more, range(self._count()))):
+        if not self._asks or any(map(self._has_more, self._in_turn())):
             return True
         self._ask_at_s = self._clock() + PAUSE_S
         return False
@@ -127,6 +131,9 @@ class PartitionsCoordinator(TransactionCoordinator):
             )
         return count
 
+    def lag(self) -> Mapping[str, Any] | None:
+        return self._source.lag()
+
     def close(self) -> None:
         self._source.close()
         self._partitions.close()
@@ -138,6 +145,12 @@ class PartitionsCoordinator(TransactionCoordinator):
                 f"component {self._component_id!r}: num_partitions returned {count!r}; a number from 0 was expected"
             )
         return count
+
+    def _in_turn(self) -> Iterator[int]:
+        """All partitions, each time from another one on: a source hears of each of them, however much one has."""
+        count = self._count()
+        self._first += 1
+        return ((self._first + further) % count for further in range(count))
 
     def _has_more(self, partition: int) -> bool:
         states = self._partitions.load(partition).states

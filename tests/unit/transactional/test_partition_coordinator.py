@@ -46,6 +46,26 @@ class TestCoordinator:
         source.sizes.append(9)
         assert coordinator.initialize_transaction(2, 1) == 2
 
+    def test_the_lag_is_what_the_source_says(self, store: MemoryStore) -> None:
+        class Behind(NumbersCoordinator):
+            def lag(self) -> dict[str, int]:
+                return {"numbers": 7}
+
+        source = Source([9], take=2)
+        assert coordinator_of(Behind(source), store).lag() == {"numbers": 7}
+        assert self.coordinator(store, source).lag() is None
+
+    def test_a_source_hears_of_every_partition_though_one_always_has_more(self, store: MemoryStore) -> None:
+        class Asked(NumbersCoordinator):
+            def has_more(self, partition: int, newest: Any) -> bool:
+                asked.append(partition)
+                return super().has_more(partition, newest)
+
+        asked: list[int] = []
+        coordinator = coordinator_of(Asked(Source([9, 9, 9], take=2)), store)
+        assert all(coordinator.is_ready() for _ in range(4))
+        assert asked == [0, 1, 2, 0]
+
     def test_fewer_partitions_than_before_begin_nothing(self, store: MemoryStore) -> None:
         with pytest.raises(
             ReportedFailedException, match=r"'spout:coordinator': the source has 1 partitions, and had 3"
