@@ -148,13 +148,17 @@ def _live_identity(directory: Path) -> Identity | None:
 
 
 def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
-    """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow."""
+    """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow.
+
+    gRPC must leave forks alone. What it does in them by default crashes one child in ten before it has become another
+    program, if there are calls at that moment: so Spark's JVM would not start.
+    """
     own = {str(name): str(value) for name, value in (conf.get("topology.environment") or {}).items()}
     path = os.pathsep.join(
         os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry
     )
     kept = {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
-    return {**kept, "PYTHONUNBUFFERED": "1", **own}
+    return {"GRPC_ENABLE_FORK_SUPPORT": "0", **kept, "PYTHONUNBUFFERED": "1", **own}
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> None:

@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -28,8 +30,9 @@ def run_daemon(main: Main) -> int:
 
     SIGTERM and SIGINT set ``stop``, upon which ``main`` is expected to finish; a second one ends the process at once.
     A UsageError ends as one sentence on stderr and 2, another TupletreeError the same way and 1, anything else as a
-    traceback and 1. Must be called from the main thread. Threads that still hang two seconds after ``main`` returned
-    (a call into a dead ZooKeeper) do not hold the process: it then exits without waiting for them.
+    traceback and 1. Must be called from the main thread, and be the last thing that the process does. Threads that
+    still hang two seconds after ``main`` returned (a call into a dead ZooKeeper, a pool of a component that raised) do
+    not hold the process: it then exits without waiting for them.
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -83,9 +86,20 @@ def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
         log.exception("daemon.wind_up")
         hanging = set()
     if hanging:
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _exit_now(code)
     asyncio.set_event_loop(None)
     loop.close()
+    threading.Thread(target=_exit_later, args=(code,), name="exit", daemon=True).start()
+
+
+def _exit_later(code: int) -> None:
+    """End a process that still waits for threads which are not ours."""
+    time.sleep(_THREADS_GRACE_S)
+    _exit_now(code)
+
+
+def _exit_now(code: int) -> None:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

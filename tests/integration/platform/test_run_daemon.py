@@ -116,3 +116,17 @@ def test_a_thread_that_hangs_does_not_hold_the_process(tmp_path: pathlib.Path) -
         """,
     )
     assert finish(process) == (3, "")
+
+
+def test_threads_of_others_that_hang_do_not_hold_the_process(tmp_path: pathlib.Path) -> None:
+    process = start(
+        tmp_path,
+        """
+        import concurrent.futures
+        pool = concurrent.futures.ThreadPoolExecutor()
+        async def main(stop):
+            pool.submit(time.sleep, 3600)
+            return 3
+        """,
+    )
+    assert finish(process) == (3, "")
