@@ -177,7 +177,7 @@ class Driver:
         try:
             spark = session.acquire(self._conf)
         except Exception as error:
-            self._events.broken(error)
+            self._break(error)
             return
         self._spark = spark
         if not self._is_remote:
@@ -203,10 +203,15 @@ class Driver:
             except UnavailableError as error:
                 self._events.unavailable(error)
             except Exception as error:
-                self._events.broken(error)
+                self._break(error)
                 return False
             self._is_closing.wait(RETRY_S)
         return False
+
+    def _break(self, error: BaseException) -> None:
+        """There will be no session: jobs that wait for it must not hold the process, which ends now."""
+        self._is_closing.set()
+        self._events.broken(error)
 
     def _run(self, job: Job) -> None:
         attempt, batch = job.attempt, self._batches[job.attempt]
