@@ -15,22 +15,24 @@ pipeline's task. Three sorts of threads:
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 from tupletree.spark import session
 from tupletree.spark.jobs import Job
+from tupletree.spark.results import emitted, made_by, observed
 from tupletree.spark.sink import Sink, SinkScope
+from tupletree.spark.threads import Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -39,15 +41,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+
 RETRY_S = 1.0
-"""Between two tries to open a sink that is away."""
+"""Between two tries to reach Spark or to open a sink, while it is away."""
+
+CLOSE_S = 4.0
+"""How long an orderly end may take. What takes longer goes on without being waited for, or ends with the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What the job of an attempt has come to. ``rows``: of the source; ``table``: the rows to emit, if any are."""
+    """What the job of an attempt has come to: how many rows the source had, if that is known, and the rows to emit."""
 
-    rows: int
+    rows: int | None
     table: pa.Table | None
 
 
@@ -58,7 +65,7 @@ class Events(Protocol):
         """The session is there and the sinks are open."""
 
     def unavailable(self, error: BaseException) -> None:
-        """It is not, as a sink is away; it is tried again."""
+        """It is not, as Spark or a sink is away; it is tried again."""
 
     def broken(self, error: BaseException) -> None:
         """There will be no session."""
@@ -110,11 +117,12 @@ class Driver:
         self._spark: SparkSession | None = None
         self._is_ready = threading.Event()
         self._is_closing = threading.Event()
+        self._has_ended = threading.Event()
         self._batches: dict[TransactionAttempt, _Batch] = {}
         self._lock = threading.Lock()  # held while it is decided who removes what a batch has staged
-        self._jobs = ThreadPoolExecutor(workers, thread_name_prefix="spark-job")
-        self._commits = ThreadPoolExecutor(1, thread_name_prefix="spark-commit")
-        self._cancels = ThreadPoolExecutor(1, thread_name_prefix="spark-cancel")
+        self._jobs = Threads(workers, "spark-job")
+        self._commits = Threads(1, "spark-commit")
+        self._cancels = Threads(1, "spark-cancel")
         self._commits.submit(self._open)
 
     def start(self, job: Job) -> None:
@@ -140,22 +148,43 @@ class Driver:
         self._commits.submit(self._commit, attempt)
 
     def close(self) -> None:
-        """Stop the session. What is under way is given up."""
+        """Stop the session. What is under way is given up, except for a commit that has begun."""
         self._is_closing.set()
-        for attempt, batch in list(self._batches.items()):
-            if batch.is_running:
-                self._interrupt(attempt)
-        for pool in (self._jobs, self._cancels, self._commits):
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._cancels.submit(self._interrupt_all)
+        self._commits.submit(self._end)
+        self._has_ended.wait(CLOSE_S)
+
+    def _interrupt_all(self) -> None:
+        while not self._has_ended.wait(0.2):
+            for attempt, batch in list(self._batches.items()):
+                if batch.is_running:
+                    self._interrupt(attempt)
+
+    def _end(self) -> None:
+        """What is done last, behind whatever is just opened or committed."""
+        self._jobs.close(CLOSE_S)
         if self._spark is not None:
             for sink in self._sinks:
-                sink.close()
+                try:
+                    sink.close()
+                except Exception as error:
+                    event(log, "pipeline.sink_not_closed", sink=type(sink).__name__, cause=error)
             session.release()
+        self._has_ended.set()
+        self._cancels.close(0.0)
+        self._commits.close(0.0)
 
     def look(self) -> None:
-        """Find out anew where Spark's UI shows the jobs that run."""
-        if self._spark is not None and not self._is_remote:
-            self._cancels.submit(self._find_links)
+        """Find out anew where Spark's UI shows the jobs that run; cancel again what has only begun since."""
+        if self._spark is not None:
+            self._cancels.submit(self._look)
+
+    def _look(self) -> None:
+        for attempt, batch in list(self._batches.items()):
+            if batch.is_over and batch.is_running:
+                self._interrupt(attempt)
+        if not self._is_remote:
+            self._find_links()
 
     def _find_links(self) -> None:
         assert self._spark is not None
@@ -174,12 +203,9 @@ class Driver:
         return f"{self.transactional_id}-{attempt.txid}-{attempt.attempt}"
 
     def _open(self) -> None:
-        try:
-            spark = session.acquire(self._conf)
-        except Exception as error:
-            self._break(error)
+        spark = self._spark = self._insist(lambda: session.acquire(self._conf))
+        if spark is None:
             return
-        self._spark = spark
         if not self._is_remote:
             context = spark.sparkContext
             self.about = {
@@ -189,24 +215,23 @@ class Driver:
             }
         scope = SinkScope(self.transactional_id, self._is_opaque, spark)
         for sink in self._sinks:
-            if not self._open_sink(sink, scope):
-                return
-        self._is_ready.set()
-        self._events.ready()
+            self._insist(functools.partial(sink.open, scope))
+        if not self._is_closing.is_set():
+            self._is_ready.set()
+            self._events.ready()
 
-    def _open_sink(self, sink: Sink, scope: SinkScope) -> bool:
-        """Open a sink, however long it is away. False if it cannot be opened, or is not needed any more."""
+    def _insist(self, work: Callable[[], R]) -> R | None:
+        """Do it, however long something is away. None if it cannot be done, or is not needed any more."""
         while not self._is_closing.is_set():
             try:
-                sink.open(scope)
-                return True
+                return work()
             except UnavailableError as error:
                 self._events.unavailable(error)
             except Exception as error:
                 self._break(error)
-                return False
+                return None
             self._is_closing.wait(RETRY_S)
-        return False
+        return None
 
     def _break(self, error: BaseException) -> None:
         """There will be no session: jobs that wait for it must not hold the process, which ends now."""
@@ -232,7 +257,7 @@ class Driver:
             batch.is_running = False
             is_over = self._is_closing.is_set() or batch.is_over
         if is_over:
-            self._later(self._discard, attempt)
+            self._commits.submit(self._discard, attempt)
         elif failure is not None:
             self._events.failed(attempt, doing, failure)
         elif done is not None:
@@ -251,7 +276,7 @@ class Driver:
 
     def _stage(self, attempt: TransactionAttempt, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
         """Process a batch; hand the result to each sink. It is computed once, however many want it."""
-        result = self._result(self._pipeline.process(frame), "process")
+        result = made_by("process", self._pipeline, self._pipeline.process(frame))
         emits = bool(self._pipeline.outputs)
         if len(self._sinks) + emits > 1:
             result = batch.shared = result.persist()
@@ -261,19 +286,13 @@ class Driver:
         table = None
         if emits:
             self._check(batch)
-            emitted = self._result(self._pipeline.emit(result), "emit")
-            table = _checked(emitted.select(*self._pipeline.outputs).toArrow())
-        return Processed(int(rows.get["rows"]), table)
-
-    def _result(self, made: Any, method: str) -> DataFrame:
-        if not hasattr(made, "toArrow"):
-            raise UsageError(
-                f"{type(self._pipeline).__name__}.{method} returned {made!r}; a DataFrame was expected"
-            )  # fmt: skip
-        return made  # type: ignore[no-any-return]
+            table = emitted(self._pipeline, made_by("emit", self._pipeline, self._pipeline.emit(result)))
+        return Processed(observed(rows), table)
 
     def _commit(self, attempt: TransactionAttempt) -> None:
         batch = self._batches[attempt]
+        if batch.is_over or self._is_closing.is_set():
+            return
         try:
             for sink, staged in zip(self._sinks, batch.staged, strict=True):
                 sink.commit(attempt, staged)
@@ -302,14 +321,15 @@ class Driver:
             if self._is_remote:
                 self._spark.interruptTag(self._group(attempt))
             else:
-                self._spark.sparkContext.cancelJobGroup(self._group(attempt))
+                # Of the future ones too: the thread may be about to submit one. PySpark's own method knows no such.
+                self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group(attempt))
         except Exception as error:  # the session is lost: whoever uses it next finds out
             event(log, "pipeline.not_cancelled", attempt=attempt, cause=error)
 
     def _discard(self, attempt: TransactionAttempt) -> None:
         """Remove what an attempt that is over has staged."""
         batch = self._batches.pop(attempt, None)
-        if batch is None or self._spark is None:
+        if batch is None or self._spark is None or self._is_closing.is_set():  # what is left is left to Sink.open
             return
         self._unpersist(batch)
         for number, sink in enumerate(self._sinks):
@@ -326,21 +346,6 @@ class Driver:
     def _check(self, batch: _Batch) -> None:
         if batch.is_over or self._is_closing.is_set():
             raise _CancelledError
-
-    def _later(self, work: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the driver is closed: what is staged is left to Sink.open
-            self._commits.submit(work, *arguments)
-
-
-def _checked(table: pa.Table) -> pa.Table:
-    """Rows that are to be emitted. Raises UsageError for a column whose values tuples do not carry."""
-    for column in table.schema:
-        kind = column.type
-        if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind):
-            raise UsageError(
-                f"column {column.name!r} of the outputs is a {kind}, which tuples do not carry: cast it in 'emit'"
-            )
-    return table
 
 
 def now_s() -> float:

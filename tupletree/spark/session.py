@@ -5,23 +5,51 @@ Spark Connect one, and nothing of Spark runs in this process.
 
 The environment: ``PYSPARK_PYTHON`` is this very interpreter unless it is set, so that Spark's Python workers find what
 is installed here; and where the master is local, Spark listens on the loopback interface alone.
+
+**What executors need.** On a local master they find what this process finds. Elsewhere (``spark://``, YARN, Kubernetes,
+and the server of Spark Connect) their Python must be of the same minor version, and tupletree, pyarrow and what the
+code of the user imports from packages must be installed there. Ways to have it so:
+
+* installed on every machine, or in the container image, with ``spark.pyspark.python`` to say which interpreter it is;
+* ``spark.archives: venv.tar.gz#venv`` with ``spark.pyspark.python: venv/bin/python``: an environment packed by
+  venv-pack or conda-pack, sent to each executor.
+
+The user's own modules, those of the topology file and those named as code when it was submitted, go there by value with
+each job, if they are imported when the session starts. What is imported later, inside of a function, does not:
+``spark.submit.pyFiles: more.zip,single.py`` sends it. Other machines must also be able to reach the driver:
+``spark.driver.host`` is its address where the one that Spark finds is wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from tupletree.errors import UsageError
+from tupletree.bundle import is_local_module
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.failures import SparkLostError, explain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
+CONNECT_PORT = 15002
+"""Of a Spark Connect server whose address names none."""
+
+REACH_S = 5.0
+"""How long a server may take to accept a connection."""
 
 _lock = threading.Lock()
 _users = 0
@@ -33,6 +61,8 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
 
     Jobs of several batches run side by side (FAIR). A small batch is not worth 200 shuffle partitions: on a local
     master there is one for each core. Only what is an error is logged.
+
+    Raises UsageError for a master that is none.
     """
     given = {key: _text(value) for key, value in conf.items() if key.startswith("spark.")}
     if "spark.remote" in given:
@@ -42,11 +72,15 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
             )
         return given
     master = given.get("spark.master", "local[*]")
+    if master.partition("[")[0] not in ("local", "local-cluster", "yarn") and not master.startswith(
+        ("spark://", "k8s://")
+    ):
+        raise UsageError(f"spark.master is {master!r}; local[…], spark://…, yarn or k8s://… was expected")
     defaults = {
         "spark.app.name": "tupletree",
         "spark.master": master,
         "spark.scheduler.mode": "FAIR",
-        "spark.log.level": "ERROR",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
@@ -62,7 +96,12 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
 def acquire(conf: Mapping[str, Any]) -> SparkSession:
     """The session of this process, started if there is none; each call wants a ``release``.
 
-    Where there is one already, keys that a running session can change take effect, others do not. Takes seconds.
+    Where there is one already it stays as it is, whatever ``conf`` says. A start takes seconds.
+
+    Raises:
+        UnavailableError: the Spark master or Connect server does not answer.
+        UsageError: the settings contradict each other, or there is no Java.
+        SparkLostError: Spark did not start; another process may have more luck.
     """
     global _session, _users  # noqa: PLW0603
     wanted = settings(conf)
@@ -85,8 +124,56 @@ def release() -> None:
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
-    with _environment(wanted):
-        return _builder(wanted).getOrCreate()
+    remote, master = wanted.get("spark.remote"), wanted.get("spark.master", "")
+    if remote is None:
+        _find_java()
+    _reach(remote or master)
+    if not master.startswith("local["):
+        _send_local_modules()
+    try:
+        with _environment(wanted):
+            return _builder(wanted).getOrCreate()
+    except Exception as error:
+        where = f"spark.remote {remote}" if remote else f"spark.master {master}"
+        raise SparkLostError(f"no Spark session could be started with {where}: {explain(error)[0]}") from None
+
+
+def _find_java() -> None:
+    """Look where Spark's own scripts look. UsageError if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not os.access(Path(home, "bin", "java"), os.X_OK):
+        raise UsageError(f"Spark needs Java 17 or newer, and there is no bin/java in JAVA_HOME, which is {home}")
+    if not home and shutil.which("java") is None:
+        raise UsageError("Spark needs Java 17 or newer, and there is no java on the PATH, and no JAVA_HOME")
+
+
+def _reach(url: str) -> None:
+    """Find out in time what Spark would find out after minutes. UnavailableError if none of its addresses answers."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("spark", "sc") or (scheme == "sc" and any(map(os.environ.get, _PROXIES))):
+        return
+    for address in rest.split(","):
+        place = urlsplit(f"//{address}")
+        try:
+            socket.create_connection((place.hostname, place.port or CONNECT_PORT), REACH_S).close()
+            return
+        except (OSError, ValueError) as error:
+            fault = error
+    server = "Spark master" if scheme == "spark" else "Spark Connect server"
+    raise UnavailableError(f"no {server} answers at {url.partition('/;')[0]}: {fault}")
+
+
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Through which a Connect server may be reached though it does not seem so."""
+
+
+def _send_local_modules() -> None:
+    """Have the user's modules pickled by value: executors that are elsewhere cannot import them."""
+    from pyspark import cloudpickle
+
+    for name, module in sorted(sys.modules.items()):
+        if isinstance(module, ModuleType) and module.__name__ == name and is_local_module(module):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def _builder(wanted: Mapping[str, str]) -> SparkSession.Builder:

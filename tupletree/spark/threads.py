@@ -1,0 +1,61 @@
+"""Threads that Spark is driven by.
+
+They are daemons, unlike those of a ThreadPoolExecutor, for which a process waits at its end: a Spark that does not
+answer must not hold a worker that is to stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Threads:
+    """Up to ``count`` threads that do what is submitted, in its order as far as they are free."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._queue: queue.SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Have it done; after ``close`` it is not."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if len(self._threads) < self._count:
+                thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._queue.put((work, arguments))
+
+    def close(self, timeout_s: float) -> bool:
+        """Forget what has not begun; wait for what has. False if that still goes on after ``timeout_s``."""
+        with self._lock:
+            self._is_closed = True
+        for _ in self._threads:
+            self._queue.put(None)
+        deadline_s = time.monotonic() + timeout_s
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in others)
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if self._is_closed:
+                continue
+            work, arguments = item
+            try:
+                work(*arguments)
+            except Exception:
+                log.exception("%s failed", work.__qualname__)
