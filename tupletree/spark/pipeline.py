@@ -23,9 +23,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from tupletree.errors import TopologyError
 from tupletree.spark.sink import Sink
 from tupletree.spark.source import Source
+from tupletree.transactional.spouts import TransactionalSpoutBase
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,29 +89,68 @@ def checked(pipeline: Any) -> Pipeline:
         TopologyError: a part is missing or of another kind.
     """
     if isinstance(pipeline, type) or not isinstance(pipeline, Pipeline):
-        name = pipeline.__name__ if isinstance(pipeline, type) else type(pipeline).__name__
-        _refuse("", f"an object of a subclass of Pipeline was expected, not {name}")
+        found = f"the class {pipeline.__name__}" if isinstance(pipeline, type) else type(pipeline).__name__
+        _refuse("", f"an object of a subclass of Pipeline was expected, not {found}")
     name = type(pipeline).__name__
     for field in ("source", "state", "sinks", "outputs"):
         setattr(pipeline, field, getattr(pipeline, field, None))
-    if not isinstance(pipeline.source, Source):
-        _refuse("source", f"{name}.source is {_said(pipeline.source)}; a Source such as TextFiles(…) was expected")
+    _check_source(pipeline, name)
     _check_sinks(pipeline, name)
-    if isinstance(pipeline.outputs, str) or any(not isinstance(column, str) for column in pipeline.outputs):
+    if not _is_list_of(pipeline.outputs, str):
         _refuse("outputs", f"{name}.outputs is {pipeline.outputs!r}; a list of column names was expected")
+    if "attempt" in pipeline.outputs:
+        _refuse("outputs", f"{name}.outputs has 'attempt', which is the first value of every tuple anyway")
+    for method in ("process", "emit"):
+        if not callable(getattr(pipeline, method)):
+            _refuse(method, f"{name}.{method} is {_said(getattr(pipeline, method))}; a method was expected")
     if not pipeline.all_sinks() and not pipeline.outputs:
         _refuse("state", f"{name} has neither state nor sinks nor outputs: its results would go nowhere")
+    _check_pickles(pipeline, name)
     pipeline.transactional_id = pipeline.transactional_id or _hyphened(name)
-    found: Pipeline = pipeline
-    return found
+    checked_pipeline: Pipeline = pipeline
+    return checked_pipeline
+
+
+def _check_pickles(pipeline: Pipeline, name: str) -> None:
+    for field, value in vars(pipeline).items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception as error:
+            _refuse(
+                field,
+                f"{name}.{field} ({type(value).__name__}) cannot be copied to the pipeline's task: {error}; "
+                "it may be made in 'process', or in 'open' of a sink",
+            )
+
+
+def _check_source(pipeline: Pipeline, name: str) -> None:
+    source: Any = getattr(pipeline, "source", None)
+    if source is None:
+        _refuse("source", f"{name} has no source; a Source such as TextFiles(…) was expected")
+    if not isinstance(source, Source):
+        _refuse("source", f"{name}.source is {_said(source)}; a Source such as TextFiles(…) was expected")
+    kind = type(source)
+    if kind.spout is Source.spout:
+        _refuse("source", f"{kind.__name__} has no method 'spout', which says what a batch is")
+    if kind.dataframe is Source.dataframe:
+        if kind.read is Source.read:
+            _refuse("source", f"{kind.__name__} has neither a method 'read' nor 'dataframe'")
+        if not hasattr(source, "schema"):
+            _refuse("source", f"{kind.__name__} has no schema; one such as 'value STRING' was expected")
+    spout: Any = source.spout()
+    if not isinstance(spout, TransactionalSpoutBase):
+        _refuse("source", f"{kind.__name__}.spout returned {_said(spout)}; a transactional spout was expected")
 
 
 def _check_sinks(pipeline: Pipeline, name: str) -> None:
     if isinstance(pipeline.sinks, Sink):
         _refuse("sinks", f"{name}.sinks is a single sink; a list was expected, or 'state' for a single one")
-    for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks or ())]:
+    if not isinstance(pipeline.sinks, list | tuple):
+        _refuse("sinks", f"{name}.sinks is {_said(pipeline.sinks)}; a list of sinks was expected")
+    for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks)]:
         if sink is not None and not isinstance(sink, Sink):
-            _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected")
+            hint = ", or 'sinks' for several" if _is_list_of(sink, Sink) else ""
+            _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected{hint}")
     targets = [sink.target for sink in pipeline.all_sinks() if sink.target]
     for target in targets:
         if targets.count(target) > 1:
@@ -117,6 +159,10 @@ def _check_sinks(pipeline: Pipeline, name: str) -> None:
 
 def _hyphened(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def _is_list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, kind) for item in value)
 
 
 def _said(value: Any) -> str:
