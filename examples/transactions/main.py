@@ -6,7 +6,9 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from examples.demo.screen import Screen
 from examples.transactions.run import Run, Story
@@ -14,16 +16,32 @@ from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster
 
 
+class Playable(Protocol):
+    """A run on a cluster that is up."""
+
+    def run(self, seconds: float) -> Story:
+        """Play it all, with kills for so many seconds."""
+
+
+MakeRun = Callable[[DevCluster, Screen, Path, int, float], Playable]
+"""From the cluster, the screen, a directory, the seed and the lines written each second."""
+
+
 def main() -> int:
     """Run it and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.transactional_words",
-        description="Transactional words on a cluster of this machine, with kill -9 of a random worker, acker, "
-        "supervisor or nimbus every few seconds and of ZooKeeper once; then all counts are compared with the truth.",
+    description = (
+        "Transactional words on a cluster of this machine, with kill -9 of a random worker, acker, supervisor or "
+        "nimbus every few seconds and of ZooKeeper once; then all counts are compared with the truth."
     )
+    return run_main("transactional_words", description, 2_000, Run)
+
+
+def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> int:
+    """Parse arguments, run what ``make_run`` makes on a cluster, say how it ended."""
+    parser = argparse.ArgumentParser(prog=f"python -m examples.{example}", description=description)
     parser.add_argument("--seconds", type=float, default=60, help="how long to kill (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="who is killed when (%(default)s)")
-    parser.add_argument("--rate", type=float, default=2_000, help="lines written each second (%(default)s)")
+    parser.add_argument("--rate", type=float, default=rate, help="lines written each second (%(default)s)")
     parser.add_argument("--directory", type=Path, help="keep lines and databases in this new directory")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object; progress to stderr")
     arguments = parser.parse_args()
@@ -33,9 +51,9 @@ def main() -> int:
         parser.error(f"--directory: {arguments.directory} exists already")
     logging.getLogger().addHandler(logging.NullHandler())  # that ZooKeeper goes away is no news here
     try:
-        story = play(arguments)
+        story = play(arguments, make_run)
     except (TupletreeError, TimeoutError) as error:
-        print(f"transactional words: {error}", file=sys.stderr)
+        print(f"{example.replace('_', ' ')}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -43,14 +61,14 @@ def main() -> int:
     return 0 if story.held else 1
 
 
-def play(arguments: argparse.Namespace) -> Story:
+def play(arguments: argparse.Namespace, make_run: MakeRun) -> Story:
     """Bring a cluster up, run on it, take it down again."""
     with Screen(plain=True, errors=arguments.json) as screen:
         screen.note("starting ZooKeeper, 2 nimbuses, 2 supervisors and 2 ackers on free ports of this machine")
         with DevCluster(supervisors=2, slots=2, ackers=2, nimbuses=2) as cluster:
             screen.note(f"the cluster is up, in {cluster.directory}")
-            directory = arguments.directory or Path(cluster.directory, "transactional-words")
-            return Run(cluster, screen, directory.absolute(), arguments.seed, arguments.rate).run(arguments.seconds)
+            directory = (arguments.directory or Path(cluster.directory, "kept")).absolute()
+            return make_run(cluster, screen, directory, arguments.seed, arguments.rate).run(arguments.seconds)
 
 
 def summary(story: Story) -> str:

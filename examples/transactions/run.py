@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from examples import transactional_words, word_count
 from examples.demo.screen import Screen
+from examples.transactions.agenda import Agenda
 from examples.transactions.feed import Feed
 from examples.transactions.plan import Kill, plan
 from examples.transactions.truth import Judgement, judge
@@ -65,8 +63,6 @@ class Run:
         self._feed = Feed(self._lines, word_count.text(), FILES, rate, seed)
         self._watch = Watch(cluster.conf, transactional_words.ID)
         self._killed: Counter[str] = Counter()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []  # a heap: when, in which order, what
-        self._numbers = itertools.count()
 
     def run(self, seconds: float) -> Story:
         """Play it all."""
@@ -98,17 +94,11 @@ class Run:
 
     def _kill_by_plan(self, seconds: float) -> None:
         """Kill by plan, and start again what was killed; return when both are done and the time is over."""
-        began_s = time.monotonic()
+        self._agenda = Agenda()
         for kill in plan(seconds, self._seed):
-            self._at(began_s + kill.at_s, lambda kill=kill: self._kill(kill))  # type: ignore[misc]
-        self._at(began_s + seconds, lambda: None)
-        while self._due:
-            at_s, _, do = heapq.heappop(self._due)
-            time.sleep(max(0.0, at_s - time.monotonic()))
-            do()
-
-    def _at(self, at_s: float, do: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (at_s, next(self._numbers), do))
+            self._agenda.at(kill.at_s, lambda kill=kill: self._kill(kill))  # type: ignore[misc]
+        self._agenda.at(seconds, lambda: None)
+        self._agenda.work_off()
 
     def _kill(self, kill: Kill) -> None:
         living = self._living(kill.role)
@@ -129,7 +119,7 @@ class Run:
             time.sleep(kill.down_s)
             self._restart(kill.role, index, victim.name)
         elif kill.role != "worker":  # its supervisor sees to that one
-            self._at(time.monotonic() + kill.down_s, lambda: self._restart(kill.role, index, victim.name))
+            self._agenda.after(kill.down_s, lambda: self._restart(kill.role, index, victim.name))
 
     def _restart(self, role: str, index: int, name: str) -> None:
         self._cluster.restart(role, index)

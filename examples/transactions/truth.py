@@ -45,13 +45,14 @@ def judge(
         number += 1
     filled = {name: count for name, count in bucket_counts.items() if count}
     faults = [
-        *_differences("word", truth, word_counts),
-        *_differences("bucket", Counter(map(bucket, truth.values())), filled),
+        *differences("word", truth, word_counts),
+        *differences("bucket", Counter(map(bucket, truth.values())), filled),
     ]
     return Judgement(number, truth.total(), len(truth), tuple(faults))
 
 
-def _differences(what: str, truth: Mapping[str, int], stored: Mapping[str, int]) -> Iterable[str]:
+def differences(what: str, truth: Mapping[str, int], stored: Mapping[str, int]) -> Iterable[str]:
+    """A sentence for each of the first keys that differ."""
     wrong = [key for key in sorted(truth.keys() | stored.keys()) if truth.get(key) != stored.get(key)]
     for key in wrong[:SHOWN]:
         yield f"{what} {key!r}: {_figure(stored, key)} instead of {_figure(truth, key)}"

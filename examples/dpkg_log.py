@@ -1,0 +1,81 @@
+r"""Debian's package manager, by the hour: what it did to which package, counted from its log into a table of SQLite.
+
+    tupletree submit examples/dpkg_log.py --name dpkg-log
+    LOG=/var/log/dpkg.log DATABASE=/tmp/packages.db tupletree submit examples/dpkg_log.py --name dpkg-log
+
+The log is that of this machine, with what was set aside of it already. Where there is none, or an empty one, one of the
+same form is made up. A log that still grows is followed:
+
+    2025-06-24 14:36:25 upgrade libsystemd0:amd64 252.36-1~deb12u1 252.38-1~deb12u1
+    2025-06-24 14:36:25 status unpacked libsystemd0:amd64 252.38-1~deb12u1
+
+A row of the table is a package in an hour, with how often something was done to it, the last time, and what that was;
+lines that only say in which state a package is now are passed over.
+"""
+
+import glob
+import os
+import random
+import tempfile
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tupletree import Topology
+from tupletree.spark import Pipeline
+from tupletree.spark.sinks.sql import SqlState
+from tupletree.spark.sources.text import TextFiles
+
+ID = "dpkg-log"
+TABLE = "packages"
+LOG = "/var/log/dpkg.log*[!z]"  # those that are compressed are left out
+ACTIONS = ["install", "upgrade", "configure", "trigproc", "disappear", "remove", "purge"]
+CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+
+
+class PackageLog(Pipeline):
+    transactional_id = ID
+
+    def __init__(self, log, database, bytes_per_batch):
+        self.source = TextFiles(log, bytes_per_batch, errors="replace")
+        self.state = SqlState(database, TABLE, key=["hour", "package"], add="actions", last={"action": "at"})
+
+    def process(self, batch: DataFrame) -> DataFrame:
+        word = F.split("value", " ").getItem  # date, time, action, package:architecture, versions
+        lines = batch.select(
+            F.concat_ws(" ", word(0), word(1)).alias("at"),
+            word(2).alias("action"),
+            F.substring_index(word(3), ":", 1).alias("package"),
+        ).where(F.col("action").isin(ACTIONS))
+        return lines.groupBy(F.substring("at", 1, 13).alias("hour"), "package").agg(
+            F.count("*").alias("actions"),
+            F.max("at").alias("at"),
+            F.max_by("action", "at").alias("action"),
+        )
+
+
+def write_log(file: Path, lines: int, seed: int) -> None:
+    """Make up a log of some days. The same seed, the same log."""
+    rng = random.Random(seed)
+    packages = [f"{rng.choice(['lib', 'python3-', ''])}{name}" for name in ("apt", "curl", "gcc", "make", "ssl", "xml")]
+    at = datetime(2025, 1, 1)
+    with file.open("w") as log:
+        for _ in range(lines):
+            at += timedelta(seconds=rng.expovariate(1 / 60))
+            what = rng.choice([*ACTIONS, "status installed", "status unpacked"])
+            log.write(f"{at:%Y-%m-%d %H:%M:%S} {what} {rng.choice(packages)}:amd64 {rng.randrange(9)}.1-2 <none>\n")
+
+
+def topology(
+    log: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
+) -> tuple[Topology, dict[str, object]]:
+    """Counts a log (by default this machine's) into a table (by default in a new file), with how to run it."""
+    place = Path(tempfile.mkdtemp(prefix=f"{ID}-"))
+    log = log or os.environ.get("LOG") or LOG
+    if not any(os.path.getsize(file) for file in glob.glob(log)):
+        log = str(place / "dpkg.log")
+        write_log(Path(log), lines=5_000, seed=1)
+    database = database or os.environ.get("DATABASE") or str(place / "packages.db")
+    return PackageLog(log, database, bytes_per_batch).topology(), dict(CONF)

@@ -1,0 +1,46 @@
+"""Who is killed when: drawn from a seed, before anything runs.
+
+A driver comes back in some seconds, since Spark has to start. So that batches are committed between two kills of it,
+they are far apart; everybody else is killed in between.
+
+Pure: the same seed, the same plan. Which process it meets depends on which ones live at that moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from examples.transactions.plan import DOWN_S, Kill
+
+SPARK = ("driver", "executor")
+"""The worker that drives Spark; Spark's JVM, in which on a local master the executor is."""
+
+OTHERS = ("task", "acker", "nimbus")
+"""A Python worker that runs a task of Spark; an acker; the leading nimbus."""
+
+PAUSE_S = (3.0, 5.0)  # between two kills
+SPARK_PAUSE_S = (12.0, 15.0)  # between two kills of those that Spark starts anew after
+FIRST_S = 2.0
+
+
+def plan(seconds: float, seed: int) -> list[Kill]:
+    """Kills in the order of their times, up to ``seconds``.
+
+    The driver and the executor take turns; the others come in random order, but each once before any comes again.
+    """
+    rng = random.Random(seed)
+    kills: list[Kill] = []
+    turns, deck = itertools.cycle(SPARK), list[str]()
+    at_s = rng.uniform(0, FIRST_S)
+    spark_at_s = rng.uniform(0, PAUSE_S[1])
+    while at_s < seconds:
+        if at_s >= spark_at_s:
+            role = next(turns)
+            spark_at_s = at_s + rng.uniform(*SPARK_PAUSE_S)
+        else:
+            deck = deck or rng.sample(OTHERS, len(OTHERS))
+            role = deck.pop()
+        kills.append(Kill(at_s, role, rng.random(), rng.uniform(*DOWN_S)))
+        at_s += rng.uniform(*PAUSE_S)
+    return kills

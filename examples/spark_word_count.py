@@ -1,0 +1,59 @@
+r"""Word count on Spark: every word of every line counts exactly once, whatever dies on the way.
+
+    tupletree submit examples/spark_word_count.py --name spark-word-count
+    python -m examples.spark_word_count --seconds 60 --seed 1      # with kill -9 all around it
+
+A batch is a range of bytes of the files. Spark counts the words in several batches at once; the table takes them in
+their order, each in one transaction of SQLite that also says which batch it was. So a batch that is replayed, since
+Spark, its driver or anything else died, is known and counts once. Files may grow, and more may come.
+
+What is read and where the table is can be set:
+
+    LINES=/var/log/*.log DATABASE=/tmp/words.db tupletree submit examples/spark_word_count.py
+"""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tupletree import Topology
+from tupletree.spark import Pipeline
+from tupletree.spark.sinks.sql import SqlState
+from tupletree.spark.sources.text import TextFiles
+
+ID = "spark-word-count"
+TABLE = "words"
+SPARK = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+CONF = {**SPARK, "topology.max.spout.pending": 4}  # batches at a time
+
+
+class WordCount(Pipeline):
+    transactional_id = ID
+
+    def __init__(self, lines, database, bytes_per_batch):
+        self.source = TextFiles(lines, bytes_per_batch)
+        self.state = SqlState(database, TABLE, key="word", add="count")
+
+    def process(self, batch: DataFrame) -> DataFrame:
+        words = F.regexp_extract_all(F.lower("value"), F.lit("[a-z]+"), F.lit(0))
+        return batch.select(F.explode(words).alias("word")).groupBy("word").count()
+
+
+def topology(
+    lines: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
+) -> tuple[Topology, dict[str, object]]:
+    """Counts files (by default some of Python's own) into a table (by default in a new file), with how to run it."""
+    lines = lines or os.environ.get("LINES") or str(Path(re.__file__).parent)
+    database = database or os.environ.get("DATABASE") or str(Path(tempfile.mkdtemp(prefix=f"{ID}-"), "words.db"))
+    return WordCount(lines, database, bytes_per_batch).topology(), dict(CONF)
+
+
+if __name__ == "__main__":
+    from examples.pipelines.main import main
+
+    sys.exit(main())
