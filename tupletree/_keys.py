@@ -346,6 +346,11 @@ _PIPELINE: Final = (
         "How often a batch that fails in Spark, in the user's code or in a sink is tried before the pipeline stops at it.",
         minimum=0,
     ),
+    _secs(
+        "pipeline.batch.timeout.secs",
+        600.0,
+        "A batch whose Spark job takes longer fails; from the job's start, Spark's own start included.",
+    ),
     _secs("pipeline.retry.pause.secs", 0.5, "Before a failed batch is tried again; doubles with each failure."),
     _secs("pipeline.retry.longest.pause.secs", 60.0, "What that pause grows to."),
 )

@@ -48,6 +48,7 @@ class Job:
     control: Any
     phase: Phase = Phase.WAITING
     not_before_s: float = 0.0
+    started_s: float = 0.0
     rows: int | None = None
 
 
@@ -161,12 +162,18 @@ class Jobs:
             job for job in self._jobs.values() if job.phase is Phase.WAITING and job.not_before_s <= now_s
         ]  # fmt: skip
         for job in started:
-            job.phase = Phase.RUNNING
+            job.phase, job.started_s = Phase.RUNNING, now_s
         return [Start(job) for job in started]
 
     def next_due_s(self) -> float | None:
         """When a batch has waited for long enough, if one waits."""
         return min((job.not_before_s for job in self._jobs.values() if job.phase is Phase.WAITING), default=None)
+
+    def overdue(self, now_s: float, limit_s: float) -> list[TransactionAttempt]:
+        """Whose Spark job has run for longer than that."""
+        return [
+            job.attempt for job in self._jobs.values() if job.phase is Phase.RUNNING and now_s - job.started_s > limit_s
+        ]  # fmt: skip
 
     def processed(self, attempt: TransactionAttempt, rows: int | None) -> list[Effect]:
         """The Spark job of an attempt is done."""
@@ -178,9 +185,12 @@ class Jobs:
         return [Finish(job, control)]
 
     def commit(self, attempt: TransactionAttempt, control: Any) -> list[Effect]:
-        """The coordinator lets an attempt commit. One that is unknown here was processed by a driver that is gone."""
+        """The coordinator lets an attempt commit. One that is unknown here was processed by a driver that is gone.
+
+        Where an earlier transaction is still under way here, this comes late from a coordinator that is deposed.
+        """
         job = self._jobs.get(attempt)
-        if job is None or job.phase is not Phase.PROCESSED:
+        if job is None or job.phase is not Phase.PROCESSED or any(one.txid < attempt.txid for one in self._jobs):
             return [Fail(control)]
         job.phase, job.control = Phase.COMMITTING, control
         return [Commit(job)]

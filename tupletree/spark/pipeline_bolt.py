@@ -37,6 +37,10 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 
 
+class BatchTimeoutError(Exception):
+    """The job of a batch takes longer than ``pipeline.batch.timeout.secs``."""
+
+
 class PipelineBolt(EmitterBolt):
     """The one task of a pipeline. ``spout``: that of its source, as a TransactionalSpout."""
 
@@ -62,6 +66,7 @@ class PipelineBolt(EmitterBolt):
             conf["pipeline.retry.longest.pause.secs"],
         )
         self._jobs = Jobs(retries)
+        self._limit_s = conf["pipeline.batch.timeout.secs"]
         self._tables: dict[TransactionAttempt, pa.Table] = {}
         is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
         self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
@@ -160,6 +165,8 @@ class PipelineBolt(EmitterBolt):
     def _tick(self) -> None:
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
+        for attempt in self._jobs.overdue(now_s(), self._limit_s):
+            self._failed(attempt, "processing", BatchTimeoutError(f"no result after {self._limit_s:g} s"))
         self._apply(self._jobs.due(now_s()))
         self._driver.look()
 

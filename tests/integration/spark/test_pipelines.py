@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,35 @@ def test_a_poison_batch_is_reported_retried_and_stops_the_pipeline_with_nothing_
     assert "[0, 100, 200]" in reported, "the batch is shown"
     assert "scala" not in reported
     assert commits(log) == [1], "what came before is committed, and nothing after"
+
+
+class Stuck(Shared):
+    """A job that does not end, the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __call__(self, batch: DataFrame) -> DataFrame:
+        self.calls += 1
+        if self.calls > 1:
+            return batch
+
+        def sleep(batches: Any) -> Any:
+            time.sleep(600)
+            yield from batches
+
+        return batch.mapInArrow(sleep, batch.schema)
+
+
+def test_a_job_that_takes_too_long_is_cancelled_and_tried_again() -> None:
+    log, faults = Log(), Log()
+    conf = {**CONF, "topology.max.spout.pending": 1, "pipeline.batch.timeout.secs": 2}
+    with LocalCluster() as cluster:
+        cluster.submit("watched", Watched(log, faults, Stuck()).topology(), conf)
+        cluster.wait_until(lambda: len(commits(log)) >= 2, timeout=60)
+        assert "no result after 2 s" in str(cluster.errors("watched"))
+    assert commits(log)[:2] == [1, 2]
 
 
 class Alert(BasicBolt):
