@@ -12,6 +12,7 @@ from tupletree.testing import LocalCluster
 from tupletree.transactional import BatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 
 PATIENCE_S = 150  # the first job of a session takes long where other tests run
+CONF = {**LOCAL, "topology.message.timeout.secs": PATIENCE_S, "topology.max.spout.pending": 2}
 ROWS = [[f"host-{number % 3}", number] for number in range(60)]
 
 
@@ -73,7 +74,7 @@ def topology(bolt, kept, parallelism=1):
 
 def test_a_batch_is_a_data_frame_and_its_result_goes_on(cluster):
     kept = Log()
-    cluster.submit("spark", topology(Busy(), kept, 2), {**LOCAL, "topology.max.spout.pending": 2})
+    cluster.submit("spark", topology(Busy(), kept, 2), CONF)
     cluster.wait_until(lambda: len(kept) == 3, PATIENCE_S)
     batches = [ROWS[start : start + 20] for start in (0, 20, 40)]
     expected = [sorted((sum(h == host for h, _ in batch), host) for host in {h for h, _ in batch}) for batch in batches]
@@ -82,7 +83,7 @@ def test_a_batch_is_a_data_frame_and_its_result_goes_on(cluster):
 
 def test_a_schema_chooses_columns_and_types(cluster):
     kept = Log()
-    cluster.submit("spark", topology(Typed(), kept), LOCAL)
+    cluster.submit("spark", topology(Typed(), kept), CONF)
     cluster.wait_until(lambda: len(kept) == 3, PATIENCE_S)
     assert kept[0] == (1, sorted((f"bytes:int {number}",) for number in range(20)))
 
@@ -96,7 +97,7 @@ def test_a_schema_chooses_columns_and_types(cluster):
 )
 def test_what_goes_wrong_fails_the_batch_and_is_reported_in_a_sentence(cluster, bolt, fault):
     kept = Log()
-    cluster.submit("spark", topology(bolt, kept), LOCAL)
+    cluster.submit("spark", topology(bolt, kept), CONF)
     cluster.wait_until(lambda: cluster.errors("spark"), PATIENCE_S)
     [_, error] = cluster.errors("spark")[0]
     assert fault in str(error)

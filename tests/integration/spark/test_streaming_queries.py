@@ -64,7 +64,7 @@ EXPECTED = Counter((txid * 10 + n, f"W{txid}") for txid in range(1, 11) for n in
 def test_a_query_reads_and_feeds_each_row_once_also_if_it_is_repeated(spark, exported, tmp_path):
     target, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     ExchangeDirectory(target).describe(About(MICRO_BATCHES, "in", parse_schema(IN).json()))
-    first = run(spark, exported, target, checkpoint, maxBytesPerTrigger="5000")
+    first = run(spark, exported, target, checkpoint, maxBytesPerTrigger="8000")
     assert fed(target) == EXPECTED
     before = files(target)
     assert len([name for name in before if name.endswith(".json")]) > 1
