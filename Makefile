@@ -30,7 +30,7 @@ java:
 servers:
 	@sh deploy/setup/servers.sh
 
-demo: setup ## run word count on a whole cluster, kill a worker and an acker, compare with the truth
+demo: setup ## count words on a whole cluster, by tuples and with Spark, with crashes; compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
 test: setup servers ## run every test: unit, simulation, integration, chaos

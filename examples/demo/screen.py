@@ -19,7 +19,7 @@ PLAIN_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Frame:
-    """The figures of one moment."""
+    """The figures of one moment of a word count through the workers."""
 
     lines: int
     acked: int = 0
@@ -27,6 +27,63 @@ class Frame:
     failed: int = 0
     words_per_s: float = 0.0
     pending: Mapping[str, int | None] = field(default_factory=dict)  # trees by acker; None: it does not answer
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How much is done, and of how much."""
+        return self.acked, self.lines
+
+    def sentence(self) -> str:
+        """For a line."""
+        pending = "  ".join(f"{acker} {_pending(count)}" for acker, count in self.pending.items())
+        return (
+            f"acked {self.acked:,} of {self.lines:,} lines  emitted {self.emitted:,}  failed {self.failed:,}  "
+            f"{self.words_per_s:,.0f} words/s  pending: {pending}"
+        )
+
+    def columns(self) -> dict[str, str]:
+        """For a table."""
+        return {
+            "lines acked": f"{self.acked:,}",
+            "of": f"{self.lines:,}",
+            "emitted": f"{self.emitted:,}",
+            "failed": f"{self.failed:,}",
+            "words/s": f"{self.words_per_s:,.0f}",
+            **{f"pending on {acker}": _pending(count) for acker, count in self.pending.items()},
+        }
+
+
+@dataclass(frozen=True)
+class BatchFrame:
+    """The figures of one moment of a word count through Spark."""
+
+    words: int
+    counted: int = 0
+    committed: int = 0  # batches
+    active: int = 0
+    state: str = "gone"  # of the pipeline
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How much is done, and of how much."""
+        return self.counted, self.words
+
+    def sentence(self) -> str:
+        """For a line."""
+        return (
+            f"counted {self.counted:,} of {self.words:,} words  {self.committed:,} batches committed  "
+            f"{self.active} under way  Spark: {self.state}"
+        )
+
+    def columns(self) -> dict[str, str]:
+        """For a table."""
+        return {
+            "words counted": f"{self.counted:,}",
+            "of": f"{self.words:,}",
+            "batches committed": f"{self.committed:,}",
+            "under way": f"{self.active}",
+            "Spark": self.state,
+        }
 
 
 class Screen:
@@ -57,13 +114,13 @@ class Screen:
         """Say once what happened; it stays."""
         self._print(f"{self.elapsed_s():5.1f} s  {sentence}")
 
-    def show(self, frame: Frame) -> None:
+    def show(self, frame: Frame | BatchFrame) -> None:
         """Show the present figures in the place of earlier ones."""
         if not self._plain:
             self._live.update(_table(frame, self.elapsed_s()), refresh=True)
         elif self.elapsed_s() - self._shown_s >= PLAIN_EVERY_S:
             self._shown_s = self.elapsed_s()
-            self._print(f"{self._shown_s:5.1f} s  {_sentence(frame)}")
+            self._print(f"{self._shown_s:5.1f} s  {frame.sentence()}")
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)
@@ -74,26 +131,12 @@ def _pending(pending: int | None) -> str:
     return "gone" if pending is None else f"{pending:,}"
 
 
-def _sentence(frame: Frame) -> str:
-    pending = "  ".join(f"{acker} {_pending(count)}" for acker, count in frame.pending.items())
-    return (
-        f"acked {frame.acked:,} of {frame.lines:,} lines  emitted {frame.emitted:,}  failed {frame.failed:,}  "
-        f"{frame.words_per_s:,.0f} words/s  pending: {pending}"
-    )
-
-
-def _table(frame: Frame, elapsed_s: float) -> Group:
+def _table(frame: Frame | BatchFrame, elapsed_s: float) -> Group:
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    columns = {
-        "lines acked": f"{frame.acked:,}",
-        "of": f"{frame.lines:,}",
-        "emitted": f"{frame.emitted:,}",
-        "failed": f"{frame.failed:,}",
-        "words/s": f"{frame.words_per_s:,.0f}",
-        **{f"pending on {acker}": _pending(count) for acker, count in frame.pending.items()},
-    }
+    columns = frame.columns()
     for name in columns:
         table.add_column(name, justify="right")
     table.add_row(*columns.values())
-    bar = ProgressBar(total=frame.lines, completed=frame.acked, width=72)
+    done, whole = frame.progress
+    bar = ProgressBar(total=whole, completed=done, width=72)
     return Group(Text(f"{elapsed_s:5.1f} s"), table, bar)

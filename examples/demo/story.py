@@ -1,4 +1,4 @@
-"""What happens in the demo: submit, crash a worker, crash an acker, wait until every line is acked, judge.
+"""The first act of the demo: submit, crash a worker, crash an acker, wait until every line is acked, judge.
 
 Recovery is timed from the kill until every line that was under way at that moment is acked and written down as such. So
 the time covers finding out, replaying, and counting anew, and for a worker also starting the new process.

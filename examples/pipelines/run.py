@@ -27,7 +27,9 @@ CONF = {"topology.workers": 3, "topology.acker.executors": 2}
 BYTES_PER_BATCH = "24KB"  # so little that there is always something under way
 TURN_S = 5.0  # then other files grow
 TASK_S = 2.0  # how long to look for a task that runs
-LATER_S = 1.0  # after that it is tried again to kill a driver that had no time to commit anything
+LATER_S = 1.0  # after that it is tried again to kill who was not there, or a driver that has committed too little
+PROGRESS = 5  # batches that are committed between two kills of that kind
+GRACE_S = 90.0  # how long beyond the time it is tried to kill one whose like was never killed
 FIRST_COMMIT_S = 90.0
 CATCH_UP_S = 120.0  # time to commit, after the last kill, what is left
 
@@ -81,28 +83,28 @@ class Run:
         self._agenda = Agenda()
         for kill in plan(seconds, self._seed):
             self._agenda.at(kill.at_s, lambda kill=kill: self._kill(kill, seconds))  # type: ignore[misc]
-        turns = [number * TURN_S for number in range(1, int(seconds / TURN_S))]
-        for at_s in turns:
-            self._agenda.at(at_s, self._feeds.turn)
-        self._agenda.at(seconds, lambda: None)
+        self._agenda.at(TURN_S, lambda: self._turn(seconds))
         self._agenda.work_off()
 
-    def _kill(self, kill: Kill, seconds: float) -> None:
-        if kill.role in SPARK and self._watch.committed <= self._committed:
-            if self._agenda.elapsed_s() < seconds:
-                self._agenda.after(LATER_S, lambda: self._kill(kill, seconds))
-            return
+    def _turn(self, end_s: float) -> None:
+        """Let other files grow, again and again until the time is over."""
+        if self._agenda.elapsed_s() < end_s:
+            self._feeds.turn()
+            self._agenda.after(TURN_S, lambda: self._turn(end_s))
+
+    def _kill(self, kill: Kill, end_s: float) -> None:
+        """Kill it as soon as that can be; of each role that is in the plan once at least."""
         try:
             done = self._kill_daemon(kill) if kill.role in ("acker", "nimbus") else self._kill_of_spark(kill)
         except (NotFoundError, ProcessLookupError):
             done = ""
-        if not done:
-            self._note(f"no {kill.role} to kill at this moment")
-            return
-        self._killed[kill.role] += 1
-        self._note(f"kill -9 {done}")
-        if kill.role in SPARK:
-            self._committed = self._watch.committed
+        if done:
+            self._killed[kill.role] += 1
+            self._note(f"kill -9 {done}")
+        elif self._agenda.elapsed_s() < end_s + (0 if self._killed[kill.role] else GRACE_S):
+            self._agenda.after(LATER_S, lambda: self._kill(kill, end_s))
+        elif not self._killed[kill.role]:
+            self._note(f"no {kill.role} could be killed")
 
     def _kill_daemon(self, kill: Kill) -> str:
         living = [one for one in self._living(kill.role) if kill.role != "nimbus" or self._leads(one)]
@@ -122,7 +124,7 @@ class Run:
 
     def _kill_of_spark(self, kill: Kill) -> str:
         driver = victims.driver(self._cluster, NAME)
-        if driver is None:
+        if driver is None or (kill.role in SPARK and self._watch.committed < self._committed + PROGRESS):
             return ""
         if kill.role == "driver":
             pid: int | None = driver.pid
@@ -133,6 +135,8 @@ class Run:
         if pid is None:
             return ""
         os.kill(pid, signal.SIGKILL)
+        if kill.role in SPARK:
+            self._committed = self._watch.committed
         what = {"driver": f"{driver.name}, which drives Spark", "executor": "Spark's JVM", "task": "a task of Spark"}
         return f"{pid}: {what[kill.role]}"
 
