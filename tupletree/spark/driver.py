@@ -29,6 +29,7 @@ from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError
 from tupletree.spark import session
+from tupletree.spark.failures import SparkLostError
 from tupletree.spark.jobs import Job
 from tupletree.spark.results import emitted, made_by, observed
 from tupletree.spark.sink import Sink, SinkScope
@@ -45,6 +46,12 @@ R = TypeVar("R")
 
 RETRY_S = 1.0
 """Between two tries to reach Spark or to open a sink, while it is away."""
+
+REACH_PAUSE_S = 5.0
+"""Between two looks whether a Spark Connect server is there."""
+
+LOST_S = 10.0
+"""How long it may be silent."""
 
 CLOSE_S = 4.0
 """How long an orderly end may take. What takes longer goes on without being waited for, or ends with the process."""
@@ -115,6 +122,7 @@ class Driver:
         self.about = {"master": str(conf.get("spark.remote") or conf.get("spark.master") or "local[*]")}
         self.links: dict[TransactionAttempt, str] = {}  # where Spark's UI shows the last job of an attempt
         self._spark: SparkSession | None = None
+        self._reached_s = now_s()
         self._is_ready = threading.Event()
         self._is_closing = threading.Event()
         self._has_ended = threading.Event()
@@ -183,8 +191,22 @@ class Driver:
         for attempt, batch in list(self._batches.items()):
             if batch.is_over and batch.is_running:
                 self._interrupt(attempt)
-        if not self._is_remote:
+        if self._is_remote:
+            self._reach_server()
+        else:
             self._find_links()
+
+    def _reach_server(self) -> None:
+        """Find out whether the Connect server has gone: calls to it would be tried again for ten minutes."""
+        silent_s = now_s() - self._reached_s
+        if silent_s < REACH_PAUSE_S:
+            return
+        try:
+            session.reach(self._conf["spark.remote"])
+            self._reached_s = now_s()
+        except UnavailableError as error:
+            if silent_s > LOST_S:
+                self._break(SparkLostError(f"the Spark session is gone: {error}"))
 
     def _find_links(self) -> None:
         assert self._spark is not None
@@ -206,6 +228,7 @@ class Driver:
         spark = self._spark = self._insist(lambda: session.acquire(self._conf))
         if spark is None:
             return
+        self._reached_s = now_s()
         if not self._is_remote:
             context = spark.sparkContext
             self.about = {

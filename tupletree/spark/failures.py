@@ -36,6 +36,7 @@ _LOST = (
     "SparkSession has been stopped",
     "Answer from Java side is empty",
     "[NO_ACTIVE_SESSION]",
+    "[INVALID_HANDLE.SESSION",
 )
 
 

@@ -51,9 +51,13 @@ CONNECT_PORT = 15002
 REACH_S = 5.0
 """How long a server may take to accept a connection."""
 
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Through which a Connect server may be reached though it does not seem so."""
+
 _lock = threading.Lock()
 _users = 0
 _session: SparkSession | None = None
+_remote = ""  # the Connect server of the session
 
 
 def settings(conf: Mapping[str, Any]) -> dict[str, str]:
@@ -103,11 +107,12 @@ def acquire(conf: Mapping[str, Any]) -> SparkSession:
         UsageError: the settings contradict each other, or there is no Java.
         SparkLostError: Spark did not start; another process may have more luck.
     """
-    global _session, _users  # noqa: PLW0603
+    global _session, _users, _remote  # noqa: PLW0603
     wanted = settings(conf)
     with _lock:
         if _session is None:
             _session = _start(wanted)
+            _remote = wanted.get("spark.remote", "")
         _users += 1
         return _session
 
@@ -119,15 +124,32 @@ def release() -> None:
         _users -= 1
         if _users == 0 and _session is not None:
             session, _session = _session, None
-            with contextlib.suppress(Exception):  # the JVM may have gone first
+            with contextlib.suppress(Exception):  # the JVM or the server may have gone first
+                reach(_remote)
                 session.stop()
+
+
+def reach(url: str) -> None:
+    """Find out at once what Spark finds out after minutes: UnavailableError if no master or Connect server answers."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("spark", "sc") or (scheme == "sc" and any(map(os.environ.get, _PROXIES))):
+        return
+    for address in rest.split(","):
+        place = urlsplit(f"//{address}")
+        try:
+            socket.create_connection((place.hostname, place.port or CONNECT_PORT), REACH_S).close()
+            return
+        except (OSError, ValueError) as error:
+            fault = error
+    server = "Spark master" if scheme == "spark" else "Spark Connect server"
+    raise UnavailableError(f"no {server} answers at {url.partition('/;')[0]}: {fault}")
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
     remote, master = wanted.get("spark.remote"), wanted.get("spark.master", "")
     if remote is None:
         _find_java()
-    _reach(remote or master)
+    reach(remote or master)
     if not master.startswith("local["):
         _send_local_modules()
     try:
@@ -145,26 +167,6 @@ def _find_java() -> None:
         raise UsageError(f"Spark needs Java 17 or newer, and there is no bin/java in JAVA_HOME, which is {home}")
     if not home and shutil.which("java") is None:
         raise UsageError("Spark needs Java 17 or newer, and there is no java on the PATH, and no JAVA_HOME")
-
-
-def _reach(url: str) -> None:
-    """Find out in time what Spark would find out after minutes. UnavailableError if none of its addresses answers."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in ("spark", "sc") or (scheme == "sc" and any(map(os.environ.get, _PROXIES))):
-        return
-    for address in rest.split(","):
-        place = urlsplit(f"//{address}")
-        try:
-            socket.create_connection((place.hostname, place.port or CONNECT_PORT), REACH_S).close()
-            return
-        except (OSError, ValueError) as error:
-            fault = error
-    server = "Spark master" if scheme == "spark" else "Spark Connect server"
-    raise UnavailableError(f"no {server} answers at {url.partition('/;')[0]}: {fault}")
-
-
-_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Through which a Connect server may be reached though it does not seem so."""
 
 
 def _send_local_modules() -> None:
