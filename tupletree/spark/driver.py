@@ -19,6 +19,7 @@ import functools
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+REMOTE_TASKS = 8
+"""Tasks of a job on Spark Connect, where ``spark.default.parallelism`` does not say."""
 
 RETRY_S = 1.0
 """Between two tries to reach Spark or to open a sink, while it is away."""
@@ -123,6 +127,7 @@ class Driver:
         self.links: dict[TransactionAttempt, str] = {}  # where Spark's UI shows the last job of an attempt
         self._spark: SparkSession | None = None
         self._reached_s = now_s()
+        self._own = uuid.uuid4().hex[:8]  # apart from an earlier driver's: in a session a group stays cancelled
         self._is_ready = threading.Event()
         self._is_closing = threading.Event()
         self._has_ended = threading.Event()
@@ -172,6 +177,8 @@ class Driver:
         """What is done last, behind whatever is just opened or committed."""
         self._jobs.close(CLOSE_S)
         if self._spark is not None:
+            for attempt in [attempt for attempt, batch in list(self._batches.items()) if not batch.is_running]:
+                self._discard(attempt)
             for sink in self._sinks:
                 try:
                     sink.close()
@@ -222,7 +229,7 @@ class Driver:
         return "spark.remote" in self._conf
 
     def _group(self, attempt: TransactionAttempt) -> str:
-        return f"{self.transactional_id}-{attempt.txid}-{attempt.attempt}"
+        return f"{self.transactional_id}-{attempt.txid}-{attempt.attempt}-{self._own}"
 
     def _open(self) -> None:
         spark = self._spark = self._insist(lambda: session.acquire(self._conf))
@@ -292,10 +299,16 @@ class Driver:
 
         assert self._spark is not None
         source = self._pipeline.source
-        cores = 1 if self._is_remote else self._spark.sparkContext.defaultParallelism
-        frame = source.dataframe(self._spark, source.divide(splits, max(2, cores)))
+        frame = source.dataframe(self._spark, source.divide(splits, self._cores()))
         rows = Observation()
         return frame.observe(rows, F.count(F.lit(1)).alias("rows")), rows
+
+    def _cores(self) -> int:
+        """How many tasks a job should have. A Connect server does not say how many cores there are."""
+        assert self._spark is not None
+        if self._is_remote:
+            return int(self._conf.get("spark.default.parallelism") or REMOTE_TASKS)
+        return max(2, self._spark.sparkContext.defaultParallelism)
 
     def _stage(self, attempt: TransactionAttempt, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
         """Process a batch; hand the result to each sink. It is computed once, however many want it."""
@@ -352,7 +365,7 @@ class Driver:
     def _discard(self, attempt: TransactionAttempt) -> None:
         """Remove what an attempt that is over has staged."""
         batch = self._batches.pop(attempt, None)
-        if batch is None or self._spark is None or self._is_closing.is_set():  # what is left is left to Sink.open
+        if batch is None or self._spark is None:
             return
         self._unpersist(batch)
         for number, sink in enumerate(self._sinks):
