@@ -46,6 +46,17 @@ def test_a_file_joins_when_it_has_its_footer(tmp_path: Path) -> None:
     assert topology.rest() == [[2, 3]]
 
 
+def test_a_file_that_a_writer_has_only_opened_keeps_no_other_waiting(tmp_path: Path) -> None:
+    schema = pa.schema([("number", pa.int64()), ("word", pa.string())])
+    write(tmp_path / "b.parquet", [1])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema) as writer:
+        assert (tmp_path / "a.parquet").read_bytes() == parquet.MAGIC
+        topology = Topology(ParquetFiles(tmp_path))
+        assert topology.rest() == [[1]]
+        writer.write_table(pa.table({"number": [2], "word": ["w"]}, schema))
+    assert topology.rest() == [[2]]
+
+
 def test_what_spark_leaves_beside_the_files_is_not_read(tmp_path: Path) -> None:
     for name in ("_SUCCESS", ".part.crc"):
         (tmp_path / name).write_bytes(b"PAR1 and so on PAR1")

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAGIC = b"PAR1"
-"""What a finished file ends with."""
+"""What a finished file ends with, and every file begins with."""
+
+LEAST_BYTES = 12
+"""A file that is shorter has no footer, though it may end with the bytes that it begins with."""
 
 FOOTERS_PER_LOOK = 200
 """More files join with the next look, so that none takes long."""
@@ -137,8 +140,9 @@ def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordB
 
 def _is_finished(path: str) -> bool:
     with open(path, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - len(MAGIC)))
-        return file.read() == MAGIC
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - len(MAGIC)))
+        return size >= LEAST_BYTES and file.read() == MAGIC
 
 
 def _footer_schema(path: str) -> StructType:
