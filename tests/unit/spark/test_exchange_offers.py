@@ -170,3 +170,15 @@ def test_a_reader_sees_each_transaction_once_and_whole_whatever_the_listings_mis
             assert len(mine) == 3 and len({name.split(".")[2] for name in mine}) == 1
         offset = end
     assert read == list(range(1, 30))
+
+
+def test_what_a_query_left_when_it_died_while_it_removed_is_not_offered_again():
+    """With the trigger availableNow a query asks what there is from the beginning, wherever it goes on."""
+    offer = transactions(files((2, 2), (3, 3), without=[(2, 2, 1)]), removed=2)
+    assert offer.initial() == {"txid": 2}
+    assert latest(offer, start=2) == 3
+    assert transactions(files((2, 2)), removed=2).initial() == {"txid": 2}
+    listing = {segment_file(0, number): 1 for number in (2, 3)}
+    rest = Segments(listing, listing, {"0": 2})
+    assert rest.initial() == {"0": 2}
+    assert rest.latest(rest.initial(), None) == {"0": 3}

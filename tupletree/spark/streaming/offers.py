@@ -91,7 +91,8 @@ class Transactions:
     def __init__(self, seen: Collection[str], listing: Listing, removed: Offset, *, is_opaque: bool) -> None:
         self._removed = removed.get(TXID, 0)
         self._newest = max(txids(seen), default=0)
-        self._present = sorted(txid for txid in txids(listing) if txid <= self._newest)
+        # A query that died while it removed files has left some, which count as removed all the same.
+        self._present = sorted(txid for txid in txids(listing) if self._removed < txid <= self._newest)
         self._whole = _whole(listing)
         self._is_opaque = is_opaque
 
@@ -145,7 +146,7 @@ class Segments:
     def __init__(self, seen: Collection[str], listing: Listing, removed: Offset) -> None:
         newest = {index: numbers[-1] for index, numbers in segments(seen).items()}
         self._present = {
-            index: [number for number in numbers if number <= newest.get(index, 0)]
+            index: [number for number in numbers if removed.get(index, 0) < number <= newest.get(index, 0)]
             for index, numbers in segments(listing).items()
         }
         self._listing = listing
