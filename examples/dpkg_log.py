@@ -30,7 +30,7 @@ from tupletree.spark.sources.text import TextFiles
 
 ID = "dpkg-log"
 TABLE = "packages"
-LOG = "/var/log/dpkg.log*[!z]"  # those that are compressed are left out
+LOG = "/var/log/dpkg.lo*[!z]"  # dpkg.log and dpkg.log.1; those that are compressed, dpkg.log.2.gz, are left out
 ACTIONS = ["install", "upgrade", "configure", "trigproc", "disappear", "remove", "purge"]
 CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import sqlite3
 from collections import Counter
@@ -67,6 +68,12 @@ def test_a_log_of_packages_is_counted_by_package_and_hour(tmp_path: Path) -> Non
     times = rows(tmp_path / "packages.db", "SELECT at, action, package FROM packages")
     said = set(log.read_text().splitlines())
     assert all(any(line.startswith(f"{at} {action} {package}:") for line in said) for at, action, package in times)
+
+
+def test_the_log_of_this_machine_is_read_but_for_what_is_compressed() -> None:
+    names = ["dpkg.log", "dpkg.log.1", "dpkg.log.2.gz", "alternatives.log"]
+    read = [name for name in names if fnmatch.fnmatchcase(f"/var/log/{name}", dpkg_log.LOG)]
+    assert read == ["dpkg.log", "dpkg.log.1"]
 
 
 def test_a_log_that_is_missing_is_made_up_and_the_same_for_the_same_seed(tmp_path: Path) -> None:
