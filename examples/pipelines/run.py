@@ -30,8 +30,8 @@ TASK_S = 2.0  # how long to look for a task that runs
 LATER_S = 1.0  # after that it is tried again to kill who was not there, or a driver that has committed too little
 PROGRESS = 5  # batches that are committed between two kills of that kind
 GRACE_S = 90.0  # how long beyond the time it is tried to kill one whose like was never killed
-FIRST_COMMIT_S = 90.0
-CATCH_UP_S = 120.0  # time to commit, after the last kill, what is left
+FIRST_COMMIT_S = 120.0
+CATCH_UP_S = 180.0  # time to commit, after the last kill, what is left
 
 
 class Run:
