@@ -26,6 +26,7 @@ FRAMES = 30
 _PYTHON = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
 _OURS = re.compile(r"[/\\](pyspark|py4j|tupletree|concurrent[/\\]futures)[/\\]|[/\\](threading|socket|runpy)\.py$")
+_SPARKS = re.compile(r"[/\\](pyspark|py4j)[/\\]")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
 _AWAY = re.compile(r"tupletree\.errors\.(UnavailableError|FailedException|ReportedFailedException)\b")
 _JAVA_NOISE = re.compile(r"^(An error occurred while calling \w+\.\w+\.\n: |[\w.$]+(?:Exception|Error): )+")
@@ -71,7 +72,9 @@ def is_session_lost(error: BaseException) -> bool:
     if kind.__module__.startswith("py4j"):
         # An error that Java raised has its exception with it; without one there was nobody to answer.
         return getattr(error, "java_exception", None) is None
-    return isinstance(error, ConnectionError) or any(sign in str(error) for sign in _LOST)
+    if isinstance(error, ConnectionError):  # of a sink or of the user's own code it says nothing of Spark
+        return any(_SPARKS.search(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+    return any(sign in str(error) for sign in _LOST)
 
 
 def explain(error: BaseException) -> tuple[str, str]:

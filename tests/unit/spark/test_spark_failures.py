@@ -71,7 +71,9 @@ def test_the_report_names_attempt_step_and_splits_and_carries_the_traceback_as_a
     splits = [[f"file{n}", 0, 10] for n in range(8)]
     failed = batch_failed(TransactionAttempt(7, (2 << 32) + 5), splits, "processing", PythonException(WORKER))
     assert isinstance(failed, ReportedFailedException)
-    assert str(failed).startswith("transaction 7 (attempt 2.5), processing: ValueError: no such thing [1]; the batch is")
+    assert str(failed).startswith(
+        "transaction 7 (attempt 2.5), processing: ValueError: no such thing [1]; the batch is"
+    )
     assert "['file4', 0, 10], and 3 more]" in str(failed)
     assert "words.py" in failed.__notes__[0]
 
@@ -86,6 +88,15 @@ def test_what_a_python_worker_finds_away_is_not_the_batchs_fault_either() -> Non
     assert not is_own_fault(PythonException(WORKER.replace("ValueError: no such thing [1]", away)))
 
 
+def refused(file: str) -> ConnectionError:
+    """What a connection raises that code in a file tried to make."""
+    try:
+        exec(compile("raise ConnectionRefusedError(111, 'Connection refused')", file, "exec"))
+    except ConnectionError as error:
+        return error
+    raise AssertionError
+
+
 def test_a_session_is_lost_with_its_jvm_and_not_with_an_error_of_a_job() -> None:
     class Py4JError(Exception):
         __module__ = "py4j.protocol"
@@ -93,6 +104,7 @@ def test_a_session_is_lost_with_its_jvm_and_not_with_an_error_of_a_job() -> None
     answered = Py4JError(JAVA)
     answered.java_exception = object()  # type: ignore[attr-defined]
     assert is_session_lost(Py4JError("An error occurred while calling o41.range"))
-    assert is_session_lost(ConnectionRefusedError(111, "Connection refused"))
+    assert is_session_lost(refused("/lib/site-packages/py4j/clientserver.py"))
+    assert not is_session_lost(refused("/home/ann/save.py")), "it was another server that refused"
     assert not is_session_lost(answered)
     assert not is_session_lost(PythonException(WORKER))
