@@ -257,7 +257,7 @@ class Driver:
                 return work()
             except UnavailableError as error:
                 self._events.unavailable(error)
-            except Exception as error:
+            except BaseException as error:
                 self._break(error)
                 return None
             self._is_closing.wait(RETRY_S)
@@ -272,7 +272,7 @@ class Driver:
         attempt, batch = job.attempt, self._batches[job.attempt]
         doing = "reading"
         done: Processed | None = None
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
             while not self._is_ready.wait(0.2):
                 self._check(batch)
@@ -281,7 +281,7 @@ class Driver:
             frame, rows = self._read(job.splits)
             doing = "processing"
             done = self._stage(attempt, batch, frame, rows)
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: the user's code may do anything
             failure = error
         with self._lock:
             batch.is_running = False
@@ -332,7 +332,7 @@ class Driver:
         try:
             for sink, staged in zip(self._sinks, batch.staged, strict=True):
                 sink.commit(attempt, staged)
-        except Exception as error:
+        except BaseException as error:
             self._events.failed(attempt, "committing", error)
             return
         del self._batches[attempt]

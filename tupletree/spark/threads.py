@@ -57,5 +57,5 @@ class Threads:
             work, arguments = item
             try:
                 work(*arguments)
-            except Exception:
+            except BaseException:  # SystemExit too: whoever calls sys.exit here must not end a thread of the pipeline
                 log.exception("%s failed", work.__qualname__)
