@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tupletree.errors import UsageError
 
@@ -31,14 +32,37 @@ def emitted(pipeline: Pipeline, frame: DataFrame) -> pa.Table:
     for output in pipeline.outputs:
         if output not in columns:
             raise UsageError(f"{name}.outputs has {output!r}; the result has the columns {', '.join(columns)}")
-    table = frame.select(*pipeline.outputs).toArrow()
-    for column in table.schema:
-        kind = column.type
-        if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind):
+    table = frame.select([quoted(output) for output in pipeline.outputs]).toArrow()
+    for field in table.schema:
+        if kind := _not_carried(field.type):
             raise UsageError(
-                f"column {column.name!r} of the outputs is a {kind}, which tuples do not carry: cast it in 'emit'"
+                f"column {field.name!r} of the outputs is a {kind}, which tuples do not carry: cast it in 'emit'"
             )
+        if pa.types.is_timestamp(field.type):
+            _check_years(field.name, table.column(field.name))
     return table
+
+
+def quoted(name: str) -> str:
+    """A name of a column as Spark reads it, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _not_carried(kind: pa.DataType) -> pa.DataType | None:
+    """The type itself, or one within it, that tuples do not carry."""
+    types = pa.types
+    if types.is_date(kind) or types.is_time(kind) or types.is_duration(kind) or types.is_decimal(kind):
+        return kind
+    within = [kind.field(index).type for index in range(kind.num_fields)]
+    return next(filter(None, map(_not_carried, within)), None)
+
+
+def _check_years(column: str, times: pa.ChunkedArray) -> None:
+    """UsageError for a time that Python does not know, of a year before 1 or after 9999."""
+    try:
+        pc.min_max(times).as_py()
+    except (OverflowError, ValueError) as error:
+        raise UsageError(f"column {column!r} of the outputs has a time that tuples do not carry: {error}") from None
 
 
 def observed(observation: Observation) -> int | None:
