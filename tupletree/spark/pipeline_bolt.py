@@ -166,9 +166,15 @@ class PipelineBolt(EmitterBolt):
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
         for attempt in self._jobs.overdue(now_s(), self._limit_s):
-            self._failed(attempt, "processing", BatchTimeoutError(f"no result after {self._limit_s:g} s"))
+            self._failed(attempt, "processing", self._overdue())
         self._apply(self._jobs.due(now_s()))
         self._driver.look()
+
+    def _overdue(self) -> Exception:
+        """Why a job has no result yet. What is away at the start is not the batch's fault, however long it is."""
+        if self._progress.is_ready:
+            return BatchTimeoutError(f"no result after {self._limit_s:g} s")
+        return UnavailableError(f"the Spark session and the sinks have not been there for {self._limit_s:g} s")
 
     def _apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

@@ -27,7 +27,7 @@ class PipelineProgress:
         self.reason = ""
         self._jobs = jobs
         self._driver = driver
-        self._is_ready = False
+        self.is_ready = False
         self._began_s = now_s()
         self._last_failure: dict[int, str] = {}
         self._recent: deque[tuple[float, int, float]] = deque(
@@ -36,7 +36,7 @@ class PipelineProgress:
 
     def began(self) -> None:
         """The session is there."""
-        self._is_ready = True
+        self.is_ready = True
         self._began_s = now_s()
 
     def committed(self, job: Job, at_s: float) -> None:
@@ -68,7 +68,7 @@ class PipelineProgress:
         times = sorted(seconds for _, _, seconds in list(self._recent))
         return {
             "kind": "pipeline",
-            "state": "stopped" if self.reason else "running" if self._is_ready else "starting",
+            "state": "stopped" if self.reason else "running" if self.is_ready else "starting",
             "reason": self.reason,
             "committed_txid": self.committed_txid,
             "batches": [self._batch(job, now) for job in list(self._jobs.jobs.values())],
