@@ -45,6 +45,13 @@ def test_every_partition_writes_its_rows_and_they_are_combined(spark: SparkSessi
     assert staging_tables(place) == []
 
 
+def test_columns_may_have_any_names(spark: SparkSession, place: PostgresTablesPlace) -> None:
+    run = Run(spark, state(place, "the.word", add=['a `b` % "c"', "ü.n"]))
+    row = spark.range(0, 3, 1, 2).selectExpr("1L AS `ü.n`", "'x' AS `the.word`", 'id AS `a ``b`` % "c"`')
+    run.sink.commit(A(1, 1), run.sink.stage(A(1, 1), row))
+    assert place.execute("SELECT * FROM counts") == [("x", 3, 3)]
+
+
 def test_rows_of_task_attempts_that_the_job_did_not_return_do_not_count(
     spark: SparkSession, place: PostgresTablesPlace
 ) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.results import quoted as spark_name
 from tupletree.spark.sinks.postgres_statements import (
     PostgresStatements,
     staged_rows,
@@ -122,7 +123,9 @@ class PostgresTables:
 
         self._use(plan.table, work)
         writer = Writer(self._url, self._timeout_s, self.where, staging, plan)
-        reports = [Report(*row) for row in result.mapInArrow(writer, REPORT).collect()]
+        rows = result.select([spark_name(name) for name in plan.names])
+        rows = rows.toDF(*(f"c{number}" for number in range(len(plan.names))))  # mapInArrow trips over dots in names
+        reports = [Report(*row) for row in rows.mapInArrow(writer, REPORT).collect()]
         for report in reports:
             if report.problem is not None:
                 raise (UnavailableError if report.may_pass else UsageError)(report.problem)

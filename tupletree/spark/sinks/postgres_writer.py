@@ -35,7 +35,7 @@ class Report(NamedTuple):
 
 
 class Writer:
-    """Called in Spark's Python workers with the rows of a task; returns one row, its Report."""
+    """Called in Spark's Python workers with the rows of a task, columns as the plan has them; returns its Report."""
 
     def __init__(self, url: str, timeout_s: float, where: str, staging: str, plan: Plan) -> None:
         self._url = url
@@ -71,7 +71,8 @@ class Writer:
                 connection.execute("SET synchronous_commit = off")  # a crash empties the table anyway
                 with cursor.copy(PostgresStatements(self._plan).copy(self._staging)) as copy:
                     for batch in itertools.chain([first], batches):
-                        copy.write(csv_of(self._plan, batch, (partition, task), rows))
+                        named = batch.rename_columns(self._plan.names)
+                        copy.write(csv_of(self._plan, named, (partition, task), rows))
                         rows += batch.num_rows
         except (psycopg.OperationalError, psycopg.InternalError, psycopg.errors.UndefinedTable) as error:
             # Without the table the attempt is over: a newer driver has tidied up.
