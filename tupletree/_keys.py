@@ -343,7 +343,7 @@ _PIPELINE: Final = (
         "pipeline.max.attempts",
         8,
         "0: without end",
-        "How often a batch that fails in Spark, in the user's code or in a sink is tried before the pipeline stops at it.",
+        "How often a batch that fails in Spark, in user code or in a sink is tried before the pipeline stops at it.",
         minimum=0,
     ),
     _secs(
