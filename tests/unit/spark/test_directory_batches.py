@@ -147,6 +147,65 @@ def test_what_a_dead_driver_left_is_removed(tmp_path: Path) -> None:
     assert staged(tmp_path) == []
 
 
+def test_a_batch_of_which_a_successor_has_removed_something_is_never_sealed(tmp_path: Path) -> None:
+    zombie = opened(tmp_path)
+    attempt = TransactionAttempt(1, 1)
+    for remove in (lambda: opened(tmp_path), lambda: stage(opened(tmp_path), 1, 2, "new")):
+        place = Path(zombie.begin(attempt))
+        place.mkdir()
+        (place / "part-0.json").write_text("a half")
+        remove()
+        place.mkdir()  # by a task that goes on writing
+        (place / "part-1.json").write_text("the other half")
+        with pytest.raises(UnavailableError, match="has staged is gone"):
+            zombie.seal(attempt)
+
+
+def test_a_batch_that_is_being_removed_cannot_be_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zombie = opened(tmp_path)
+    attempt = stage(zombie, 1, 1, "a")
+    rmtree = directory_batches.shutil.rmtree
+    tried = []
+
+    def emptied(path: str, **named: Any) -> None:
+        with pytest.raises(UnavailableError, match="has staged is gone"):
+            zombie.commit(attempt, False)
+        tried.append(path)
+        rmtree(path, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory_batches.shutil, "rmtree", emptied)
+        opened(tmp_path)
+    assert tried
+    assert contents(tmp_path) == {}
+
+
+def test_a_driver_that_stands_still_in_a_commit_puts_nothing_of_its_successor_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zombie = opened(tmp_path)
+    run(zombie, 1, 1, "old")
+    late = stage(zombie, 1, 2, "late")
+    successor = BatchDirectories(str(tmp_path), "json")
+    successor._owner = zombie._owner  # it has opened before, and has removed nothing
+    newest = stage(successor, 2, 3, "later")
+    rename = os.rename
+    tried = []
+
+    def renamed(source: str, target: str) -> None:
+        if not tried:
+            tried.append(source)
+            with pytest.raises(UnavailableError, match="another driver of this pipeline is committing"):
+                successor.commit(newest, True)
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory_batches.os, "rename", renamed)
+        zombie.commit(late, True)
+    successor.commit(newest, True)
+    assert contents(tmp_path) == {1: "late", 2: "later"}
+
+
 @pytest.mark.parametrize("crash_at", range(6))
 @pytest.mark.parametrize("is_opaque", [False, True])
 def test_after_a_crash_at_any_step_there_is_a_whole_batch_or_none_and_the_replay_mends_it(
@@ -226,6 +285,7 @@ def test_a_directory_that_was_deleted_is_not_written_to(tmp_path: Path) -> None:
 def test_a_batch_whose_files_are_on_other_machines_is_refused(tmp_path: Path) -> None:
     batches = opened(tmp_path)
     attempt = TransactionAttempt(1, 1)
+    batches.begin(attempt)
     with pytest.raises(UsageError, match="must see the same directory"):
         batches.seal(attempt)
     Path(batches.staged(attempt)).mkdir()

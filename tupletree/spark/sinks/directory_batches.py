@@ -2,7 +2,9 @@
 
     <path>/_tupletree.json               whose it is: format, kind, transactional_id
     <path>/_staging/<txid>.<attempt>/    being written, or waiting for its commit
+    <path>/_staging/<txid>.<attempt>.begun        while it is being written, unless it was removed meanwhile
     <path>/_staging/<txid>.<attempt>.replaced/    was committed, and is being replaced by a newer attempt
+    <path>/_removed.<any>/               on its way out
     <path>/txid=<20 digits>/             committed; _attempt in it says by which attempt
 
 Readers skip names that begin with an underscore, so they see committed batches and no others, each of them whole.
@@ -13,16 +15,25 @@ the rename is the commit and its note in one. The highest n that is there is the
 Replacing (opaque rule) takes two renames: the old attempt goes back to ``_staging``, the new one takes its place. After
 a crash between the two there is nothing at ``txid=n``; but then n is not recorded as committed, so its next attempt
 comes and finds the place free.
+
+**Two drivers.** One that is taken for dead may still run, while its successor removes what it finds staged. The mark
+``begun`` of a batch goes first, so one of which something was removed is never sealed, though its tasks go on writing;
+and what is removed is renamed before it is emptied, so one that was sealed is put in its place as a whole or not at
+all. Commits exclude each other by a lock on the note of the owner, as far as the file system has locks: else one that
+stood still before a rename could put away what its successor has put there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
@@ -31,7 +42,11 @@ from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 FORMAT = 1
 OWNER = "_tupletree.json"
 STAGING = "_staging"
+REMOVED = "_removed"
 ATTEMPT = "_attempt"
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What a file system says that has no locks."""
 
 _COMMITTED = re.compile(r"txid=(\d{20})")
 _STAGED = re.compile(r"(\d+)\.(\d+)")
@@ -64,8 +79,10 @@ class BatchDirectories:
                         " was expected"
                     )
                 _write(os.path.join(self.path, OWNER), self._owner)
-            if os.path.isdir(self._staging):
-                shutil.rmtree(self._staging)
+            self._remove(self._staging)
+            for name in os.listdir(self.path):
+                if name.startswith(REMOVED):  # somebody died who removed it
+                    shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
             os.mkdir(self._staging)
             _sync(self.path)
         except OSError as error:
@@ -79,6 +96,7 @@ class BatchDirectories:
         """
         try:
             self._sweep(lambda other: other.txid == attempt.txid and other <= attempt)
+            open(self._mark(attempt), "w").close()
         except OSError as error:
             raise unavailable(self.path, error) from error
         return self.staged(attempt)
@@ -90,6 +108,8 @@ class BatchDirectories:
     def seal(self, attempt: TransactionAttempt) -> None:
         """The files of an attempt are complete: bring them to disk, with the note whose they are."""
         staged = self.staged(attempt)
+        if not os.path.exists(self._mark(attempt)):
+            raise self._gone(attempt)
         try:
             names = os.listdir(staged) if os.path.isdir(staged) else []
             if all(name[0] in "_." for name in names):
@@ -101,31 +121,49 @@ class BatchDirectories:
             for name in names:
                 _sync(os.path.join(staged, name))
             _sync(staged)
+            os.unlink(self._mark(attempt))
+        except FileNotFoundError as error:
+            raise self._gone(attempt) from error
         except OSError as error:
             raise unavailable(self.path, error) from error
 
     def commit(self, attempt: TransactionAttempt, is_opaque: bool) -> None:
         """Put a sealed batch in its place, by the transactional or the opaque rule."""
         try:
-            if not self._is_claimed():
-                raise UnavailableError(
-                    f"{self.path}: its {OWNER} has gone: it was deleted while a pipeline writes to it"
-                )
-            newest = max(self.committed(), default=0)
-            if newest > attempt.txid:
-                raise self._stale(attempt, f"transaction {newest} is there")
-            target = self._target(attempt.txid)
-            there = self._attempt_of(target) if newest == attempt.txid else None
-            if there is None:
-                self._put(attempt, target)
-            elif is_opaque and there > attempt:
-                raise self._stale(attempt, f"{there} is there")
-            elif is_opaque and there < attempt:
-                self._replace(there, attempt, target)
-            _sync(self.path)  # also where it was there: who put it there may not have lived to do it
-            self._sweep(lambda other: other.txid <= attempt.txid)
+            with self._alone():
+                self._commit(attempt, is_opaque)
         except OSError as error:
             raise unavailable(self.path, error) from error
+
+    def _commit(self, attempt: TransactionAttempt, is_opaque: bool) -> None:
+        newest = max(self.committed(), default=0)
+        if newest > attempt.txid:
+            raise self._stale(attempt, f"transaction {newest} is there")
+        target = self._target(attempt.txid)
+        there = self._attempt_of(target) if newest == attempt.txid else None
+        if there is None:
+            self._put(attempt, target)
+        elif is_opaque and there > attempt:
+            raise self._stale(attempt, f"{there} is there")
+        elif is_opaque and there < attempt:
+            self._replace(there, attempt, target)
+        _sync(self.path)  # also where it was there: who put it there may not have lived to do it
+        self._sweep(lambda other: other.txid <= attempt.txid)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else commits meanwhile. UnavailableError while somebody does, or if the directory is nobody's."""
+        if not self._is_claimed():
+            raise UnavailableError(f"{self.path}: its {OWNER} has gone: it was deleted while a pipeline writes to it")
+        with open(os.path.join(self.path, OWNER), "r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UnavailableError(f"{self.path}: another driver of this pipeline is committing to it") from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            yield
 
     def committed(self) -> list[int]:
         """The txids that are there, in no order."""
@@ -133,7 +171,8 @@ class BatchDirectories:
 
     def discard(self, attempt: TransactionAttempt) -> None:
         """Remove what an attempt has staged, as far as it can be removed now."""
-        shutil.rmtree(self.staged(attempt), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._sweep(lambda other: other == attempt)
 
     def _replace(self, there: TransactionAttempt, attempt: TransactionAttempt, target: str) -> None:
         if not os.path.isdir(self.staged(attempt)):
@@ -149,10 +188,26 @@ class BatchDirectories:
 
     def _sweep(self, is_over: Callable[[TransactionAttempt], bool]) -> None:
         """Remove what attempts that are over have staged, and what of them was replaced."""
-        for name in os.listdir(self._staging):
-            match = _STAGED.match(name)
-            if match and is_over(TransactionAttempt(int(match[1]), int(match[2]))):
-                shutil.rmtree(os.path.join(self._staging, name), ignore_errors=True)
+        names = [
+            name for name in os.listdir(self._staging) if (match := _STAGED.match(name)) and is_over(_attempt(match))
+        ]
+        for name in sorted(names, reverse=True):  # the mark of a batch goes before the batch
+            self._remove(os.path.join(self._staging, name))
+
+    def _remove(self, path: str) -> None:
+        """Remove a file or directory: out of its place in one step."""
+        away = os.path.join(self.path, f"{REMOVED}.{uuid.uuid4().hex}")
+        try:
+            os.rename(path, away)
+        except FileNotFoundError:
+            return
+        if os.path.isdir(away):
+            shutil.rmtree(away, ignore_errors=True)
+        else:
+            os.unlink(away)
+
+    def _mark(self, attempt: TransactionAttempt) -> str:
+        return self.staged(attempt) + ".begun"
 
     def _is_claimed(self) -> bool:
         """Whether the directory has a note that says that it is this pipeline's. UsageError if it says otherwise."""
@@ -195,6 +250,10 @@ def unavailable(path: str, error: OSError) -> UnavailableError:
     """What is raised for an error of the file system, which may go away."""
     name = error.filename if isinstance(error.filename, str) else path
     return UnavailableError(f"{name}: {os.strerror(error.errno or errno.EIO)}")
+
+
+def _attempt(match: re.Match[str]) -> TransactionAttempt:
+    return TransactionAttempt(int(match[1]), int(match[2]))
 
 
 def _read(path: str) -> dict[str, Any]:
