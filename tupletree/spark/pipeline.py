@@ -60,6 +60,10 @@ class Pipeline:
 
         Must only describe what is to be computed: actions (``count``, ``collect``) run jobs of their own. What it
         raises fails the batch.
+
+        A batch that is replayed is processed again. If the same rows can give another result (random numbers, the time
+        of day), several sinks, and bolts downstream, may each have taken that of another attempt: one result each, but
+        not the same.
         """
         return batch
 

@@ -146,12 +146,17 @@ def reach(url: str) -> None:
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
+    from pyspark.logger import PySparkLogger
+
     remote, master = wanted.get("spark.remote"), wanted.get("spark.master", "")
     if remote is None:
         _find_java()
     reach(remote or master)
     if not master.startswith("local["):
         _send_local_modules()
+    # They print two hundred lines of Java for a column that is misspelt; what was wrong is told by failures.py.
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     try:
         with _environment(wanted):
             return _builder(wanted).getOrCreate()

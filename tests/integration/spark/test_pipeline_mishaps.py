@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from conftest import LOCAL
 from local_components import Log
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tupletree import BasicBolt
@@ -57,6 +59,28 @@ def test_code_of_the_user_that_exits_or_is_refused_a_connection_fails_its_batch_
         reported = str(cluster.errors("numbers"))
     assert "SystemExit: no such setting" in reported and "SystemExit: no such table" in reported
     assert "ConnectionRefusedError" in reported and "session is gone" not in reported
+
+
+def test_spark_does_not_print_the_java_of_a_mistake(spark: SparkSession) -> None:
+    printed: list[logging.LogRecord] = []
+
+    class Printed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            printed.append(record)
+
+    printer = Printed()
+    loggers = [logging.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+    for logger in loggers:
+        logger.addHandler(printer)
+    try:
+        for mistake in (lambda: spark.range(1).select("no.such"), lambda: spark.sql("SELECT such FROM range(1)")):
+            with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN") as raised:
+                mistake()
+            assert raised.value.getQueryContext(), "it would be printed"
+    finally:
+        for logger in loggers:
+            logger.removeHandler(printer)
+    assert printed == []
 
 
 class Taken(BasicBolt):
