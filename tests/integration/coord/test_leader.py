@@ -130,8 +130,9 @@ def test_who_stands_down_lets_the_others_lead_and_stands_again_behind_them(stand
 def test_a_leader_whose_candidate_node_is_removed_stands_down(
     stand: Stand, session: KazooClient, zookeeper_root: str
 ) -> None:
-    first, second = stand("n1"), stand("n2")
+    first = stand("n1")
     first.await_story(("elected", 1))
+    second = stand("n2")
     leadership = Store(session, zookeeper_root).leadership()
     assert leadership is not None
     session.delete(paths.leader_candidate(zookeeper_root, leadership.node))

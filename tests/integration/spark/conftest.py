@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from local_spark import LOCAL
 
 from tupletree.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LOCAL = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
-"""What pipelines in these tests are configured with, so that they share the session."""
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import LOCAL
 from kafka_mock import MockCluster
+from local_spark import LOCAL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 

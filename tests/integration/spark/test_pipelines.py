@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LOCAL
 from local_components import Log, Shared
+from local_spark import LOCAL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 

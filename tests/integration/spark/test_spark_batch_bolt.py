@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import LOCAL
 from local_components import Log
+from local_spark import LOCAL
 from pyspark.sql import functions as f
 
 from tupletree.spark.batch_bolt import SparkBatchBolt
