@@ -5,8 +5,7 @@ pipeline's task. Three sorts of threads:
 
 * one for each job: Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR pool,
   in which the earliest batch goes first and later ones take the cores that it leaves; so the batch that commits next
-  is the one that is helped. (A pool for each batch was tried: batches then finish in bunches, and the time from arrival
-  to commit doubled.) Each job has a group, or on Spark Connect a tag, by which it is cancelled.
+  is the one that is helped. Each job has a group, or on Spark Connect a tag, by which it is cancelled.
 * one that starts the session, then commits, and removes what attempts that are over have staged: one after the other,
   so nothing is removed that is just being committed.
 * one that cancels, so that neither of the others waits for Spark's scheduler.

@@ -22,7 +22,7 @@ from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.file_ranges import LineEnds, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
-LOOK_S = 0.02
+LOOK_S = 0.01
 """How often it is looked what files there are, unless that takes long: a tenth of the time is spent on it at most."""
 
 DOUBT_S = 5.0
