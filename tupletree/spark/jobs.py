@@ -169,11 +169,9 @@ class Jobs:
         """When a batch has waited for long enough, if one waits."""
         return min((job.not_before_s for job in self._jobs.values() if job.phase is Phase.WAITING), default=None)
 
-    def overdue(self, now_s: float, limit_s: float) -> list[TransactionAttempt]:
-        """Whose Spark job has run for longer than that."""
-        return [
-            job.attempt for job in self._jobs.values() if job.phase is Phase.RUNNING and now_s - job.started_s > limit_s
-        ]  # fmt: skip
+    def overdue(self, phase: Phase, now_s: float, limit_s: float) -> list[TransactionAttempt]:
+        """What has been running, or committing, for longer than that."""
+        return [job.attempt for job in self._jobs.values() if job.phase is phase and now_s - job.started_s > limit_s]
 
     def processed(self, attempt: TransactionAttempt, rows: int | None) -> list[Effect]:
         """The Spark job of an attempt is done."""

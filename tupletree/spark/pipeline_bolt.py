@@ -21,7 +21,7 @@ from tupletree.component import BoltCollector, TopologyContext
 from tupletree.errors import EmitError, FailedException, ReportedFailedException, UnavailableError, UsageError
 from tupletree.spark.driver import Driver, Processed, now_s
 from tupletree.spark.failures import SparkLostError, batch_failed, is_own_fault, is_session_lost
-from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Jobs, Retries, Start, Stop
+from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Jobs, Phase, Retries, Start, Stop
 from tupletree.spark.pipeline import Pipeline
 from tupletree.spark.progress import PipelineProgress
 from tupletree.transactional.bolts import BatchCollector
@@ -38,7 +38,7 @@ TICK_S = 1.0
 
 
 class BatchTimeoutError(Exception):
-    """The job of a batch takes longer than ``pipeline.batch.timeout.secs``."""
+    """The job of a batch, or its commit, takes longer than ``pipeline.batch.timeout.secs``."""
 
 
 class PipelineBolt(EmitterBolt):
@@ -165,8 +165,11 @@ class PipelineBolt(EmitterBolt):
     def _tick(self) -> None:
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
-        for attempt in self._jobs.overdue(now_s(), self._limit_s):
+        for attempt in self._jobs.overdue(Phase.RUNNING, now_s(), self._limit_s):
             self._failed(attempt, "processing", self._overdue())
+        for attempt in self._jobs.overdue(Phase.COMMITTING, now_s(), self._limit_s):
+            # Its thread cannot be helped, and every later commit waits for it: a new worker can.
+            raise BatchTimeoutError(f"the commit of {attempt} has not ended after {self._limit_s:g} s")
         self._apply(self._jobs.due(now_s()))
         self._driver.look()
 
@@ -186,6 +189,7 @@ class PipelineBolt(EmitterBolt):
                 case Finish(job, control):
                     self._finish(job.attempt, control)
                 case Commit(job):
+                    job.started_s = now_s()
                     self._driver.commit(job.attempt)
                 case Ack(control):
                     self.collector.ack(control)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_components import Log
+from local_components import Latch, Log
 from local_spark import LOCAL
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +21,7 @@ from tupletree.spark import ForeachBatch, Pipeline, Sink
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sources.memory import MemorySource
 from tupletree.testing import LocalCluster
+from tupletree.worker.tasks import TaskFailure
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -59,6 +60,20 @@ def test_code_of_the_user_that_exits_or_is_refused_a_connection_fails_its_batch_
         reported = str(cluster.errors("numbers"))
     assert "SystemExit: no such setting" in reported and "SystemExit: no such table" in reported
     assert "ConnectionRefusedError" in reported and "session is gone" not in reported
+
+
+def test_a_commit_that_does_not_end_ends_the_worker() -> None:
+    released = Latch()
+
+    def save(result: DataFrame, txid: int) -> None:
+        released.wait(100)
+
+    conf = {**CONF, "pipeline.batch.timeout.secs": 6}
+    with pytest.raises(TaskFailure, match=r"the commit of transaction 1 .* has not ended after 6 s"):  # noqa: SIM117
+        with LocalCluster() as cluster:
+            cluster.submit("numbers", Numbers(ForeachBatch(save)).topology(), conf)
+            cluster.wait_until(lambda: False, timeout=60)
+    released.set()
 
 
 def test_spark_does_not_print_the_java_of_a_mistake(spark: SparkSession) -> None:
