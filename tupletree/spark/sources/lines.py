@@ -28,8 +28,8 @@ from tupletree.transactional.file_ranges import check_encoding, first_line_end
 BLOCK_BYTES = 1 << 22
 """How many bytes are read, and become a record batch, at a time."""
 
-PIECE_BYTES = 1 << 16
-"""It is not worth a task to read less."""
+PIECE_BYTES = 1 << 20
+"""It is not worth a task of its own to read less: a Python worker of Spark takes some tens of milliseconds for each."""
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
