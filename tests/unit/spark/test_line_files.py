@@ -77,12 +77,14 @@ def test_wherever_ranges_are_cut_every_line_is_read_once(
 
 def test_a_batch_is_divided_into_equal_shares_and_none_is_too_small_for_a_task() -> None:
     source = TextFiles("/data")
-    assert source.divide([["/a", 0, 1_000_000], ["/b", 500, 500_500]], 3) == [
-        [["/a", 0, 500_000, 0, 1_000_000]],
-        [["/a", 500_000, 1_000_000, 0, 1_000_000]],
-        [["/b", 500, 500_500, 500, 500_500]],
+    assert source.divide([["/a", 0, 4_000_000], ["/b", 500, 2_000_500]], 3) == [
+        [["/a", 0, 2_000_000, 0, 4_000_000]],
+        [["/a", 2_000_000, 4_000_000, 0, 4_000_000]],
+        [["/b", 500, 2_000_500, 500, 2_000_500]],
     ]
-    assert source.divide([["/a", 0, 10], ["/b", 0, 10]], 8) == [[["/a", 0, 10, 0, 10], ["/b", 0, 10, 0, 10]]]
+    assert source.divide([["/a", 0, 500_000], ["/b", 0, 10]], 8) == [
+        [["/a", 0, 500_000, 0, 500_000], ["/b", 0, 10, 0, 10]]
+    ]
     assert source.divide([], 8) == []
 
 
