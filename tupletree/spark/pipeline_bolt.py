@@ -235,9 +235,6 @@ class _Splits(BatchCollector):
             f"[attempt, split] with {self._attempt} was expected"
         )
 
-    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        return sum(self.emit(row, stream) == [] for row in rows)
-
     def report_error(self, error: BaseException) -> None:
         self._collector.report_error(error)
 

@@ -28,7 +28,11 @@ class BatchCollector:
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
         """Emit many tuples of the batch; return how many."""
-        raise NotImplementedError
+        count = 0
+        for values in rows:
+            self.emit(values, stream)
+            count += 1
+        return count
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         """Emit to one task on a stream declared direct.

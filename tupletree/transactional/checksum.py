@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tupletree._wire.codec import encode_value
@@ -24,13 +24,6 @@ class CountingCollector(BatchCollector):
         tasks = self._collector.emit(values, stream)
         self._add(values, stream)
         return tasks
-
-    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        count = 0
-        for values in rows:
-            self.emit(values, stream)
-            count += 1
-        return count
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         self._collector.emit_direct(task, values, stream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
@@ -36,13 +36,6 @@ class Emission(BatchCollector):
         for task in tasks:
             self.counts[task] += 1
         return tasks
-
-    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        count = 0
-        for values in rows:
-            self.emit(values, stream)
-            count += 1
-        return count
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         self._check(values, stream)
