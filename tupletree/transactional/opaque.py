@@ -36,7 +36,7 @@ Where something fails, either O1 refuses the commit or the replay begins at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,55 +47,31 @@ from tupletree.errors import FailedException
 from tupletree.transactional.bolts import BatchCollector, Committer
 from tupletree.transactional.checksum import CountingCollector
 from tupletree.transactional.partition_states import Partitions, PartitionStates
-from tupletree.transactional.partitioned import PartitionsCoordinator, check_metadata, encode_metadata
+from tupletree.transactional.partitioned import PartitionsAdapter, check_metadata, encode_metadata
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
     OpaquePartitionEmitter,
-    PartitionCoordinator,
-    TransactionalSpout,
-    TransactionCoordinator,
     checked_part,
 )
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import open_store
 
 KIND = "opaque"
 
 
-class OpaqueSpoutAdapter(TransactionalSpout, Committer):
-    """An OpaquePartitionedTransactionalSpout as the TransactionalSpout that it amounts to; its emitters commit.
+class OpaqueSpoutAdapter(PartitionsAdapter, Committer):
+    """An OpaquePartitionedTransactionalSpout as the TransactionalSpout that it amounts to; its emitters commit."""
 
-    ``open_store`` is there for tests and the simulation.
-    """
+    kind = KIND
+    spout: OpaquePartitionedTransactionalSpout
 
-    def __init__(
-        self,
-        transactional_id: str,
-        spout: OpaquePartitionedTransactionalSpout,
-        *,
-        open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.spout = spout
-        self._open_store = open_store
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        self.spout.declare_output_fields(declarer)
-
-    def component_configuration(self) -> Mapping[str, Any]:
-        return self.spout.component_configuration()
-
-    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
-        source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
-        partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
-        return PartitionsCoordinator(context.component_id, source, partitions, lambda state: decode_value(state[1]))
+    @staticmethod
+    def metadata(state: Any) -> Any:
+        return decode_value(state[1])
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommittingEmitter:
         emitter = checked_part(OpaquePartitionEmitter, self.spout.emitter(conf, context), self.spout, context)
-        partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
         tasks = len(context.component_tasks(context.component_id))
-        return OpaqueEmitter(context.component_id, emitter, partitions, context.task_index, tasks)
+        return OpaqueEmitter(context.component_id, emitter, self._partitions(conf), context.task_index, tasks)
 
 
 class Position(NamedTuple):

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.attempt import TransactionAttempt
@@ -39,6 +39,7 @@ from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.checksum import ChecksumCollector
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.spouts import (
+    OpaquePartitionedTransactionalSpout,
     PartitionCoordinator,
     PartitionedTransactionalSpout,
     PartitionEmitter,
@@ -55,22 +56,29 @@ PAUSE_S = 0.05
 """How long no partition is looked at again when none had more."""
 
 
-class PartitionedSpoutAdapter(TransactionalSpout):
-    """A PartitionedTransactionalSpout as the TransactionalSpout that it amounts to.
+class PartitionsAdapter(TransactionalSpout):
+    """A spout with partitions, of either kind, as the TransactionalSpout that it amounts to: what both kinds share.
 
     ``open_store`` is there for tests and the simulation.
     """
 
+    kind: ClassVar[str]
+
     def __init__(
         self,
         transactional_id: str,
-        spout: PartitionedTransactionalSpout,
+        spout: PartitionedTransactionalSpout | OpaquePartitionedTransactionalSpout,
         *,
         open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
     ) -> None:
         self.transactional_id = transactional_id
         self.spout = spout
         self._open_store = open_store
+
+    @staticmethod
+    def metadata(state: Any) -> Any:
+        """That of a partition's batch, out of its state."""
+        raise NotImplementedError
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
@@ -80,14 +88,26 @@ class PartitionedSpoutAdapter(TransactionalSpout):
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
         source = checked_part(PartitionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
-        partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
-        return PartitionsCoordinator(context.component_id, source, partitions, _metadata)
+        return PartitionsCoordinator(context.component_id, source, self._partitions(conf), self.metadata)
+
+    def _partitions(self, conf: Mapping[str, Any]) -> Partitions:
+        return Partitions(self._open_store(conf), self.transactional_id, self.kind)
+
+
+class PartitionedSpoutAdapter(PartitionsAdapter):
+    """A PartitionedTransactionalSpout as the TransactionalSpout that it amounts to."""
+
+    kind = KIND
+    spout: PartitionedTransactionalSpout
+
+    @staticmethod
+    def metadata(state: list[Any]) -> Any:
+        return _metadata(state)
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
         emitter = checked_part(PartitionEmitter, self.spout.emitter(conf, context), self.spout, context)
-        partitions = Partitions(self._open_store(conf), self.transactional_id, KIND)
         tasks = len(context.component_tasks(context.component_id))
-        return PartitionedEmitter(context.component_id, emitter, partitions, context.task_index, tasks)
+        return PartitionedEmitter(context.component_id, emitter, self._partitions(conf), context.task_index, tasks)
 
 
 class PartitionsCoordinator(TransactionCoordinator):
