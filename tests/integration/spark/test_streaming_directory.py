@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
-from exchanges import Feeding, files
+from exchanges import Feeding, Reading, files
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.component import BoltCollector, TopologyContext
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.spark.streaming.ddl import parse_schema
-from tupletree.spark.streaming.directory import MICRO_BATCHES, ROWS, SEGMENTS, TRANSACTIONS, About, ExchangeDirectory
-from tupletree.spark.streaming.export import _TaskExport
+from tupletree.spark.streaming.directory import (
+    MICRO_BATCHES,
+    PUBLISHED,
+    ROWS,
+    SEGMENTS,
+    TRANSACTIONS,
+    About,
+    ExchangeDirectory,
+)
+from tupletree.spark.streaming.export import ExportBolt, _TaskExport
 from tupletree.spark.streaming.ingest import remove
 from tupletree.spark.streaming.reader import ExportReader
 from tupletree.spark.streaming.writer import IngestWriter
+from tupletree.tuples import Origin, Tuple
 
 SCHEMA = "n BIGINT"
 COLUMNS = parse_schema(SCHEMA)
@@ -137,3 +150,85 @@ def test_a_file_system_that_refuses_is_an_unavailable_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match=r"exchange directory .*file/x"):
         ExchangeDirectory(tmp_path / "file" / "x").describe(about(TRANSACTIONS))
+
+
+class Folders:
+    """Notes which folders are synced; the first times, syncing one fails, as if the process ended there."""
+
+    def __init__(self, monkeypatch, fails):
+        self.synced, self._fails, self._fsync = [], fails, os.fsync
+        monkeypatch.setattr(os, "fsync", self)
+
+    def __call__(self, descriptor):
+        self._fsync(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            if self._fails:
+                self._fails -= 1
+                raise OSError("ended here")
+            self.synced.append(os.fstat(descriptor).st_ino)
+
+
+def test_what_another_has_published_is_durable_before_it_is_relied_on(tmp_path, monkeypatch):
+    query = Feeding(tmp_path, SCHEMA, "q")
+    messages = query.write(0, [[1]])
+    folders = Folders(monkeypatch, fails=1)
+    with pytest.raises(UnavailableError, match="ended here"):
+        query.writer.commit(messages, 0)
+    query.writer.commit(query.write(0, [[1]]), 0)
+    assert (tmp_path / PUBLISHED).stat().st_ino in folders.synced
+    folders.synced.clear()
+    assert not query.directory.publish(f"{PUBLISHED}/q.0.json", lambda file: None, replaces=False)
+    assert (tmp_path / PUBLISHED).stat().st_ino in folders.synced
+
+
+class Told(BoltCollector):
+    """Keeps what is acked, failed and reported."""
+
+    def __init__(self):
+        self.acked, self.failed, self.errors = [], [], []
+
+    def ack(self, tup):
+        self.acked.append(tup)
+
+    def fail(self, tup):
+        self.failed.append(tup)
+
+    def report_error(self, error):
+        self.errors.append(str(error))
+
+
+class Exporting:
+    """A task of an ExportBolt, with segments of up to three rows."""
+
+    def __init__(self, directory):
+        self.told = Told()
+        self.bolt = ExportBolt(directory, SCHEMA, rows_per_segment=3)
+        context = TopologyContext(
+            topology_id="t", component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
+        )
+        self.bolt.prepare({}, context, self.told)
+
+    def export(self, *values):
+        for value in values:
+            self.bolt.execute(Tuple([value], 0, 0, Origin("in", 2, "default", ["n"])))
+
+
+def test_a_segment_under_a_number_that_was_removed_is_not_lost(tmp_path):
+    left_over, successor, query = Exporting(tmp_path), Exporting(tmp_path), Reading(tmp_path, SCHEMA, prune="true")
+    left_over.export(1, 2, 3)
+    successor.export(4, 5, 6, 7, 8, 9)
+    assert sorted(query.more()) == [(n,) for n in range(1, 10)]
+    assert files(tmp_path) == []
+    left_over.export(10, 11, 12, 13, 14, 15)
+    successor.export(16, 17, 18)
+    assert sorted(query.more()) == [(n,) for n in range(10, 19)]
+
+
+def test_a_tuple_that_does_not_fit_fails_alone(tmp_path):
+    task = Exporting(tmp_path)
+    task.export(1, "two", 3, "four", "five", "six")
+    assert [tup.values[0] for tup in task.told.acked] == [1, 3]
+    assert [tup.values[0] for tup in task.told.failed] == ["two", "four", "five", "six"]
+    assert [error[:20] for error in task.told.errors] == ["column 'n' is int64:"] * 2
+    assert Reading(tmp_path, SCHEMA).more() == [(1,), (3,)]
+    assert len(files(tmp_path)) == 1

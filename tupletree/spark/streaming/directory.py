@@ -113,9 +113,19 @@ class ExchangeDirectory:
         return content
 
     def publish(
-        self, name: str, write: Callable[[BinaryIO], object], *, replaces: bool = True, owner: str = ""
+        self,
+        name: str,
+        write: Callable[[BinaryIO], object],
+        *,
+        replaces: bool = True,
+        owner: str = "",
+        place: tuple[str, int] | None = None,
     ) -> bool:
-        """Make a file appear; False if it is there already and must not be replaced. ``owner``: see ``drafts``."""
+        """Make a file appear; False if it must not replace one, and one is there or was there.
+
+        ``place``: the key and the number of what the file holds, by which ``removed`` tells whether one was there.
+        ``owner``: see ``drafts``.
+        """
         target = self.path / name
         draft = target.with_name(f".{owner}.{uuid.uuid4().hex}")
         with self._errors():
@@ -128,13 +138,21 @@ class ExchangeDirectory:
                     os.replace(draft, target)
                 else:
                     os.link(draft, target)
+                is_new = replaces or place is None or place[1] > self.removed().get(place[0], -1)
+                if not is_new:  # now and not before: the note was there before the name was free
+                    target.unlink(missing_ok=True)
             except FileExistsError:
-                return False
+                is_new = False  # and perhaps not durable yet, if who published it was killed
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     draft.unlink()
             self._sync(target.parent)
-        return True
+        return is_new
+
+    def sync(self, folder: str) -> None:
+        """Make durable what has appeared in a folder, by whomever."""
+        with self._errors():
+            self._sync(self.path / folder)
 
     def drafts(self, folder: str) -> list[tuple[str, str]]:
         """What is being written there, or was when its writer died: the owner of each and its name."""

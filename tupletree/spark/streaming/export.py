@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from tupletree.attempt import TransactionAttempt
@@ -108,7 +109,7 @@ class ExportBolt(Bolt):
 
     A task gathers tuples into a segment, and acks them when it is durable. A segment is closed when it has
     ``rows_per_segment``, and every ``max_delay_s`` seconds, which must be well below ``topology.message.timeout.secs``.
-    The other arguments are those of ExportBatchBolt.
+    A tuple that does not fit the schema fails alone, and is reported. The other arguments are those of ExportBatchBolt.
     """
 
     blocking = True
@@ -158,7 +159,14 @@ class ExportBolt(Bolt):
         """Publish what is held and ack it. If it fails, so do its tuples, which are replayed."""
         held, self._held = self._held, []
         try:
-            self._publish([self._row(tup) for tup in held])
+            table = self._table(held)
+        except UsageError as error:  # a tuple that does not fit, which comes again and again, must fail no others
+            held = self._fitting(held)
+            table = self._table(held)
+            self.collector.report_error(error)
+        try:
+            if held:
+                self._publish(table.to_batches())
         except (UsageError, UnavailableError) as error:
             self.collector.report_error(error)
             for tup in held:
@@ -167,27 +175,48 @@ class ExportBolt(Bolt):
             for tup in held:
                 self.collector.ack(tup)
 
+    def _fitting(self, held: Sequence[Tuple]) -> list[Tuple]:
+        """Those of some tuples that can be rows. The others fail."""
+        fitting = []
+        for tup in held:
+            try:
+                self._table([tup])
+            except UsageError:
+                self.collector.fail(tup)
+            else:
+                fitting.append(tup)
+        return fitting
+
+    def _table(self, held: Sequence[Tuple]) -> pa.Table:
+        return rows.table([self._row(tup) for tup in held], self._schema)
+
     def _row(self, tup: Tuple) -> Sequence[Any]:
         select = self._select.get(tup.fields)
         if select is None:
             select = self._select[tup.fields] = rows.selector(tup.fields, self._schema)
         return select(tup.values)
 
-    def _publish(self, selected: Sequence[Sequence[Any]]) -> None:
-        batches = rows.table(selected, self._schema).to_batches()
+    def _publish(self, batches: Sequence[pa.RecordBatch]) -> None:
         if self._next == 0:
             self._directory.describe(About(SEGMENTS, self.context.component_id, self.endpoint.schema))
             remove_drafts(self._directory, self._owner)
             present = offers.segments(self._directory.listing(ROWS)).get(self._owner, [])
             self._next = 1 + max([*present, self._directory.removed().get(self._owner, 0)])
-        while not self._directory.publish(
+        while not self._publish_next(batches):
+            pass
+
+    def _publish_next(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        """Publish the next segment; False if another incarnation of this task did, whether it is there still or not."""
+        is_new = self._directory.publish(
             f"{ROWS}/{offers.segment_file(self.context.task_index, self._next)}",
             lambda file: rows.write_batches(file, iter(batches), self._schema),
             replaces=False,
             owner=self._owner,
-        ):
-            self._next += 1  # another incarnation of this task was first
-        self._next += 1
+            place=(self._owner, self._next),
+        )
+        removed = 0 if is_new else self._directory.removed().get(self._owner, 0)
+        self._next = 1 + max(self._next, removed)
+        return is_new
 
 
 def remove_drafts(directory: ExchangeDirectory, owner: str) -> None:

@@ -87,6 +87,8 @@ class IngestWriter(DataSourceStreamArrowWriter):
         files = sorted(str(message.name) for message in written)
         if batchId > newest:
             _publish(directory, query, batchId, files)
+        else:
+            directory.sync(PUBLISHED)
         _sweep(directory, query, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
