@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import ListOffsetsResultInfo
 from kafka_mock import MockCluster
 from kafka_tasks import Kept, attempt, coordinator_of, emitter_of, once_it_works
 
 from tupletree._wait import wait_until
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
+from tupletree.spark.sources.kafka_client import configuration
+from tupletree.spark.sources.kafka_offsets import TopicOffsets, _Question
+from tupletree.spark.sources.kafka_positions import Bounds, Place
 
 
 @pytest.fixture
@@ -216,3 +221,33 @@ def fresh() -> Any:
 
 def next_batch(emitter: Any, kept: Kept, partition: int, before: Any) -> Any:
     return once_it_works(lambda: emitter.emit_partition_batch_new(fresh(), kept, partition, before))
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, -1), (-1, 5), (-1001, -1001)])
+def test_a_partition_of_which_one_offset_is_missing_is_away(cluster: MockCluster, first: int, end: int) -> None:
+    def answer(offset: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(ListOffsetsResultInfo(offset, -1, -1))
+        return future
+
+    offsets = TopicOffsets(configuration(cluster.addresses, {}), ["words"])
+    place = Place("words", 0)
+    try:
+        wait_until(lambda: offsets.look(1.0) or offsets.bounds(place) == Bounds(0, 0), what="the broker answers")
+        offsets._questions = {1: _Question({place: (answer(first), answer(end))})}
+        offsets._take_offsets()
+        assert offsets.bounds(place) == "broker 1 does not answer"
+    finally:
+        offsets.close()
+
+
+def test_a_partition_that_brokers_have_not_heard_of_does_not_begin_anew(cluster: MockCluster) -> None:
+    read = ["words", 2, 0, 10]
+    with emitter_of(KafkaTopics(cluster.addresses, "words")) as emitter:
+        once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))
+        assert emitter.emit_partition_batch_new(attempt(2), Kept(), 2, None) is None
+        with pytest.raises(ReportedFailedException, match="topic 'words', partition 2: no broker leads it"):
+            emitter.emit_partition_batch_new(attempt(2), Kept(), 2, read)
+    with emitter_of(KafkaTopics(cluster.addresses, "words", opaque=True)) as emitter:
+        once_it_works(lambda: emitter.emit_partition_batch(attempt(1), Kept(), 0, None))
+        assert emitter.emit_partition_batch(attempt(2), Kept(), 2, read) == read

@@ -12,6 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.sources import kafka_reader
 from tupletree.spark.sources.kafka import KafkaTopics
 
 
@@ -34,6 +35,14 @@ def test_a_split_is_its_offsets_and_no_others(cluster: MockCluster) -> None:
     assert offsets(source, ["words", 1, 24_000, 25_000]) == list(range(24_000, 25_000))
     assert offsets(source, ["words", 0, 0, 25_000]) == list(range(25_000))
     assert offsets(source, ["words", 0, 9, 9]) == []
+
+
+def test_large_records_come_in_small_record_batches(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_reader, "BYTES_PER_RECORD_BATCH", 3_500)
+    topic = cluster.create("large")
+    cluster.produce(topic, 0, [bytes(1_000)] * 10)
+    batches = KafkaTopics(cluster.addresses, topic).read([topic, 0, 0, 10])
+    assert [batch.column("offset").to_pylist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_spark_reads_every_column_in_a_task_for_each_split(spark: SparkSession, cluster: MockCluster) -> None:

@@ -61,6 +61,7 @@ def test_a_batch_takes_up_to_the_limit_and_not_more_than_there_is() -> None:
     assert next_split(PLACE, 9, Bounds(5, 20), 6) == ["words", 3, 9, 15]
     assert next_split(PLACE, 15, Bounds(5, 20), 6) == ["words", 3, 15, 20]
     assert is_empty(next_split(PLACE, 20, Bounds(5, 20), 6))
+    assert is_empty(next_split(PLACE, 30, Bounds(30, 20), 6))  # records were deleted between the two answers
 
 
 def test_a_log_that_ends_before_what_was_read_of_it_is_another_one() -> None:

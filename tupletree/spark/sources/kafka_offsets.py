@@ -182,5 +182,5 @@ class TopicOffsets:
                     bounds = Bounds(first.result().offset, end.result().offset)
                 except client.KafkaException as error:
                     self._bounds[place] = error.args[0].str()
-                else:  # without an offset and without an error: the broker has not answered in time
-                    self._bounds[place] = bounds if bounds.first >= 0 else f"broker {leader} does not answer"
+                else:
+                    self._bounds[place] = bounds if bounds.are_known else f"broker {leader} does not answer"

@@ -34,6 +34,11 @@ class Bounds:
     first: int
     end: int
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the broker has said both in time: the client has no offset, and no error, for what it did not."""
+        return self.first >= 0 and self.end >= 0
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -81,7 +86,7 @@ def position(place: Place, previous: Any, bounds: Bounds, start: Start) -> int:
 
 def next_split(place: Place, begin: int, bounds: Bounds, limit: int) -> list[Any]:
     """The next batch of a partition: ``limit`` offsets at most, none if there are none yet."""
-    return [place.topic, place.partition, begin, min(begin + limit, bounds.end)]
+    return [place.topic, place.partition, begin, max(begin, min(begin + limit, bounds.end))]
 
 
 def lost(begin: int, first: int) -> str:

@@ -21,6 +21,9 @@ from tupletree.spark.sources.kafka_client import kafka
 from tupletree.spark.sources.kafka_positions import Place, lost
 
 RECORDS_PER_RECORD_BATCH = 10_000
+BYTES_PER_RECORD_BATCH = 64 << 20
+"""About, of keys and values. A column cannot hold more than 2 GB."""
+
 POLL_S = 0.1
 
 ARROW_SCHEMA = pa.schema(
@@ -68,6 +71,7 @@ class _Range:
         self._timeout_s = timeout_s
         self._is_opaque = is_opaque
         self._position = self._start
+        self._bytes = 0  # of the records that were not handed on yet
         self._problem = "no broker has answered"
         codes = client.KafkaError
         self._passing = {  # errors after which the client goes on where it was
@@ -88,13 +92,13 @@ class _Range:
             before = self._position
             for message in self._messages():
                 self._take(message, records)
+                if len(records) >= RECORDS_PER_RECORD_BATCH or self._bytes >= BYTES_PER_RECORD_BATCH:
+                    yield self._record_batch(records)
+                    records, self._bytes = [], 0
             if self._position > before:
                 deadline_s = time.monotonic() + self._timeout_s
             elif time.monotonic() > deadline_s:
                 raise self._unavailable(f"nothing came for {self._timeout_s:g} s: {self._problem}")
-            if len(records) >= RECORDS_PER_RECORD_BATCH:
-                yield self._record_batch(records)
-                records = []
         if records:
             yield self._record_batch(records)
 
@@ -110,6 +114,7 @@ class _Range:
             self._position = message.offset() + 1
             if message.offset() < self._end:
                 records.append(message)
+                self._bytes += len(message.key() or b"") + len(message.value() or b"")
         elif error.code() == self._client.KafkaError._PARTITION_EOF:
             self._position = max(self._position, message.offset())
             self._problem = f"the log ends at offset {message.offset():,}"

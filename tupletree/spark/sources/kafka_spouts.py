@@ -154,14 +154,18 @@ class _Batches:
         self._has_begun = False  # some partition had a batch before this one
 
     def place(self, attempt: TransactionAttempt, number: int, previous: Any) -> Place | None:
-        """The partition of a number, None if there is none yet. Call it first, and for each number of an attempt."""
+        """The partition of a number, None if there is none yet. Call it first, and for each number of an attempt.
+
+        One that had a batch is there, also where a broker has not heard of it: to begin it anew would read it twice.
+        """
         if attempt != self._attempt:
             self._attempt = attempt
             self._has_begun = False
             self._offsets.look(LOOK_S, fresh_s=0)
         self._has_begun |= previous is not None
         place = place_of(number, self._topics.names)
-        return place if place.partition < self._offsets.count(place.topic) else None
+        is_known = place.partition < self._offsets.count(place.topic)
+        return place if is_known or previous is not None else None
 
     def bounds(self, place: Place) -> Bounds | str:
         return self._offsets.bounds(place)
