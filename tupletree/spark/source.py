@@ -123,5 +123,13 @@ def record_batches(rows: Iterator[Any], schema: pa.Schema) -> Iterator[pa.Record
             continue
         while chunk := list(itertools.islice(group, ROWS_PER_RECORD_BATCH)):
             columns = zip(*chunk, strict=True)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            arrays = [_array(column, field) for column, field in zip(columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    if pa.types.is_integer(field.type):  # Arrow would cut off what is behind the point
+        for value in values:
+            if isinstance(value, float) and not value.is_integer():
+                raise ValueError(f"column {field.name!r} is {field.type}, and has the value {value!r}")
+    return pa.array(values, field.type)

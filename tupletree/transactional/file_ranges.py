@@ -7,6 +7,7 @@ for by its own path has the name ``"."``.
 from __future__ import annotations
 
 import codecs
+import errno
 import glob
 import os
 import stat
@@ -47,7 +48,10 @@ def path_of(files: str, name: str) -> str:
 
 
 def sizes_of(files: str) -> list[tuple[str, int]]:
-    """Name and size of every file that is there, by name: of a directory, a pattern or a single file. OSError."""
+    """Name and size of every file that is there, by name: of a directory, a pattern or a single file.
+
+    OSError, also for a name that cannot be written down as it is not UTF-8.
+    """
     root = root_of(files)
     if files != root:
         names = glob.glob(os.path.relpath(files, root), root_dir=root, recursive=True)
@@ -62,8 +66,16 @@ def sizes_of(files: str) -> list[tuple[str, int]]:
         except FileNotFoundError:
             continue  # it went away in between
         if stat.S_ISREG(status.st_mode):
-            sizes.append((name, status.st_size))
+            sizes.append((_checked(name), status.st_size))
     return sizes
+
+
+def _checked(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "its name is not UTF-8", ascii(name)) from None
+    return name
 
 
 class LineEnds:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from file_topology import Splits, attempt, context
 
 from tupletree.errors import UsageError
+from tupletree.spark.source import record_batches
 from tupletree.spark.sources.memory import MemorySource
 from tupletree.transactional.spouts import OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout
 
@@ -82,3 +84,12 @@ def test_its_spout_says_which_rule_it_takes() -> None:
 def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"MemorySource: {message}"):
         MemorySource(**({"partitions": [[]], "schema": "a INT", "rows_per_batch": 1} | arguments))
+
+
+def test_a_fraction_is_not_cut_off_to_be_an_integer() -> None:
+    schema = pa.schema([("n", pa.int32())])
+    (batch,) = record_batches(iter([[1], [2.0], [None]]), schema)
+    assert batch.to_pydict() == {"n": [1, 2, None]}
+    for number in (1.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"column 'n' is int32, and has the value {number}"):
+            list(record_batches(iter([[1], [number]]), schema))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ def test_what_spark_leaves_beside_the_files_is_not_read(tmp_path: Path) -> None:
     assert Topology(ParquetFiles(tmp_path)).rest() == [[1]]
 
 
-def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"PAR1 and so on PAR1")
+@pytest.mark.parametrize("data", [b"PAR1 and so on PAR1", b"PAR1" + bytes(50) + b"\x14\0\0\0PAR1"])
+def test_a_file_that_is_none_is_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
     with pytest.raises(ReportedFailedException, match=f"file {tmp_path}/a cannot be read: "):
         Topology(ParquetFiles(tmp_path)).begin()
 
@@ -128,3 +130,25 @@ def test_a_file_that_changed_or_vanished_is_named(tmp_path: Path) -> None:
 def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"ParquetFiles: {message}"):
         ParquetFiles(**({"files": "/data"} | arguments))
+
+
+def test_what_is_still_being_written_below_a_folder_is_not_read(tmp_path: Path) -> None:
+    for folder in ("_staging/3.7", "_temporary/0/task_1", "_day=1", "txid=3"):
+        (tmp_path / folder).mkdir(parents=True)
+        write(tmp_path / folder / "part.parquet", [len(folder)])
+    assert Topology(ParquetFiles(tmp_path / "**" / "*.parquet")).rest() == [[len("_day=1"), len("txid=3")]]
+    write(tmp_path / "_staging" / "more.parquet", [1])
+    assert Topology(ParquetFiles(tmp_path / "_staging" / "*.parquet")).rest() == [[1]]
+
+
+def test_a_file_that_has_its_size_before_its_footer_joins(tmp_path: Path) -> None:
+    write(tmp_path / "whole", [2])
+    data = (tmp_path / "whole").read_bytes()
+    (tmp_path / "whole").rename(tmp_path / "a")
+    os.truncate(tmp_path / "a", 0)
+    os.truncate(tmp_path / "a", len(data))
+    os.utime(tmp_path / "a", (1, 1))
+    topology = Topology(ParquetFiles(tmp_path))
+    assert topology.rest() == []
+    (tmp_path / "a").write_bytes(data)
+    assert topology.rest() == [[2]]

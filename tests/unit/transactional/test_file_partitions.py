@@ -275,3 +275,12 @@ def test_whatever_is_appended_when_every_line_is_emitted_once(tmp_path: Path, se
     lines += [line for batch in reader.rest() for line in batch]
     complete = [line for text in written.values() for line in text.decode().split("\n")[:-1]]
     assert sorted(lines) == sorted(complete)
+
+
+def test_a_name_that_cannot_be_written_down_is_told(tmp_path: Path) -> None:
+    write(tmp_path, a="one\n")
+    (tmp_path / os.fsdecode(b"b\xff")).write_bytes(b"two\n")
+    with pytest.raises(
+        ReportedFailedException, match=r"component 'lines': 'b\\udcff' cannot be read: its name is not U"
+    ):
+        Reader(FilePartitionSpout(tmp_path)).begin()

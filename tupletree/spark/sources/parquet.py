@@ -37,8 +37,9 @@ FOOTERS_PER_LOOK = 200
 class ParquetFiles(Source):
     """The rows of Parquet files; up to ``max_row_groups_per_batch`` of all files together make a batch.
 
-    ``files``: as for TextFiles, and names that begin with ``_`` are left out too. A file must not change; one that
-    appears later joins in, as soon as it ends with a footer.
+    ``files``: as for TextFiles, and names that begin with ``_`` are left out too, also those of folders that a pattern
+    goes into, but for ``_name=value``. A file must not change; one that appears later joins in, as soon as it ends with
+    a footer.
 
     ``schema``: the columns to read, in Spark's DDL or as a StructType. Where a file has no such column, it is null.
     None: those of the first file that the pipeline's task reads after its start; nothing is known of them before.
@@ -95,32 +96,37 @@ class RowGroupExtent(Extent):
     def __init__(self, files: str) -> None:
         super().__init__(files)
         self._groups: dict[str, int] = {}
-        self._unfinished: dict[str, int] = {}  # name -> size in bytes, when it was last looked at
+        self._unfinished: dict[str, tuple[int, int]] = {}  # name -> its mark when it was last looked at
 
     def sizes(self) -> Sizes:
-        files = [(name, size) for name, size in sizes_of(self._files) if not os.path.basename(name).startswith("_")]
+        names = [name for name, _ in sizes_of(self._files) if not _is_aside(name)]
         footers = 0
-        for name, size in files:
-            if name not in self._groups and self._unfinished.get(name) != size and footers < FOOTERS_PER_LOOK:
-                footers += 1
-                self._look(name, size)
-        return [(name, self._groups[name]) for name, _ in files if name in self._groups]
+        for name in names:
+            if name not in self._groups and footers < FOOTERS_PER_LOOK:
+                footers += self._look(name)
+        return [(name, self._groups[name]) for name in names if name in self._groups]
 
     def end(self, name: str, start: int, size: int, take: int, may_exceed: bool) -> int | None:
         return min(size, start + take)
 
-    def _look(self, name: str, size: int) -> None:
+    def _look(self, name: str) -> bool:
+        """Look for a footer; False if nothing was written since there was none."""
         path = self.path(name)
         try:
-            if not _is_finished(path):
-                self._unfinished[name] = size
-                return
-            self._groups[name] = pq.read_metadata(path).num_row_groups
+            status = os.stat(path)
+            mark = status.st_size, status.st_mtime_ns  # a writer may have made room for all of the file at first
+            if self._unfinished.get(name) == mark:
+                return False
+            if _is_finished(path):
+                self._groups[name] = pq.read_metadata(path).num_row_groups
+                self._unfinished.pop(name, None)
+            else:
+                self._unfinished[name] = mark
         except FileNotFoundError:
-            return
-        except pa.ArrowException as error:
+            pass
+        except (OSError, pa.ArrowException) as error:
             raise _unreadable(path, error) from error
-        self._unfinished.pop(name, None)
+        return True
 
 
 def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -136,6 +142,12 @@ def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordB
         except pa.ArrowException as error:
             raise ValueError(f"file {path}, column {column.name!r} is not {column.type}: {error}") from error
     return pa.RecordBatch.from_arrays(values, schema=columns)
+
+
+def _is_aside(name: str) -> bool:
+    """Whether Spark, and sinks of pipelines, mean by a name that there is nothing to read, or not yet."""
+    *folders, file = name.split(os.sep)
+    return file.startswith("_") or any(folder.startswith("_") and "=" not in folder for folder in folders)
 
 
 def _is_finished(path: str) -> bool:
