@@ -69,6 +69,7 @@ def test_what_cannot_travel_is_a_short_error(read: Callable[[], Any], words: str
     text = encode_status(read)
     assert words in json.loads(text)["error"]
     assert len(text.encode()) < 2_000
+    assert decode_status(text) == json.loads(text)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def encode_status(read: Callable[[], Mapping[str, Any]]) -> str:
 
 def error_status(sentence: str) -> str:
     """A status that says why there is no other."""
-    return json.dumps({"error": sentence[:_ERROR_CHARACTERS]})
+    return json.dumps({"error": sentence[:_ERROR_CHARACTERS].encode(errors="backslashreplace").decode()})
 
 
 def decode_status(text: str) -> dict[str, Any] | None:
