@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
-from typing import Any
+import subprocess
+import sys
 
 import pytest
 
@@ -55,12 +58,12 @@ def test_a_master_that_is_none_is_one_sentence(master: str) -> None:
 
 
 @pytest.mark.parametrize("variables", [{"JAVA_HOME": "/nowhere"}, {"JAVA_HOME": "", "PATH": "/nowhere"}])
-def test_without_java_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    conf: dict[str, Any] = {"spark.master": "yarn"}  # one that no other test of this process has a session on
-    with pytest.raises(UsageError, match=r"^Spark needs Java 17 or newer, and there is no .*java"):
-        acquire(conf)
+def test_without_java_there_is_one_sentence(variables: dict[str, str]) -> None:
+    code = "from tupletree.spark.session import acquire; acquire({})"  # in a process that has no session yet
+    environment = {**os.environ, **variables}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    last = ended.stderr.strip().rpartition("\n")[2]
+    assert re.match(r"tupletree\.errors\.UsageError: Spark needs Java 17 or newer, and there is no .*java", last)
 
 
 def test_a_server_is_reached_if_any_of_its_addresses_answers(monkeypatch: pytest.MonkeyPatch) -> None:
