@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.spark.session import acquire, reach, settings
+from tupletree.spark.session import reach, settings
 
 
 def test_every_key_of_spark_reaches_the_session_and_no_other() -> None:
