@@ -27,18 +27,22 @@ _PYTHON = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
 _OURS = re.compile(r"[/\\](pyspark|py4j|tupletree|concurrent[/\\]futures)[/\\]|[/\\](threading|socket|runpy)\.py$")
 _SPARKS = re.compile(r"[/\\](pyspark|py4j)[/\\]")
+_SOCKETS = re.compile(r"[/\\](socket|ssl)\.py$")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
 _AWAY = re.compile(r"tupletree\.errors\.(UnavailableError|FailedException|ReportedFailedException)\b")
-_JAVA_NOISE = re.compile(r"^(An error occurred while calling \w+\.\w+\.\n: |[\w.$]+(?:Exception|Error): )+")
-_LOST = (
-    "SparkContext was shut down",
-    "cancelled because SparkContext",
-    "Cannot call methods on a stopped SparkContext",
-    "SparkSession has been stopped",
-    "Answer from Java side is empty",
-    "[NO_ACTIVE_SESSION]",
-    "[INVALID_HANDLE.SESSION",
+_CALLED_WRONGLY = ". Trace:\n"  # what py4j says where the JVM answered that it knows no such method
+_JAVA_NOISE = re.compile(r"^(An error occurred while calling \S+\.(?:\n: | Trace:\n)|[\w.$]+(?:Exception|Error): )+")
+_LOST = re.compile(
+    r"^(?:: |Caused by: )?(?:\([\w.$]+\) )?(?:[\w.$]+: )*(?:\[SPARK_JOB_CANCELLED\] )?"
+    r"(?:(?:(?:Job \d+|Stage) cancelled because )?SparkContext was shut down"
+    r"|Cannot call methods on a stopped SparkContext"
+    r"|SparkSession has been stopped"
+    r"|Answer from Java side is empty"
+    r"|\[NO_ACTIVE_SESSION\]"
+    r"|\[INVALID_HANDLE\.SESSION)",
+    re.MULTILINE,
 )
+"""How a message, or a cause in it, begins. Within one it may be quoted out of a row."""
 
 
 class BatchFailedError(ReportedFailedException):
@@ -68,13 +72,17 @@ def is_own_fault(error: BaseException) -> bool:
 
 def is_session_lost(error: BaseException) -> bool:
     """Whether nothing can be done with this session any more."""
-    kind = type(error)
-    if kind.__module__.startswith("py4j"):
+    module = type(error).__module__
+    text = str(error)
+    if module.startswith("py4j") and getattr(error, "java_exception", None) is None:
         # An error that Java raised has its exception with it; without one there was nobody to answer.
-        return getattr(error, "java_exception", None) is None
+        return _CALLED_WRONGLY not in text
     if isinstance(error, ConnectionError):  # of a sink or of the user's own code it says nothing of Spark
-        return any(_SPARKS.search(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
-    return any(sign in str(error) for sign in _LOST)
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        used_by = next((file for file in reversed(files) if not _SOCKETS.search(file)), "")
+        return _SPARKS.search(used_by) is not None  # further out stands Spark too where it calls the user's code
+    # What a Python worker says is of the rows, or of the user's code.
+    return module.startswith(("py4j", "pyspark")) and _PYTHON not in text and _LOST.search(text) is not None
 
 
 def explain(error: BaseException) -> tuple[str, str]:

@@ -86,6 +86,7 @@ class Ignores(BasicBolt):
             ("day",),
             "UsageError: column 'day' of the outputs is a date32[day], which tuples do not carry: cast it in 'emit'",
         ),
+        (lambda batch: batch.limit("9"), (), "Method limit([class java.lang.String]) does not exist"),
         (lambda batch: batch.select("nothing"), ("number",), "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
     ],
 )

@@ -124,3 +124,24 @@ def test_a_spark_that_is_killed_ends_the_task_with_one_sentence(tmp_path: Path) 
         assert re.search(r"task \d+ of component 'pipeline' failed: SparkLostError: the Spark session is gone", last)
         (tmp_path / "open").touch()
         wait_until(lambda: session_of(run.pid) == [], 60, what="Python workers are gone")
+
+
+STOPPED = """
+from pyspark import SparkContext
+
+def stopped(cluster):
+    if (HERE / "waits").exists() and not (HERE / "stopped").exists():
+        (HERE / "stopped").touch()
+        SparkContext._active_spark_context._jsc.sc().stop()   # as where its master removes the application
+    return False
+
+run(stopped)
+"""
+
+
+def test_a_context_that_is_stopped_ends_the_task_as_well(tmp_path: Path) -> None:
+    (tmp_path / "gated").touch()
+    with program(tmp_path, {**CONF, "pipeline.retry.pause.secs": 0.1}, COUNTS + STOPPED) as run:
+        wait_until((tmp_path / "stopped").exists, 120, what="the context is stopped")
+        (tmp_path / "open").touch()
+        run.wait_for("SparkLostError: the Spark session is gone, found while", 60)

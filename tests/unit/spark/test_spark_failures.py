@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, PythonException
+import pytest
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ReportedFailedException, UnavailableError
@@ -88,10 +89,13 @@ def test_what_a_python_worker_finds_away_is_not_the_batchs_fault_either() -> Non
     assert not is_own_fault(PythonException(WORKER.replace("ValueError: no such thing [1]", away)))
 
 
-def refused(file: str) -> ConnectionError:
-    """What a connection raises that code in a file tried to make."""
+def refused(*files: str) -> ConnectionError:
+    """What a connection raises that code in a file tried to make: in the last one, which those before it called."""
+    code = "raise ConnectionRefusedError(111, 'Connection refused')"
+    for file in reversed(files):
+        code = f"exec(compile({code!r}, {file!r}, 'exec'))"
     try:
-        exec(compile("raise ConnectionRefusedError(111, 'Connection refused')", file, "exec"))
+        exec(code)
     except ConnectionError as error:
         return error
     raise AssertionError
@@ -106,5 +110,61 @@ def test_a_session_is_lost_with_its_jvm_and_not_with_an_error_of_a_job() -> None
     assert is_session_lost(Py4JError("An error occurred while calling o41.range"))
     assert is_session_lost(refused("/lib/site-packages/py4j/clientserver.py"))
     assert not is_session_lost(refused("/home/ann/save.py")), "it was another server that refused"
+    assert is_session_lost(refused("/lib/site-packages/pyspark/serializers.py", "/usr/lib/python3.11/socket.py"))
+    assert not is_session_lost(refused("/lib/site-packages/pyspark/sql/dataframe.py", "/home/ann/enrich.py"))
     assert not is_session_lost(answered)
     assert not is_session_lost(PythonException(WORKER))
+
+
+class Py4JJavaError(Exception):
+    """What Java raised and PySpark has no exception of its own for."""
+
+    __module__ = "py4j.protocol"
+    java_exception = object()
+
+
+CALLING = "An error occurred while calling o201.collectToPython.\n: "
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JJavaError(f"{CALLING}java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."),
+        Py4JJavaError(f"{CALLING}org.apache.spark.SparkException: Job 7 cancelled because SparkContext was shut down"),
+        Py4JJavaError(
+            f"{CALLING}org.apache.spark.SparkException: Exception thrown in awaitResult:\n\tat U.a(U:7)\n"
+            "Caused by: org.apache.spark.SparkException: Job 7 cancelled because SparkContext was shut down\n"
+        ),
+        PySparkException("(org.apache.spark.SparkSQLException) [INVALID_HANDLE.SESSION_NOT_FOUND] Invalid."),
+        PySparkException("[NO_ACTIVE_SESSION] No active Spark session found. Please create a new Spark session."),
+    ],
+)
+def test_a_session_is_lost_with_its_context_though_the_jvm_answers(error: Exception) -> None:
+    assert is_session_lost(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PythonException(WORKER.replace("ValueError: no such thing [1]", "ValueError: SparkContext was shut down")),
+        PySparkException("[CAST_INVALID_INPUT] The value 'SparkContext was shut down' cannot be cast"),
+        PySparkException("[USER_RAISED_EXCEPTION] Cannot call methods on a stopped SparkContext"),
+        RuntimeError("no level in the line 'SparkContext was shut down'"),
+    ],
+)
+def test_a_row_that_tells_of_a_lost_session_is_none(error: Exception) -> None:
+    assert not is_session_lost(error)
+
+
+def test_a_call_of_a_method_that_java_does_not_have_is_the_callers_mistake() -> None:
+    class Py4JError(Exception):
+        __module__ = "py4j.protocol"
+
+    for called in ("o41.limit", "z:org.apache.spark.sql.functions.lit"):
+        error = Py4JError(
+            f"An error occurred while calling {called}. Trace:\n"
+            "py4j.Py4JException: Method limit([class java.lang.String]) does not exist\n"
+            "\tat py4j.reflection.ReflectionEngine.getMethod(ReflectionEngine.java:318)\n"
+        )
+        assert not is_session_lost(error)
+        assert explain(error)[0] == "Method limit([class java.lang.String]) does not exist"
