@@ -141,6 +141,19 @@ def test_what_slow_tasks_of_a_discarded_attempt_leave_is_removed_by_the_next_one
     assert contents(tmp_path) == {1: "a", 2: "b"}
 
 
+def test_a_commit_leaves_alone_what_a_newer_attempt_is_staging(tmp_path: Path) -> None:
+    batches = opened(tmp_path)
+    run(batches, 1, 1, "a", is_opaque=False)
+    late, newer = stage(batches, 1, 2, "a"), TransactionAttempt(1, 3)
+    writes = Path(batches.begin(newer))
+    writes.mkdir()
+    (writes / "part-0.json").write_text("a")
+    batches.commit(late, is_opaque=False)
+    batches.seal(newer)
+    batches.commit(newer, is_opaque=False)
+    assert contents(tmp_path) == {1: "a"} and staged(tmp_path) == []
+
+
 def test_what_a_dead_driver_left_is_removed(tmp_path: Path) -> None:
     stage(opened(tmp_path), 1, 1, "a")
     opened(tmp_path)

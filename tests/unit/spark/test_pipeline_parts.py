@@ -26,3 +26,12 @@ def test_two_sinks_for_one_target_are_refused(tmp_path: Path, make: object) -> N
 
     with pytest.raises(TopologyError, match=r"Twice has two sinks for .*words.*; one for each was expected"):
         Twice().topology()
+
+
+def test_two_sinks_for_one_table_of_sqlite_are_refused_whatever_the_case_of_its_name(tmp_path: Path) -> None:
+    class Twice(Pipeline):
+        source = TextFiles(tmp_path)
+        sinks = [SqlState(tmp_path / "words.db", table, "word", add="count") for table in ("Counts", "counts")]
+
+    with pytest.raises(TopologyError, match=r"Twice has two sinks for table 'counts' of sqlite:.*words\.db"):
+        Twice().topology()

@@ -148,7 +148,7 @@ class BatchDirectories:
         elif is_opaque and there < attempt:
             self._replace(there, attempt, target)
         _sync(self.path)  # also where it was there: who put it there may not have lived to do it
-        self._sweep(lambda other: other.txid <= attempt.txid)
+        self._sweep(lambda other: other <= attempt)  # a newer attempt of this txid may be at work by now
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -94,6 +94,9 @@ class PostgresTables:
         self._scope: SinkScope | None = None
         self._left: set[str] = set()  # staging tables that could not be dropped yet
 
+    def known_as(self, table: str) -> str:
+        return table
+
     def open(self, table: str, scope: SinkScope) -> None:
         self._scope = scope
 

@@ -70,7 +70,7 @@ class SqlState(Sink):
     @property
     def target(self) -> str:
         """The table and where it is: what no two sinks of a pipeline may share."""
-        return f"table {self.table!r} of {self._tables.where}"
+        return f"table {self._tables.known_as(self.table)!r} of {self._tables.where}"
 
     def open(self, scope: SinkScope) -> None:
         self._tables.open(self.table, scope)
@@ -95,6 +95,9 @@ class Tables(Protocol):
     @property
     def where(self) -> str:
         """The database, without a password."""
+
+    def known_as(self, table: str) -> str:
+        """The name of a table, the same for all names that are of one table."""
 
     def open(self, table: str, scope: SinkScope) -> None: ...
 

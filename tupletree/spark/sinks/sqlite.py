@@ -63,6 +63,9 @@ class SqliteTables:
         self._timeout_s = timeout_s
         self._scope: SinkScope | None = None
 
+    def known_as(self, table: str) -> str:
+        return table.lower()
+
     def open(self, table: str, scope: SinkScope) -> None:
         self._scope = scope
 
