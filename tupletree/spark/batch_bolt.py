@@ -77,13 +77,13 @@ class SparkBatchBolt(BatchBolt):
                     f"process returned the columns {', '.join(result.columns)}; outputs declares {', '.join(fields)}"
                 )
             emitted = result.select(*(f"`{name.replace('`', '``')}`" for name in fields)).toArrow()
+            columns = [column.to_pylist() for column in emitted.columns]
         except (FailedException, UnavailableError):
             raise
         except Exception as error:  # the user's, or Spark's
             raise self._failed(error) from error
-        for batch in emitted.to_batches():
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                self.collector.emit([self.batch_id, *row])
+        for row in zip(*columns, strict=True):
+            self.collector.emit([self.batch_id, *row])
 
     def _fields(self) -> list[str]:
         """The declared fields behind the attempt."""

@@ -1,7 +1,7 @@
 """The Spark driver of a pipeline: threads that run the jobs of several batches at once, and one that commits.
 
 Nothing is decided here: which batch to start, cancel and commit is said by jobs.py, and what came of it is told to the
-pipeline's task. Three sorts of threads:
+pipeline's task. Four sorts of threads:
 
 * one for each job: Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR pool,
   in which the earliest batch goes first and later ones take the cores that it leaves; so the batch that commits next
@@ -9,6 +9,7 @@ pipeline's task. Three sorts of threads:
 * one that starts the session, then commits, and removes what attempts that are over have staged: one after the other,
   so nothing is removed that is just being committed.
 * one that cancels, so that neither of the others waits for Spark's scheduler.
+* with Spark Connect one that looks whether the server is there, since a cancellation waits for minutes if it is not.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-import pyarrow as pa
 
 from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
@@ -62,10 +61,10 @@ CLOSE_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What the job of an attempt has come to: how many rows the source had, if that is known, and the rows to emit."""
+    """What a job has come to: how many rows the source had, if that is known, and the columns to emit, if any are."""
 
     rows: int | None
-    table: pa.Table | None
+    columns: list[list[Any]] | None
 
 
 class Events(Protocol):
@@ -135,6 +134,7 @@ class Driver:
         self._jobs = Threads(workers, "spark-job")
         self._commits = Threads(1, "spark-commit")
         self._cancels = Threads(1, "spark-cancel")
+        self._looks = Threads(1, "spark-look")
         self._commits.submit(self._open)
 
     def start(self, job: Job) -> None:
@@ -186,20 +186,21 @@ class Driver:
             session.release()
         self._has_ended.set()
         self._cancels.close(0.0)
+        self._looks.close(0.0)
         self._commits.close(0.0)
 
     def look(self) -> None:
         """Find out anew where Spark's UI shows the jobs that run; cancel again what has only begun since."""
         if self._spark is not None:
             self._cancels.submit(self._look)
+            if self._is_remote:
+                self._looks.submit(self._reach_server)
 
     def _look(self) -> None:
         for attempt, batch in list(self._batches.items()):
             if batch.is_over and batch.is_running:
                 self._interrupt(attempt)
-        if self._is_remote:
-            self._reach_server()
-        else:
+        if not self._is_remote:
             self._find_links()
 
     def _reach_server(self) -> None:
@@ -236,18 +237,21 @@ class Driver:
             return
         self._reached_s = now_s()
         if not self._is_remote:
-            context = spark.sparkContext
-            self.about = {
-                "master": str(context.master),
-                "ui": context.uiWebUrl or "",
-                "app_id": context.applicationId or "",
-            }
+            self._insist(functools.partial(self._ask_about, spark))
         scope = SinkScope(self.transactional_id, self._is_opaque, spark)
         for sink in self._sinks:
             self._insist(functools.partial(sink.open, scope))
         if not self._is_closing.is_set():
             self._is_ready.set()
             self._events.ready()
+
+    def _ask_about(self, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        self.about = {
+            "master": str(context.master),
+            "ui": context.uiWebUrl or "",
+            "app_id": context.applicationId or "",
+        }
 
     def _insist(self, work: Callable[[], R]) -> R | None:
         """Do it, however long something is away. None if it cannot be done, or is not needed any more."""
@@ -318,11 +322,11 @@ class Driver:
         for sink in self._sinks:
             self._check(batch)
             batch.staged.append(sink.stage(attempt, result))
-        table = None
+        columns = None
         if emits:
             self._check(batch)
-            table = emitted(self._pipeline, made_by("emit", self._pipeline, self._pipeline.emit(result)))
-        return Processed(observed(rows), table)
+            columns = emitted(self._pipeline, made_by("emit", self._pipeline, self._pipeline.emit(result)))
+        return Processed(observed(rows), columns)
 
     def _commit(self, attempt: TransactionAttempt) -> None:
         batch = self._batches[attempt]

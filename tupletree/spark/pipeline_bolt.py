@@ -13,8 +13,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
-import pyarrow as pa
-
 from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, TopologyContext
@@ -67,7 +65,7 @@ class PipelineBolt(EmitterBolt):
         )
         self._jobs = Jobs(retries)
         self._limit_s = conf["pipeline.batch.timeout.secs"]
-        self._tables: dict[TransactionAttempt, pa.Table] = {}
+        self._columns: dict[TransactionAttempt, list[list[Any]]] = {}
         is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
         self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
         self._progress = PipelineProgress(self._jobs, self._driver)
@@ -93,7 +91,7 @@ class PipelineBolt(EmitterBolt):
     # What the driver tells, on its threads: each is passed on to the task's own.
 
     def ready(self) -> None:
-        self.context.call_soon(self._progress.began)
+        self.context.call_soon(self._ready)  # _progress may not be there yet
 
     def unavailable(self, error: BaseException) -> None:
         self.context.call_soon(functools.partial(self.collector.report_error, error))
@@ -111,6 +109,9 @@ class PipelineBolt(EmitterBolt):
         self.context.call_soon(functools.partial(self._failed, attempt, doing, error))
 
     # What follows runs on the task's own thread.
+
+    def _ready(self) -> None:
+        self._progress.began()
 
     def _batch(self, tup: Tuple) -> None:
         attempt, metadata, committed = tup.values
@@ -130,10 +131,10 @@ class PipelineBolt(EmitterBolt):
         self._emitter.emit_batch(attempt, metadata, splits)
 
     def _processed(self, attempt: TransactionAttempt, done: Processed) -> None:
-        if done.table is not None:
-            self._tables[attempt] = done.table
+        if done.columns is not None:
+            self._columns[attempt] = done.columns
         self._apply(self._jobs.processed(attempt, done.rows))
-        self._tables.pop(attempt, None)
+        self._columns.pop(attempt, None)
 
     def _committed(self, attempt: TransactionAttempt) -> None:
         emitter = self._emitter
@@ -203,9 +204,8 @@ class PipelineBolt(EmitterBolt):
     def _finish(self, attempt: TransactionAttempt, control: Tuple) -> None:
         """Emit the rows of a batch, if it has any; tell who waits for them how many there were."""
         emission = Emission(attempt, self.context.component_id, self.collector)
-        table = self._tables.pop(attempt, None)
-        if table is not None:
-            columns = [column.to_pylist() for column in table.columns]
+        columns = self._columns.pop(attempt, None)
+        if columns is not None:
             emission.emit_many([attempt, *row] for row in zip(*columns, strict=True))
         self._reports.send(emission, self._jobs.attempts.committed, control)
         self.collector.ack(control)

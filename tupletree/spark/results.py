@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tupletree.errors import UsageError
 
@@ -26,8 +25,8 @@ def made_by(method: str, pipeline: Pipeline, made: Any) -> DataFrame:
     return made  # type: ignore[no-any-return]
 
 
-def emitted(pipeline: Pipeline, frame: DataFrame) -> pa.Table:
-    """The ``outputs`` of a result. UsageError for a column that is not there, or whose values tuples do not carry."""
+def emitted(pipeline: Pipeline, frame: DataFrame) -> list[list[Any]]:
+    """The columns ``outputs`` of a result. UsageError for one that is not there or has what tuples do not carry."""
     name, columns = type(pipeline).__name__, frame.columns
     for output in pipeline.outputs:
         if output not in columns:
@@ -38,9 +37,7 @@ def emitted(pipeline: Pipeline, frame: DataFrame) -> pa.Table:
             raise UsageError(
                 f"column {field.name!r} of the outputs is a {kind}, which tuples do not carry: cast it in 'emit'"
             )
-        if pa.types.is_timestamp(field.type):
-            _check_years(field.name, table.column(field.name))
-    return table
+    return [_values(field.name, column) for field, column in zip(table.schema, table.columns, strict=True)]
 
 
 def quoted(name: str) -> str:
@@ -57,12 +54,12 @@ def _not_carried(kind: pa.DataType) -> pa.DataType | None:
     return next(filter(None, map(_not_carried, within)), None)
 
 
-def _check_years(column: str, times: pa.ChunkedArray) -> None:
-    """UsageError for a time that Python does not know, of a year before 1 or after 9999."""
+def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """UsageError for what Python does not know: a year before 1 or after 9999, text that is not UTF-8."""
     try:
-        pc.min_max(times).as_py()
+        return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError) as error:
-        raise UsageError(f"column {column!r} of the outputs has a time that tuples do not carry: {error}") from None
+        raise UsageError(f"column {name!r} of the outputs has a value that tuples do not carry: {error}") from None
 
 
 def observed(observation: Observation) -> int | None:

@@ -5,6 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+BOTH = """
+CONF = {"spark.remote": "sc://nowhere", "spark.master": "local[1]"}
+"""
+
+KILLED = """
+from tupletree.spark import session
+CONF = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+jvm = session.acquire(CONF).sparkContext._gateway.proc
+jvm.kill()
+jvm.wait()
+"""
+
 SCRIPT = """
 import threading
 from tupletree.attempt import TransactionAttempt
@@ -21,15 +33,22 @@ class Told:
         self.is_broken.set()
 
 told = Told()
-both = {"spark.remote": "sc://nowhere", "spark.master": "local[1]"}
-driver = Driver("id", Pipeline(), False, both, 2, told)
+driver = Driver("id", Pipeline(), False, CONF, 2, told)
 driver.start(Job(TransactionAttempt(1, 1), [], 0.0, None))
 assert told.is_broken.wait(30)
-print(told.broken_by[0])
+print("broken by", type(told.broken_by[0]).__name__, told.broken_by[0])
 """
 
 
-def test_a_job_that_waits_for_a_session_does_not_hold_the_process() -> None:
-    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False)
+def said(script: str) -> str:
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90, check=False)
     assert run.returncode == 0, run.stderr
-    assert "exclude each other" in run.stdout
+    return run.stdout
+
+
+def test_a_job_that_waits_for_a_session_does_not_hold_the_process() -> None:
+    assert "exclude each other" in said(BOTH + SCRIPT)
+
+
+def test_a_session_whose_jvm_dies_as_the_driver_starts_is_not_waited_for() -> None:
+    assert "broken by" in said(KILLED + SCRIPT)

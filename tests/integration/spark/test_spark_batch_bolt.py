@@ -43,6 +43,13 @@ class Broken(Busy):
         return batch.mapInArrow(refuse, "host STRING, requests BIGINT")
 
 
+class Binary(Busy):
+    outputs = ["attempt", "host"]
+
+    def process(self, batch):
+        return batch.select(f.expr("cast(X'FF' AS STRING)").alias("host"))
+
+
 class Forgetful(Busy):
     def process(self, batch):
         return batch.select("host")
@@ -92,6 +99,7 @@ def test_a_schema_chooses_columns_and_types(cluster):
     ("bolt", "fault"),
     [
         (Broken(), "component 'bolt', transaction 1 (attempt 1.0): ValueError: host is too much"),
+        (Binary(), "component 'bolt', transaction 1 (attempt 1.0): UnicodeDecodeError: 'utf-8' codec can't decode"),
         (Forgetful(), "process returned the columns host; outputs declares requests, host"),
     ],
 )

@@ -121,6 +121,52 @@ def test_a_server_that_is_killed_ends_the_worker_with_one_sentence(tmp_path: Pat
         run.wait_for("SparkLostError: the Spark session is gone: no Spark Connect server answers at sc://", 60)
 
 
+CANCELLED = """
+import threading
+from time import sleep
+from tupletree.attempt import TransactionAttempt
+from tupletree.spark import Pipeline, Source
+from tupletree.spark.driver import Driver
+from tupletree.spark.jobs import Job
+
+class Told:
+    def ready(self):
+        print("ready", flush=True)
+    def broken(self, error):
+        print("broken by", error, flush=True)
+
+reads = threading.Event()
+
+class Reads(Source):
+    def dataframe(self, spark, splits):
+        reads.set()
+        spark.range(1).collect()      # is tried for minutes
+        return spark.range(1)
+
+class Reading(Pipeline):
+    source = Reads()
+
+driver = Driver("reading", Reading(), False, CONF, 2, Told())
+while not (HERE / "killed").exists():
+    sleep(0.05)
+driver.start(Job(TransactionAttempt(1, 1), [], 0.0, None))
+reads.wait()
+driver.cancel(TransactionAttempt(1, 1))
+while True:
+    driver.look()
+    sleep(0.5)
+"""
+
+
+def test_a_cancellation_does_not_keep_the_loss_of_the_server_from_being_found_out(tmp_path: Path) -> None:
+    with connect_server(tmp_path) as (url, server), program(tmp_path, {"spark.remote": url}, CANCELLED) as run:
+        run.wait_for("ready", 90)
+        for pid in children_of(server.pid, "SparkConnectServer"):
+            os.kill(pid, signal.SIGKILL)
+        (tmp_path / "killed").touch()
+        run.wait_for("broken by the Spark session is gone: no Spark Connect server answers at sc://", 60)
+
+
 def test_a_server_that_is_away_is_reported_and_waited_for(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SUMS)
     (tmp_path / "enough").touch()
