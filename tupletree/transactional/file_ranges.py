@@ -1,7 +1,8 @@
 """Which files there are, and where ranges of their lines may end. For coordinators that give out files piece by piece.
 
-A file's *name* is relative to the root of what was asked for, the part of it that is no pattern. A file that was asked
-for by its own path has the name ``"."``.
+A file's *name* is relative to the root of what was asked for, the part of it that is no pattern. What is there by that
+very name is none, whatever is in it: ``/data/run[1]`` may be a directory. A file that was asked for by its own path has
+the name ``"."``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def check_encoding(owner: str, encoding: str, errors: str) -> None:
 
 def root_of(files: str) -> str:
     """What the names of files are relative to."""
-    while glob.has_magic(files):
+    while glob.has_magic(files) and not os.path.lexists(files):
         files = os.path.dirname(files)
     return files
 

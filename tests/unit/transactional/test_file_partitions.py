@@ -159,6 +159,14 @@ def test_hidden_files_and_folders_are_not_read(tmp_path: Path) -> None:
     assert Reader(FilePartitionSpout(tmp_path / "none*")).rest() == []
 
 
+def test_what_is_there_by_that_very_name_is_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "run[1]").mkdir()
+    write(tmp_path / "run[1]", **{"a?": "one\n", "ab": "two\n"})
+    assert Reader(FilePartitionSpout(tmp_path / "run[1]")).rest() == [["one", "two"]]
+    assert Reader(FilePartitionSpout(tmp_path / "run[1]" / "a?")).rest() == [["one"]]
+    assert Reader(FilePartitionSpout(tmp_path / "run[1]" / "*b")).rest() == [["two"]]
+
+
 def test_a_relative_path_means_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, a="one\n")
     monkeypatch.chdir(tmp_path)

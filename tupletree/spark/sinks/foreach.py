@@ -40,6 +40,9 @@ class ForeachBatch(Sink):
     up (a running total) keep the txid beside the value and add only if it is lower; that suffices unless the source
     is opaque. What cannot be taken back or found again (a mail) happens at least once.
 
+    A worker that is taken for dead and still runs may be in a call for a txid that its successor has long written. It
+    has the same rows, unless the source is opaque: then use a sink that compares attempts.
+
     The function raises UnavailableError or FailedException for what may work later: the batch is tried again, without
     end. Anything else counts against ``pipeline.max.attempts``. It is copied to the worker by pickling, so it opens
     its connections itself.
