@@ -36,6 +36,7 @@ from urllib.parse import urlsplit
 
 from tupletree.bundle import is_local_module
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark import class_archive
 from tupletree.spark.failures import SparkLostError, explain
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 
-LOGGING = Path(__file__).with_name("log4j2.properties")
+LOG_OPTION = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""Has Spark's JVM log errors only."""
 
 CONNECT_PORT = 15002
 """Of a Spark Connect server whose address names none."""
@@ -84,7 +86,7 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
         "spark.app.name": "tupletree",
         "spark.master": master,
         "spark.scheduler.mode": "FAIR",
-        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+        "spark.driver.defaultJavaOptions": f"{LOG_OPTION} {class_archive.options()}".rstrip(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }

@@ -1,0 +1,84 @@
+"""Make the archive of Spark's classes that class_archive.py tells of, once for each environment.
+
+python -m tupletree.spark.prepare          takes half a minute; ``make setup`` does it
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tupletree.spark import session
+from tupletree.spark.class_archive import archive
+from tupletree.spark.sources.text import TextFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEXT = "words of a text whose every line is a row\n" * 1000
+
+END_S = 120.0
+"""How long a JVM may take to write the archive, at its end."""
+
+
+def make(path: Path) -> None:
+    """Run a job like those of a pipeline, and have its JVM write down which classes it took."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        partial, text = Path(directory, path.name), Path(directory, "text")
+        text.write_text(TEXT)
+        options = f"-XX:ArchiveClassesAtExit={partial} -Xlog:disable {session.LOG_OPTION}"
+        spark = session.acquire({"spark.master": "local[2]", "spark.driver.defaultJavaOptions": options})
+        gateway: Any = spark.sparkContext._gateway
+        try:
+            _run(spark, TextFiles(text), [str(text), 0, len(TEXT)])
+        finally:
+            session.release()
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            status = gateway.proc.wait(END_S)
+        if status != 0:
+            raise OSError(f"Java ended with status {status}")
+        _make_durable(partial)  # a file of which a part is missing after a power cut would crash every JVM
+        for old in path.parent.glob("spark-*.jsa"):
+            old.unlink(missing_ok=True)
+        partial.rename(path)
+
+
+def _run(spark: SparkSession, source: TextFiles, split: list[object]) -> None:
+    import pyspark.sql.functions as F
+    from pyspark.sql import Observation
+
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "archive")
+    frame = source.dataframe(spark, [split]).observe(Observation(), F.count(F.lit(1)).alias("rows"))
+    words = frame.select(F.explode(F.split(F.lower("value"), " ")).alias("word")).where("word != ''")
+    words.groupBy("word").count().toArrow()
+
+
+def _make_durable(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def main() -> int:
+    """Make the archive if there is none. Exit status 1 if that failed: Spark then starts as it does without."""
+    path = archive()
+    if path is None:
+        print("There is no Java that Spark could use.", file=sys.stderr)
+        return 1
+    if path.exists():
+        return 0
+    print(f"preparing Spark's classes for faster starts, in {path.parent}", flush=True)
+    try:
+        make(path)
+    except Exception as error:
+        print(f"Spark's classes could not be prepared; it starts more slowly without: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
