@@ -61,7 +61,7 @@ class BatchFrame:
     counted: int = 0
     committed: int = 0  # batches
     active: int = 0
-    state: str = "gone"  # of the pipeline
+    state: str = "not there yet"  # of the pipeline
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ be missing or of any type, texts are bounded, and what a terminal would take for
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tupletree.v1 import nimbus_pb2
 
 _WIDTH: Final = 160
+_REASON: Final = 2000
 _ROWS: Final = 20
 _OLD_S: Final = 3.0
 _NO_STATUS: Final = {"error": "what nimbus answered is not a small JSON object"}
@@ -64,8 +66,8 @@ def _pipeline(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title.append(f"{_count(status, 'rows_total')} rows in {_count(status, 'batches_total')} batches")
     if took.get("p50") is not None:
         title.append(f"arrival to commit {_seconds(took.get('p50'))} (p50), {_seconds(took.get('p99'))} (p99)")
-    reason = f"reason: {status['reason']}".splitlines() if status.get("reason") else []
-    lines = [printable(line) for line in _few(reason)]
+    reason = _few(f"reason: {status['reason']}".splitlines()) if status.get("reason") else []
+    lines = [part for line in reason for part in textwrap.wrap(printable(line, _REASON), _WIDTH)]
     spark = _object(status, "spark")
     if spark:
         lines.append("spark: " + "  ".join(_text(spark, key) for key in ("master", "app_id", "ui") if spark.get(key)))

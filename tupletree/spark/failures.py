@@ -107,7 +107,7 @@ def _sentence(text: str) -> str:
     """Of a Java exception the innermost cause, without its class."""
     causes = _CAUSE.findall(text)
     line = causes[-1] if causes else _JAVA_NOISE.sub("", text.strip())
-    return line.strip().partition("\n")[0].strip() or text.strip().partition("\n")[0]
+    return (line.strip().partition("\n")[0].strip() or text.strip().partition("\n")[0]).rstrip(";")
 
 
 def _python_part(text: str) -> list[str]:

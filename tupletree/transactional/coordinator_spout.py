@@ -46,6 +46,8 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 """Before it takes over again from a coordinator of its own topology."""
 
+LONGEST_SOURCE_PAUSE_S = 5.0
+"""Before a source that reports one error after the other is asked again."""
 
 WORTH_A_WORD = 5
 """After so many failures since the last commit it is said that something is wrong, and again after many more."""
@@ -105,6 +107,7 @@ class CoordinatorSpout(Spout):
         self._effects: deque[Effect] = deque()
         self._retry_at_s = 0.0  # when the store is asked again
         self._begin_at_s = 0.0  # when the source is
+        self._complaints = 0  # of the source, one after the other
         self._has_news = False  # a commit was emitted, and has not left yet
         self._is_active = True  # as its topology is; if not, what is under way goes on, and nothing is begun
         self._is_deposed = False  # for good
@@ -198,8 +201,8 @@ class CoordinatorSpout(Spout):
             self.collector.report_error(
                 FailedException(
                     f"no transaction of {self.transactional_id!r} has committed for {failures} attempts; transaction "
-                    f"{attempt.txid} was not {phase}: a bolt or emitter fails it (batch.failed in the worker's log "
-                    f"says why), or takes longer than topology.message.timeout.secs "
+                    f"{attempt.txid} was not {phase}: a component fails it (other errors, or batch.failed in the "
+                    f"worker's log, say why), or it takes longer than topology.message.timeout.secs "
                     f"({self.context.conf.get('topology.message.timeout.secs')})"
                 )
             )
@@ -267,10 +270,14 @@ class CoordinatorSpout(Spout):
             if txid is None or not self._is_durable(txid):
                 return
         except FailedException as error:
+            pause_s = RETRY_S
             if isinstance(error, ReportedFailedException):
                 self.collector.report_error(error)
-            self._begin_at_s = self._clock() + RETRY_S
+                pause_s = min(LONGEST_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
+                self._complaints += 1
+            self._begin_at_s = self._clock() + pause_s
             return
+        self._complaints = 0
         attempt = self._coordinator.begin(txid)
         began_s = {one: at_s for one, at_s in self._attempts_began_s.items() if self._coordinator.is_current(one)}
         self._attempts_began_s = began_s | {attempt: self._clock()}

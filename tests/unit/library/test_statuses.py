@@ -88,6 +88,8 @@ def test_a_pipeline_that_stopped_says_why() -> None:
     shown = lines({**PIPELINE, "state": "stopped", "reason": "poison batch 43\nsplits: [0, 4096]\x1b[2J"})
     assert "pipeline stopped" in shown[0]
     assert shown[1:3] == ["    reason: poison batch 43", "    splits: [0, 4096]\\x1b[2J"]
+    shown = lines({**PIPELINE, "state": "stopped", "reason": "failed " * 50 + "the batch is [0, 4096]"})
+    assert "".join(shown[1:4]).endswith("failed the batch is [0, 4096]")
 
 
 def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source() -> None:

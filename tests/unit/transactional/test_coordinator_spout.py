@@ -10,6 +10,7 @@ from typing import Any
 from tupletree._local import SimulatedClock
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.errors import ReportedFailedException
 from tupletree.transactional import coordinator_spout
 from tupletree.transactional.coordinator_spout import CoordinatorSpout, Tree
 from tupletree.transactional.memory_store import MemoryStore
@@ -27,6 +28,13 @@ class Endless(TransactionalSpout, TransactionCoordinator):
 
     def initialize_transaction(self, txid: int, previous: Any) -> Any:
         return txid
+
+
+class Away(Endless):
+    """A source that cannot be reached."""
+
+    def is_ready(self) -> bool:
+        raise ReportedFailedException("nobody is there")
 
 
 class Emitted(SpoutCollector):
@@ -51,9 +59,16 @@ class Emitted(SpoutCollector):
 class Process:
     """A coordinator of one of several topologies on one store."""
 
-    def __init__(self, store: MemoryStore, topology_id: str, clock: SimulatedClock, pending: int = 1) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        topology_id: str,
+        clock: SimulatedClock,
+        pending: int = 1,
+        source: TransactionalSpout | None = None,
+    ) -> None:
         self.collector = Emitted()
-        self.spout = CoordinatorSpout(ID, Endless(), open_store=lambda conf: store, clock=clock)
+        self.spout = CoordinatorSpout(ID, source or Endless(), open_store=lambda conf: store, clock=clock)
         context = TopologyContext(
             topology_id=topology_id, component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
         )
@@ -96,6 +111,19 @@ def test_transactions_that_fail_again_and_again_are_reported_after_a_while_and_t
         "no transaction of 'count' has committed for 5 attempts; transaction 1 was not processed"
         in (process.collector.errors[0])
     )
+
+
+def test_a_source_that_complains_is_asked_less_and_less_often_and_at_once_after_it_has_answered() -> None:
+    clock = SimulatedClock()
+    away = Away()
+    process = Process(MemoryStore(), "one", clock, source=away)
+    for _ in range(6_000):
+        clock.now_s += 0.01
+        assert process.take() == []
+    assert process.collector.errors == ["nobody is there"] * 16  # after 0.2, 0.4, 0.8, 1.6, 3.2 and then each 5 s
+    away.is_ready = lambda: True  # type: ignore[method-assign]
+    clock.now_s += 5
+    assert len(process.take()) == 1
 
 
 def test_deactivated_it_commits_what_is_under_way_and_begins_nothing() -> None:
