@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench._record import record
-from bench.word_count import sentences
+from bench._words import sentences
 from tupletree import Topology, TopologyContext
 from tupletree.attempt import TransactionAttempt
 from tupletree.testing import DevCluster, wait_until

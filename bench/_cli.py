@@ -1,0 +1,61 @@
+"""The command line that every bench has: its own arguments, then ``--json`` and ``--record``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NoReturn
+
+from bench._record import record
+
+
+class WrongResultError(Exception):
+    """What was measured did not do what it had to: its figures mean nothing."""
+
+
+def run(
+    name: str,
+    document: str | None,
+    add_arguments: Callable[[argparse.ArgumentParser], None],
+    measure: Callable[[argparse.Namespace], dict[str, Any]],
+) -> int:
+    """Measure, print, and record with ``--record``; return the exit status: 1 if the result was wrong.
+
+    ``document`` is the module's docstring, shown by ``--help``. SIGTERM ends a bench as an interrupt from the keyboard
+    does, so that its processes and directories go with it.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m bench.{name}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(parser)
+    own = [action.dest for action in parser._actions if action.dest != "help"]
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        result = measure(arguments)
+    except (WrongResultError, TimeoutError) as error:
+        print(f"wrong result: {error}", file=sys.stderr)
+        return 1
+    if arguments.record:
+        record(name, {key: getattr(arguments, key) for key in own}, result)
+    print(json.dumps(result) if arguments.json else as_lines(result))
+    return 0
+
+
+def as_lines(result: dict[str, Any]) -> str:
+    """A result for people: a line for each figure."""
+    width = max(map(len, result))
+    return "\n".join(
+        f"{key:>{width}}  {value:,}" if isinstance(value, int | float) else f"{key:>{width}}  {value}"
+        for key, value in result.items()
+    )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

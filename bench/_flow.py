@@ -1,0 +1,256 @@
+"""Driving a topology through a measurement: everybody waits for a word, then runs until the last tuple is done.
+
+    bench                                   spout                               sinks
+      | -- submit --------------------------> | opens, tells "opened"             | a witness looks 20 times a second
+      | reads processor times, tells "go" --> | its clock starts, it emits        |
+      |                                       | last ack: tells when (tracked)    | still for a while: tells when it
+      | <------------------------------------ |                                   | last changed, and what it counted
+      | reads processor times, compares what the sinks counted with the truth
+
+They tell each other by files in one directory, which works from process to process on this machine. Times are those of
+``time.perf_counter``, which is one clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench._cli import WrongResultError
+from bench._processes import cpu_s, peak_rss_mb
+from tupletree import Spout, Topology
+from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.testing import DevCluster, wait_until
+
+LOOK_S: Final = 0.05
+LOOKS_UNTIL_STILL: Final = 4
+GO: Final = "go"
+
+
+def tell(directory: str, name: str, facts: Any) -> None:
+    """Write a file that is there as a whole or not at all; a later one replaces it."""
+    partial = Path(directory, f"{name}.partial")
+    partial.write_text(json.dumps(facts))
+    partial.rename(Path(directory, name))
+
+
+def told(directory: str, name: str) -> Any:
+    """What was told under a name, or None."""
+    path = Path(directory, name)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+class Source(Spout):
+    """Emits ``count`` tracked tuples, once "go" was told; tells how it went after the last ack.
+
+    What it emits are ``self.rows`` in turn, lists made by ``make_rows`` before the clock starts. What fails is emitted
+    again.
+    """
+
+    def __init__(self, directory: str, count: int) -> None:
+        self.directory = directory
+        self.count = count
+
+    def make_rows(self) -> list[list[Any]]:
+        """The values to emit, in turn."""
+        raise NotImplementedError
+
+    def facts(self) -> Mapping[str, Any]:
+        """What to tell beside when it began and ended."""
+        return {}
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self.name = f"source-{context.task_index}"
+        self.rows = self.make_rows()
+        self.distinct = len(self.rows)
+        self.next = self.acked = self.failed = 0
+        self.started_s = 0.0
+        tell(self.directory, f"{self.name}-opened", {})
+
+    def next_tuple(self) -> None:
+        number = self.next
+        if number >= self.count or (number == 0 and not self.may_start()):
+            return
+        self.next = number + 1
+        self.emit(number)
+
+    def may_start(self) -> bool:
+        """Whether "go" was told; the clock starts with it."""
+        if not Path(self.directory, GO).exists():
+            return False
+        self.started_s = time.perf_counter()
+        return True
+
+    def emit(self, number: int) -> None:
+        """Emit one tuple, for the first time or again."""
+        self.collector.emit(self.rows[number % self.distinct], number)
+
+    def ack(self, msg_id: Any) -> None:
+        self.acked += 1
+        if self.acked == self.count:
+            times = {"started_s": self.started_s, "ended_s": time.perf_counter()}
+            tell(self.directory, self.name, {**times, "failed": self.failed, **self.facts()})
+
+    def fail(self, msg_id: Any) -> None:
+        self.failed += 1
+        self.emit(msg_id)
+
+
+class Witness(threading.Thread):
+    """Tells what a sink has counted once that has been still for a while, and when it last changed.
+
+    It looks at the sink from a thread of its own, so that the sink pays nothing for each tuple. ``total`` is called at
+    every look and must be quick; ``facts`` only to tell.
+    """
+
+    def __init__(self, directory: str, name: str, total: Callable[[], int], facts: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.directory, self.sink = directory, name
+        self.total, self.facts = total, facts
+
+    def run(self) -> None:
+        seen, still, changed_s = 0, 0, 0.0
+        while True:
+            time.sleep(LOOK_S)
+            total = self.total()
+            still += 1
+            if total != seen:
+                seen, still, changed_s = total, 0, time.perf_counter()
+            elif seen and still == LOOKS_UNTIL_STILL:
+                tell(self.directory, self.sink, {"total": seen, "changed_s": changed_s, "facts": self.facts()})
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a run took. ``cpu_s`` is by role: worker, acker, and what else was asked for."""
+
+    started_s: float
+    ended_s: float
+    sources: Sequence[Mapping[str, Any]]
+    sinks: Sequence[Mapping[str, Any]]
+    cpu_s: Mapping[str, float]
+    peak_rss_mb: Mapping[str, float]
+
+    @property
+    def wall_s(self) -> float:
+        return self.ended_s - self.started_s
+
+    def figures(self, items: int, item: str) -> dict[str, Any]:
+        """Items a second, and what they cost, as every bench of a topology tells it."""
+        used_s = sum(self.cpu_s.values())
+        return {
+            f"{item}s_per_s": round(items / self.wall_s),
+            "wall_s": round(self.wall_s, 3),
+            "cpu_s": round(used_s, 2),
+            f"cpu_us_per_{item}": round(1e6 * used_s / items, 3),
+            **{f"cpu_{role}_s": round(seconds, 2) for role, seconds in self.cpu_s.items()},
+            "peak_rss_mb": round(sum(self.peak_rss_mb.values())),
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """A topology to drive: its sources by number of tasks, its sinks by name, and how many tuples these will count.
+
+    ``is_tracked``: it is over with the last ack; if not, when the last sink has counted all there is.
+    """
+
+    name: str
+    topology: Topology
+    conf: Mapping[str, Any]
+    directory: str
+    sources: int
+    sinks: Sequence[str]
+    total: int
+    is_tracked: bool = True
+    timeout_s: float = 240.0
+
+
+def drive(
+    cluster: DevCluster,
+    run: Run,
+    others: Mapping[str, Sequence[int]] | None = None,
+    look: Callable[[], object] = lambda: None,
+) -> Flow:
+    """Run a topology from "go" to its end, and end its workers.
+
+    ``others`` are more processes to account for, by role; ``look`` is called when all is done, before the workers end.
+
+    Raises:
+        WrongResultError: something failed, or the sinks did not count what they had to.
+        TimeoutError: it did not come to its end.
+    """
+    directory = run.directory
+    names = [f"source-{index}" for index in range(run.sources)]
+    cluster.client.submit(run.name, run.topology, run.conf)
+    _wait(cluster, run, [f"{name}-opened" for name in names], 60)
+    pids = {
+        "worker": [process.pid for process in cluster.processes if process.role == "worker"],
+        "acker": [process.pid for process in cluster.processes if process.role == "acker"],
+        **(others or {}),
+    }
+    before = {role: cpu_s(of_role) for role, of_role in pids.items()}
+    tell(directory, GO, {})
+    if run.is_tracked:
+        _wait(cluster, run, names, run.timeout_s)
+        used = _used(pids, before)
+    sinks = _wait_sinks(run)
+    if not run.is_tracked:
+        used = _used(pids, before)
+    sizes = {role: peak_rss_mb(of_role) for role, of_role in pids.items()}
+    sources = [told(directory, name) for name in names]
+    look()
+    errors = [error.message for error in cluster.client.describe(run.name).errors]
+    end(cluster, run.name)
+    failed = sum(source["failed"] for source in sources)
+    if failed or errors:
+        raise WrongResultError(f"{failed} tuples failed; errors: {errors}")
+    return Flow(
+        min(source["started_s"] for source in sources),
+        max(end["ended_s"] for end in sources) if run.is_tracked else max(sink["changed_s"] for sink in sinks),
+        sources,
+        sinks,
+        used,
+        sizes,
+    )
+
+
+def _used(pids: Mapping[str, Sequence[int]], before: Mapping[str, float]) -> dict[str, float]:
+    return {role: cpu_s(of_role) - before[role] for role, of_role in pids.items()}
+
+
+def end(cluster: DevCluster, name: str) -> None:
+    """Kill a topology and wait until its workers are gone."""
+    cluster.client.kill(name, wait_secs=0)
+    wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 60, what="the workers end")
+
+
+def _wait_sinks(run: Run) -> list[Mapping[str, Any]]:
+    """What the sinks told, once they have counted all. A wrong sum is found out by a deadline only."""
+
+    def all_told() -> list[Mapping[str, Any]]:
+        return [one for name in run.sinks if (one := told(run.directory, name)) is not None]
+
+    try:
+        timeout_s = 20 if run.is_tracked else run.timeout_s
+        wait_until(lambda: sum(one["total"] for one in all_told()) >= run.total, timeout_s, what="the sinks are done")
+    except TimeoutError:
+        pass  # the sum tells
+    found = sum(one["total"] for one in all_told())
+    if found != run.total:
+        raise WrongResultError(f"the sinks of {run.name} counted {found:,} tuples, not {run.total:,}")
+    return all_told()
+
+
+def _wait(cluster: DevCluster, run: Run, names: Sequence[str], timeout_s: float) -> None:
+    """Wait until all of these were told. Raises TimeoutError with the errors of the topology."""
+    try:
+        wait_until(lambda: all(Path(run.directory, name).exists() for name in names), timeout_s, what=", ".join(names))
+    except TimeoutError as error:
+        errors = [error.message for error in cluster.client.describe(run.name).errors]
+        raise TimeoutError(f"{error}; errors of {run.name}: {errors}") from None

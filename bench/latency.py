@@ -1,0 +1,193 @@
+"""How long a word takes at a fixed rate of sentences: end to end, tracked, across two workers.
+
+    python -m bench.latency --rate 1000 --seconds 15 --json
+
+The word count of bench.word_count, whose spout emits by a schedule: sentence n is due n / rate seconds after the start,
+and that is the moment its latency counts from, whether or not the spout got round to it in time. So a pause of the
+system shows in every sentence that was due while it lasted (no coordinated omission).
+
+``p50_ms`` to ``max_ms`` are from due to counted, of every word; ``ack_p50_ms`` to ``ack_max_ms`` from due to the ack of
+the sentence at the spout. The first --warm seconds do not count. ``sentences_per_s`` is what was really emitted,
+``cores`` the processors in use meanwhile. The counts must be those of the sentences, else the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+import time
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import _cli
+from bench._cli import WrongResultError
+from bench._flow import Run, Source, Witness, drive
+from bench._words import DISTINCT_SENTENCES, sentences, true_counts
+from tupletree import BasicBolt, Topology, TopologyBuilder
+from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
+from tupletree.testing import DevCluster
+from tupletree.tuples import Tuple
+
+NAME = "latency"
+PERCENTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+class Scheduled(Source):
+    """Emits sentence n at n / rate seconds after the start, with the moment that it is due at."""
+
+    outputs = ("sentence", "due_s")
+
+    def __init__(self, directory: str, count: int, rate: float) -> None:
+        super().__init__(directory, count)
+        self.rate = rate
+
+    def make_rows(self) -> list[list[Any]]:
+        return [[sentence] for sentence in sentences(min(DISTINCT_SENTENCES, self.count))]
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        super().open(conf, context, collector)
+        self.latencies_s = array("d")
+
+    def next_tuple(self) -> None:
+        if self.next == 0 and not self.may_start():
+            return
+        due = min(self.count, math.ceil((time.perf_counter() - self.started_s) * self.rate))
+        while self.next < due:
+            self.emit(self.next)
+            self.next += 1
+
+    def emit(self, number: int) -> None:
+        due_s = self.started_s + number / self.rate
+        self.collector.emit([*self.rows[number % self.distinct], due_s], (number, due_s))
+
+    def ack(self, msg_id: Any) -> None:
+        self.latencies_s.append(time.perf_counter() - msg_id[1])
+        super().ack(msg_id)
+
+    def facts(self) -> Mapping[str, Any]:
+        dump(self.directory, "acks", self.latencies_s)
+        return {}
+
+
+class Split(BasicBolt):
+    """A tuple for each word."""
+
+    outputs = ("word", "due_s")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        sentence, due_s = tup.values
+        for word in sentence.split():
+            collector.emit([word, due_s])
+
+
+class Count(BasicBolt):
+    """Counts words, and notes how late each is."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        self.name = f"count-{context.task_index}"
+        self.counts: dict[str, int] = {}
+        self.latencies_s, self.due_s = array("d"), array("d")
+        Witness(self.directory, self.name, lambda: len(self.latencies_s), self.facts).start()
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        word, due_s = tup.values
+        self.counts[word] = self.counts.get(word, 0) + 1
+        self.latencies_s.append(time.perf_counter() - due_s)
+        self.due_s.append(due_s)
+
+    def facts(self) -> Mapping[str, int]:
+        dump(self.directory, f"{self.name}-late", self.latencies_s)
+        dump(self.directory, f"{self.name}-due", self.due_s)
+        return dict(self.counts)
+
+
+def dump(directory: str, name: str, values: array[float]) -> None:
+    """Write numbers down."""
+    Path(directory, name).write_bytes(values.tobytes())
+
+
+def load(directory: str, name: str) -> array[float]:
+    """Numbers that were written down."""
+    values = array("d")
+    values.frombytes(Path(directory, name).read_bytes())
+    return values
+
+
+def percentiles(latencies_s: Sequence[float], prefix: str = "") -> dict[str, float]:
+    """The percentiles and the highest, in milliseconds: the least value that so many per cent do not exceed."""
+    ordered = sorted(latencies_s)
+    found = {name: ordered[math.ceil(share * len(ordered)) - 1] for name, share in PERCENTS.items()}
+    return {f"{prefix}{name}_ms": round(1000 * value, 2) for name, value in {**found, "max": ordered[-1]}.items()}
+
+
+def topology(count: int, rate: float, workers: int, directory: str) -> Topology:
+    """Spout, split and count, the bolts once in each worker."""
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Scheduled(directory, count, rate))
+    builder.set_bolt("split", Split(), workers).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(directory), workers).fields_grouping("split", ["word"])
+    return builder.create_topology()
+
+
+def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One run on a cluster with slots and ackers enough.
+
+    Raises:
+        WrongResultError: the counts are not those of the sentences.
+    """
+    warm = round(arguments.warm * arguments.rate)
+    count = warm + round(arguments.seconds * arguments.rate)
+    truth = true_counts(count)
+    conf = {"topology.workers": arguments.workers, "topology.acker.executors": arguments.ackers}
+    sinks = [f"count-{index}" for index in range(arguments.workers)]
+    with tempfile.TemporaryDirectory(prefix="bench-latency-") as directory:
+        built = topology(count, arguments.rate, arguments.workers, directory)
+        flow = drive(cluster, Run(NAME, built, conf, directory, 1, sinks, truth.total()))
+        measured_from_s = flow.started_s + arguments.warm
+        words = [
+            late
+            for sink in sinks
+            for late, due in zip(load(directory, f"{sink}-late"), load(directory, f"{sink}-due"), strict=True)
+            if due >= measured_from_s
+        ]
+        acks = load(directory, "acks")[warm:]
+    counted: Counter[str] = Counter()
+    for one in flow.sinks:
+        counted.update(one["facts"])
+    if counted != truth:
+        raise WrongResultError("the words were not counted as they occur")
+    figures = flow.figures(truth.total(), "word")
+    return {
+        **percentiles(words),
+        **percentiles(acks, "ack_"),
+        "sentences_per_s": round(count / flow.wall_s),
+        "cores": round(figures["cpu_s"] / flow.wall_s, 2),
+        "peak_rss_mb": figures["peak_rss_mb"],
+    }
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One run on a fresh cluster."""
+    with DevCluster(slots=arguments.workers, ackers=max(1, arguments.ackers)) as cluster:
+        return measure_on(cluster, arguments)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
+    parser.add_argument("--rate", type=float, default=1_000, help="sentences a second (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=15, help="of measurement (%(default)s)")
+    parser.add_argument("--warm", type=float, default=3, help="seconds before it (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--ackers", type=int, default=1)
+
+
+if __name__ == "__main__":
+    sys.exit(_cli.run("latency", __doc__, add_arguments, measure))

@@ -1,0 +1,66 @@
+"""Each bench that runs a topology comes to its end on a real cluster, and finds its own result right."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bench import latency, start, storm_perf, word_count, yahoo
+from tupletree.testing import DevCluster
+
+WORKERS = 2
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(slots=WORKERS, ackers=1) as running:
+        yield running
+
+
+def words(**changed: Any) -> Namespace:
+    given = {"workers": WORKERS, "ackers": 1, "sentences": 300, "pending": 100, "split": "plain", "held": 20}
+    return Namespace(**{**given, "timeout": 60.0, **changed})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"split": "many"}, {"split": "combined"}, {"ackers": 0, "workers": 1}],
+    ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
+)
+def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
+    result = word_count.measure_on(cluster, words(**changed))
+    assert result["acked"] == (300 if changed.get("ackers", 1) else 0)
+    assert ("p99_ms" in result) == bool(changed.get("ackers", 1))
+    assert {"words_per_s", "wall_s", "cpu_s", "cpu_us_per_word", "peak_rss_mb"} <= result.keys()
+
+
+@pytest.mark.parametrize(("topology", "workers"), [("const", 2), ("identity", 1)])
+def test_storm_perf(cluster: DevCluster, topology: str, workers: int) -> None:
+    arguments = Namespace(topology=topology, workers=workers, ackers=1, tuples=2_000, pending=200)
+    result = storm_perf.measure_on(cluster, arguments)
+    assert {"tuples_per_s", "cpu_us_per_tuple"} <= result.keys()
+
+
+def test_latency(cluster: DevCluster) -> None:
+    arguments = Namespace(rate=200.0, seconds=1.0, warm=0.2, workers=WORKERS, ackers=1)
+    result = latency.measure_on(cluster, arguments)
+    assert 0 < result["p50_ms"] <= result["p99_ms"] <= result["p999_ms"] <= result["max_ms"]
+    assert result["ack_p50_ms"] > 0
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+def test_yahoo(cluster: DevCluster) -> None:
+    arguments = Namespace(events=2_000, event_rate=100.0, workers=WORKERS, ackers=1, pending=200, local=False)
+    result = yahoo.measure_on(cluster, arguments)
+    assert result["windows"] > 100  # two windows or more for each campaign
+    assert {"parse", "filter", "project", "join", "windows"} <= result["inside_us_per_event"].keys()
+    assert set(result["cpu_us_per_event_of"]) == {"worker", "acker", "redis"}
+
+
+def test_start(cluster: DevCluster) -> None:
+    result = start.measure_on(cluster, Namespace(workers=WORKERS, times=1))
+    assert result["submitted_ms"] <= result["first_word_ms"] <= result["first_ack_ms"]
