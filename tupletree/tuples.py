@@ -30,6 +30,17 @@ class Origin:
         self.fields = tuple(fields)
         self.index = {name: position for position, name in enumerate(self.fields)}
 
+    def new_tuple(self, values: list[Any], root: int, edge: int, pairs: Anchors | None) -> Tuple:
+        """A tuple from here: ``Tuple(…)``, but where this module is compiled no id becomes an object on the way."""
+        tup: Tuple = Tuple.__new__(Tuple)
+        tup.values = values
+        tup._root = root
+        tup._edge = edge
+        tup._origin = self
+        tup._pairs = pairs
+        tup._children = 0
+        return tup
+
 
 class MessageId:
     """The trees that a tuple is part of: a read-only mapping from root id to edge id."""
@@ -58,14 +69,15 @@ class Tuple:
     """
 
     # _root and _edge hold the only tree of a tuple, as nearly all tuples have one or none (_root 0). A tuple of
-    # several trees has _root -1 and its pairs in _edge. _children is the xor of the edges anchored to it so far.
-    __slots__ = ("_children", "_edge", "_origin", "_root", "_started_s", "values")
+    # several trees has _root 0 and its pairs in _pairs. _children is the xor of the edges anchored to it so far.
+    __slots__ = ("_children", "_edge", "_origin", "_pairs", "_root", "values")
 
-    def __init__(self, values: list[Any], root: int, edge: Any, origin: Origin) -> None:
+    def __init__(self, values: list[Any], root: int, edge: int, origin: Origin, pairs: Anchors | None = None) -> None:
         self.values = values
         self._root = root
         self._edge = edge
         self._origin = origin
+        self._pairs = pairs
         self._children = 0
 
     def __getitem__(self, key: str | int) -> Any:
@@ -130,9 +142,9 @@ class Tuple:
     @property
     def anchors(self) -> Anchors:
         """The (root id, edge id) pairs of the trees it is part of."""
-        if self._root > 0:
+        if self._root:
             return ((self._root, self._edge),)
-        return self._edge if self._root < 0 else ()
+        return self._pairs or ()
 
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={value!r}" for name, value in zip(self.fields, self.values, strict=False))

@@ -151,10 +151,12 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
     rng = random.Random(f"{plan.seed}/{context.task_id}")
     for declared in component.outputs:
         stream = OutStream(
-            Origin(component.id, context.task_id, declared.id, declared.fields), is_direct=declared.direct
+            Origin(component.id, context.task_id, declared.id, declared.fields),
+            is_direct=declared.direct,
+            batch_size=plan.conf["topology.transfer.batch.size"],
         )
-        ones: list[routing.One[OutBuffer]] = []
-        manies: list[routing.Many[OutBuffer]] = []
+        ones: list[routing.One] = []
+        manies: list[routing.Many] = []
         for subscriber in plan.spec.components:
             for item in subscriber.inputs:
                 if item.source != component.id or item.stream != declared.id:
@@ -181,8 +183,8 @@ def _compile(
     item: topology_pb2.InputSpec,
     targets: list[OutBuffer],
     rng: random.Random,
-    ones: list[routing.One[OutBuffer]],
-    manies: list[routing.Many[OutBuffer]],
+    ones: list[routing.One],
+    manies: list[routing.Many],
 ) -> None:
     """Add the chooser of one subscription to those of its stream."""
     positions = [stream.origin.index[name] for name in item.fields]

@@ -1,26 +1,62 @@
 """The unit of the data plane: all tuples of one (source task, stream, target task).
 
-In memory a row is ``(values, root, edge)``. A row of no tree has root 0; a row of several trees has root -1 and a tuple
-of (root, edge) pairs in place of the edge. Rows are handed to tasks of the same worker as they are, by reference. For
-another worker they become a ``worker_pb2.Batch``, whose layout worker.proto gives.
+In memory, as on the wire, a batch is columns: the values of each row, its root and its edge. A row of no tree has root
+0; so has a row of several trees, whose (root, edge) pairs stand apart, by row. Rows are handed to tasks of the same
+worker as they are, by reference. For another worker they become a ``worker_pb2.Batch``: worker.proto gives its layout.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tupletree._wire.codec import decode_rows, decode_value, encode_rows, encode_value
 from tupletree._wire.packed import pack_u64, unpack_u64
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError
-from tupletree.tuples import Origin
+from tupletree.tuples import Anchors, Origin
 from tupletree.v1 import worker_pb2
 
 Row = tuple[list[Any], int, Any]
+"""A row by itself: values, root and edge; of several trees, the root is MULTI and the edge a tuple of pairs."""
 UNANCHORED = 0
 MULTI = -1
+
+
+class Rows:
+    """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees."""
+
+    __slots__ = ("edges", "pairs", "roots", "values")
+
+    def __init__(
+        self, values: list[list[Any]], roots: array[int], edges: array[int], pairs: dict[int, Anchors]
+    ) -> None:
+        self.values = values
+        self.roots = roots
+        self.edges = edges
+        self.pairs = pairs
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> Rows:
+        """Single rows as columns."""
+        given = list(rows)
+        return Rows(
+            [values for values, _, _ in given],
+            array("Q", [0 if root == MULTI else root for _, root, _ in given]),
+            array("Q", [0 if root == MULTI else edge for _, root, edge in given]),
+            {at: edge for at, (_, root, edge) in enumerate(given) if root == MULTI},
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Row]:
+        for at, values in enumerate(self.values):
+            if at in self.pairs:
+                yield values, MULTI, self.pairs[at]
+            else:
+                yield values, self.roots[at], self.edges[at]
 
 
 class Batch:
@@ -28,20 +64,19 @@ class Batch:
 
     __slots__ = ("origin", "rows", "target_task")
 
-    def __init__(self, origin: Origin, target_task: int, rows: Sequence[Row]) -> None:
+    def __init__(self, origin: Origin, target_task: int, rows: Rows) -> None:
         self.origin = origin
         self.target_task = target_task
         self.rows = rows
 
 
-def encode(origin: Origin, target_task: int, rows: Sequence[Row]) -> worker_pb2.Batch:
+def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
     """Rows as a message for another worker.
 
     Raises:
         UnregisteredTypeError: a value cannot leave its worker.
     """
-    columns, roots, edges = zip(*rows, strict=True)
-    values, first, fields = list(columns), b"", origin.fields
+    values, first, fields = rows.values, b"", origin.fields
     if _share_attempt(values):
         first, fields = encode_value(values[0][0]), fields[1:]
         values = [row[1:] for row in values]
@@ -53,18 +88,14 @@ def encode(origin: Origin, target_task: int, rows: Sequence[Row]) -> worker_pb2.
         values=encode_rows(values, origin.component, fields),
         first=first,
     )
-    if min(roots) < 0:
-        for row, root in enumerate(roots):
-            if root == MULTI:
-                pairs = edges[row]
-                message.multi.add(
-                    row=row, roots=pack_u64([pair[0] for pair in pairs]), edges=pack_u64([pair[1] for pair in pairs])
-                )
-        edges = tuple(0 if root == MULTI else edge for root, edge in zip(roots, edges, strict=True))
-        roots = tuple(max(root, UNANCHORED) for root in roots)
-    if any(roots):
-        message.roots = pack_u64(roots)
-        message.edges = pack_u64(edges)
+    for row, pairs in rows.pairs.items():
+        message.multi.add(
+            row=row, roots=pack_u64([pair[0] for pair in pairs]), edges=pack_u64([pair[1] for pair in pairs])
+        )
+    roots = pack_u64(rows.roots)
+    if roots != bytes(len(roots)):
+        message.roots = roots
+        message.edges = pack_u64(rows.edges)
     return message
 
 
@@ -88,7 +119,7 @@ def check(message: worker_pb2.Batch) -> None:
             raise ProtocolError(f"row {multi.row} of a batch of {message.rows} rows has unequal roots and edges")
 
 
-def decode(message: worker_pb2.Batch, origin: Origin) -> list[Row]:
+def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
     """The rows of a checked message.
 
     Raises:
@@ -99,14 +130,11 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> list[Row]:
         first = decode_value(message.first)
         for row in values:
             row.insert(0, first)
-    if message.roots:
-        rows: list[Row] = list(zip(values, unpack_u64(message.roots), unpack_u64(message.edges), strict=True))
-    else:
-        rows = [(row, UNANCHORED, 0) for row in values]
-    for multi in message.multi:
-        pairs = tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True))
-        rows[multi.row] = (values[multi.row], MULTI, pairs)
-    return rows
+    nothing = b"" if message.roots else bytes(8 * len(values))
+    pairs: dict[int, Anchors] = {
+        multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
+    }
+    return Rows(values, unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing), pairs)
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:

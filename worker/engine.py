@@ -17,7 +17,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2, worker_pb2
 
 from .assembly import Plan, build_executor, origins
-from .batches import Batch, Row, check, decode, encode
+from .batches import Batch, Rows, check, decode, encode
 from .control import Control
 from .executor import Executor, RemoteBatch, SpoutExecutor
 from .inbox import ACKERS, Gate, Inbox
@@ -183,7 +183,7 @@ class Engine:
         self._start_loop(moved)
         self._on_blocking(blocking)
 
-    def _deliver(self, origin: Origin, target_task: int, rows: Sequence[Row]) -> None:
+    def _deliver(self, origin: Origin, target_task: int, rows: Rows) -> None:
         inbox = self._inboxes.get(target_task)
         if inbox is None:
             self._outside.send(encode(origin, target_task, rows))

@@ -15,16 +15,17 @@ from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 from tupletree.v1 import worker_pb2
 
-from .batches import Batch, Row, decode, roots_of
+from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
-Deliver = Callable[[Origin, int, Sequence[Row]], None]
+Deliver = Callable[[Origin, int, Rows], None]
 
 SHORT_STEP_S, LONG_STEP_S = 0.002, 0.005
 """A step should take about this long: long enough to be cheap, short enough for the neighbours."""
 
+NO_ROWS = Rows.of([])
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
 
 
@@ -113,7 +114,8 @@ class Executor:
             task.must_yield = True
 
     def flush(self, least: int) -> None:
-        """Hand over every buffer that holds at least so many rows and whose task is open.
+        """Hand over what lies in buffers of open tasks that hold at least so many rows: all of it, or (``least`` above
+        1) full batches.
 
         Reports (of batches) go when everything goes, and are declared last: they must not overtake what they report.
         """
@@ -124,12 +126,10 @@ class Executor:
                 if buffer.task in closed and not buffer.ignores_gate:
                     self._has_held = True
                     continue
-                rows = buffer[:]
-                buffer.clear()
-                buffer.stream.transferred += len(rows)
                 try:
-                    for start in range(0, len(rows), self._batch_size):
-                        self._deliver(buffer.origin, buffer.task, rows[start : start + self._batch_size])
+                    for rows in buffer.take() if least == 1 else buffer.take_full():
+                        buffer.stream.transferred += len(rows)
+                        self._deliver(buffer.origin, buffer.task, rows)
                 except UnregisteredTypeError as error:
                     raise TaskFailure(self.component_id, buffer.origin.task, error) from error
 
@@ -165,7 +165,7 @@ class BoltExecutor(Executor):
         super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
         self._feeds |= {BACKLOG}
         self._bolts = {task.task_id: task for task in tasks}
-        self._rows: Sequence[Row] = ()
+        self._rows = NO_ROWS
         self._at = 0
         self._origin = TICK_ORIGIN
         self._task = tasks[0]
@@ -180,14 +180,11 @@ class BoltExecutor(Executor):
             return False
         if self._at >= len(self._rows) and not self._take():
             return False
-        rows = self._rows
-        if not rows:
+        if not len(self._rows):
             return True
-        if self._at or len(rows) > self._quantum:  # the quantum may have grown since the batch was begun
-            rows = rows[self._at : self._at + self._quantum]
         started_s = self._clock()
         self._task.must_yield = False
-        done = self._task.run(rows, self._origin)
+        done = self._task.run(self._rows, self._at, min(len(self._rows), self._at + self._quantum), self._origin)
         self._adapt(self._clock() - started_s)
         self._at += done
         if self._origin is TICK_ORIGIN:
@@ -213,7 +210,7 @@ class BoltExecutor(Executor):
         if type(item) is Batch:
             self._rows, self._origin, target = item.rows, item.origin, item.target_task
         elif type(item) is Call:
-            self._rows, target = (), item.task
+            self._rows, target = NO_ROWS, item.task
             call(item, self._bolts[target])
         else:
             self._origin, target = item.origin, item.message.target_task
@@ -221,7 +218,7 @@ class BoltExecutor(Executor):
         self._task = self._bolts[target]
         return True
 
-    def _decoded(self, item: RemoteBatch, task: Task) -> Sequence[Row]:
+    def _decoded(self, item: RemoteBatch, task: Task) -> Rows:
         """The rows of a remote batch; of one that makes no sense none, and its trees are failed."""
         try:
             return decode(item.message, item.origin)
@@ -229,7 +226,7 @@ class BoltExecutor(Executor):
             task.report_error(error)
             task.updates.fails.update(roots_of(item.message))
             self.inbox.done(item.message.rows)
-            return ()
+            return NO_ROWS
 
     def _tick(self) -> None:
         """Queue a tick for each task behind what waits there. At most one tick a task waits at a time."""
@@ -240,7 +237,7 @@ class BoltExecutor(Executor):
         if self._ticks_waiting == 0:
             for task in self._bolts:
                 self._ticks_waiting += 1
-                self.inbox.put(Batch(TICK_ORIGIN, task, [([self._tick_interval_s], 0, 0)]), 0)
+                self.inbox.put(Batch(TICK_ORIGIN, task, Rows.of([([self._tick_interval_s], 0, 0)])), 0)
 
 
 class SpoutExecutor(Executor):
@@ -360,23 +357,7 @@ class SpoutExecutor(Executor):
         worked = False
         for spout in self._spouts:
             spout.must_yield = False
-            worked |= self._poll_task(spout, 1 if self.is_blocking else self._quantum)
+            worked |= spout.poll(1 if self.is_blocking else self._quantum)
         if worked:
             self._adapt(self._clock() - started_s)
         return worked
-
-    def _poll_task(self, spout: SpoutTask, times: int) -> bool:
-        next_tuple, collector = spout.spout.next_tuple, spout.collector
-        first = emits = collector.emits
-        enough = spout.tracked + spout.room
-        for _ in range(times):
-            if spout.tracked >= enough:
-                break
-            try:
-                next_tuple()
-            except Exception as error:
-                raise spout.failure(error) from error
-            if collector.emits == emits or spout.must_yield:
-                break
-            emits = collector.emits
-        return collector.emits != first

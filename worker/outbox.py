@@ -2,31 +2,89 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
 from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
-from tupletree.tuples import Origin
+from tupletree.tuples import Anchors, Origin
 
+from .batches import Rows
 from .routing import Many, One
 
+FIRST_ROOM = 64
 
-class OutBuffer(list[Any]):
-    """Rows for one receiving task. A list, because appending is all that the hot path does with it.
+
+class OutBuffer:
+    """Rows for one receiving task: those of full batches, and the columns of the batch that is being filled.
 
     ``ignores_gate``: the receiver feeds the emitter in turn. Were such a buffer held while its receiver is congested,
     each could wait for the other for ever.
     """
 
-    __slots__ = ("ignores_gate", "origin", "stream", "task")
+    __slots__ = ("_at", "_edges", "_full", "_pairs", "_room", "_roots", "_size", "_values", "ignores_gate", "origin",
+                 "stream", "task")  # fmt: skip
 
     def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
-        super().__init__()
         self.stream = stream
         self.origin = stream.origin
         self.task = task
         self.ignores_gate = ignores_gate
+        self._full: list[Rows] = []
+        self._values: list[list[Any]] = []
+        self._pairs: dict[int, Anchors] = {}
+        self._at = 0
+        self._size = stream.batch_size
+        self._room = min(FIRST_ROOM, self._size)  # rows that the two arrays have room for
+        self._roots = array("Q", bytes(8 * self._room))
+        self._edges = array("Q", bytes(8 * self._room))
+
+    def __len__(self) -> int:
+        return self._at + len(self._full) * self._size
+
+    def append(self, values: list[Any], root: int, edge: int) -> None:
+        """Append a row of one tree, or (root 0) of none."""
+        at = self._at
+        self._values.append(values)
+        self._roots[at] = root
+        self._edges[at] = edge
+        self._at = at + 1
+        if self._at == self._room:
+            self._make_room()
+
+    def append_multi(self, values: list[Any], pairs: Anchors) -> None:
+        """Append a row of several trees."""
+        self._pairs[self._at] = pairs
+        self.append(values, 0, 0)
+
+    def take_full(self) -> list[Rows]:
+        """The full batches, oldest first."""
+        full, self._full = self._full, []
+        return full
+
+    def take(self) -> list[Rows]:
+        """Everything, oldest first, in batches."""
+        if self._at:
+            self._seal()
+        return self.take_full()
+
+    def _make_room(self) -> None:
+        if self._room == self._size:
+            self._seal()
+            return
+        roots, edges = bytes(self._roots), bytes(self._edges)
+        self._room = min(2 * self._room, self._size)
+        fresh = bytes(8 * self._room - len(roots))
+        self._roots = array("Q", roots + fresh)
+        self._edges = array("Q", edges + fresh)
+
+    def _seal(self) -> None:
+        roots, edges = bytes(self._roots[: self._at]), bytes(self._edges[: self._at])
+        self._full.append(Rows(self._values, array("Q", roots), array("Q", edges), self._pairs))
+        self._values = []
+        self._pairs = {}
+        self._at = 0
 
 
 class OutStream:
@@ -36,18 +94,19 @@ class OutStream:
     on streams without it; with it, each transferred row is one emitted tuple.
     """
 
-    __slots__ = ("arity", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct", "is_report",
-                 "observe", "origin", "transferred")  # fmt: skip
+    __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct",
+                 "is_report", "observe", "origin", "transferred")  # fmt: skip
 
-    def __init__(self, origin: Origin, is_direct: bool) -> None:
+    def __init__(self, origin: Origin, is_direct: bool, batch_size: int) -> None:
         self.origin = origin
+        self.batch_size = batch_size
         self.arity = len(origin.fields)
         self.is_direct = is_direct
         self.is_report = origin.stream == REPORT_STREAM
         self.buffers: dict[int, OutBuffer] = {}
         self.direct_tasks: frozenset[int] = frozenset()
-        self.choose_one: One[OutBuffer] | None = None
-        self.choose_many: Many[OutBuffer] = _nobody
+        self.choose_one: One | None = None
+        self.choose_many: Many = _nobody
         self.observe: Callable[[Sequence[Any]], None] | None = None  # for tests: is shown what is emitted directly
         self.emitted = 0
         self.transferred = 0

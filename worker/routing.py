@@ -10,19 +10,28 @@ A stream has one chooser for each subscribing component. Fields groupings agree 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from tupletree._wire.codec import hash_values
 from tupletree.errors import EmitError
 
-T = TypeVar("T")
-One = Callable[[Sequence[Any]], T]
-Many = Callable[[Sequence[Any]], Sequence[T]]
+Many = Callable[[Sequence[Any]], Sequence[Any]]
+"""A chooser of any number of targets."""
 
 KEYS_REMEMBERED = 65_536
+
+
+class One:
+    """A chooser of one target."""
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        """The target of a tuple's values."""
+        raise NotImplementedError
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        return self.choose(values)
 
 
 class Randomness(Protocol):
@@ -31,83 +40,114 @@ class Randomness(Protocol):
     def shuffle(self, x: list[Any]) -> None: ...
 
 
-def shuffle(targets: Sequence[T], rng: Randomness) -> One[T]:
+class Fixed(One):
+    """Always the same target."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        return self._target
+
+
+class Shuffled(One):
+    """Every target in turn."""
+
+    def __init__(self, order: list[Any]) -> None:
+        self._order = order
+        self._next = 0
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        at = self._next
+        self._next = at + 1 if at + 1 < len(self._order) else 0
+        return self._order[at]
+
+
+class ByFields(One):
+    """The target of the fields' values. Remembers recent keys, so that a key is hashed when it is new only."""
+
+    def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
+        self._targets = targets
+        self._position = positions[0] if len(positions) == 1 else -1
+        self._key_of = itemgetter(*positions)
+        self._component = component
+        self._names = names
+        self._remembered: dict[Any, Any] = {}
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        at = self._position
+        key = values[at] if at >= 0 else self._key_of(values)
+        try:
+            target = self._remembered.get(key)
+        except TypeError:  # a list or dict is a fine field, only not one that a dict can remember
+            return self._hashed(key)
+        if target is None:
+            target = self._hashed(key)
+            if len(self._remembered) >= KEYS_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = target
+        return target
+
+    def _hashed(self, key: Any) -> Any:
+        hashed = hash_values([key] if self._position >= 0 else key, self._component, self._names)
+        return self._targets[hashed % len(self._targets)]
+
+
+class ByPartialKey(One):
+    """Of the two candidate targets of the fields' values, the one that this task has sent less to.
+
+    Source: Nasir et al., "The Power of Both Choices", ICDE 2015. The candidates are the same in every task.
+    """
+
+    def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
+        self._targets = targets
+        self._positions = list(positions)
+        self._component = component
+        self._names = names
+        self._sent = [0] * len(targets)
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        count, sent = len(self._targets), self._sent
+        key = [values[position] for position in self._positions]
+        mixed = _mix(hash_values(key, self._component, self._names))
+        first = (mixed & 0xFFFFFFFF) % count
+        second = (first + 1 + (mixed >> 32) % (count - 1)) % count
+        chosen = first if sent[first] <= sent[second] else second
+        sent[chosen] += 1
+        return self._targets[chosen]
+
+
+def shuffle(targets: Sequence[Any], rng: Randomness) -> One:
     """Every target in turn, in an order of this task's own. A turn of n tuples gives each of n targets one."""
     order = list(targets)
     rng.shuffle(order)
-    if len(order) == 1:
-        return fixed(order[0])
-    take = itertools.cycle(order).__next__
-    return lambda values: take()
+    return Fixed(order[0]) if len(order) == 1 else Shuffled(order)
 
 
-def fixed(target: T) -> One[T]:
+def fixed(target: Any) -> One:
     """Always the same target."""
-    return lambda values: target
+    return Fixed(target)
 
 
-def global_(targets: Sequence[T]) -> One[T]:
+def global_(targets: Sequence[Any]) -> One:
     """The target with the lowest task id; ``targets`` are ascending."""
-    return fixed(targets[0])
+    return Fixed(targets[0])
 
 
-def all_(targets: Sequence[T]) -> Many[T]:
+def all_(targets: Sequence[Any]) -> Many:
     """Every target."""
     everyone = list(targets)
     return lambda values: everyone
 
 
-def fields(targets: Sequence[T], positions: Sequence[int], component: str, names: Sequence[str]) -> One[T]:
-    """The target of the fields' values. Remembers recent keys, so that a key is hashed when it is new only."""
-    count = len(targets)
-    if count == 1:
-        return fixed(targets[0])
-    key_of = itemgetter(*positions)
-    single = len(positions) == 1
-    remembered: dict[Any, T] = {}
-
-    def miss(values: Sequence[Any]) -> T:
-        key = key_of(values)
-        target = targets[hash_values([key] if single else key, component, names) % count]
-        try:
-            if len(remembered) >= KEYS_REMEMBERED:
-                remembered.clear()
-            remembered[key] = target
-        except TypeError:  # a list or dict is a fine field, only not one that a dict can remember
-            pass
-        return target
-
-    def choose(values: Sequence[Any]) -> T:
-        try:
-            return remembered[key_of(values)]
-        except (KeyError, TypeError):
-            return miss(values)
-
-    return choose
+def fields(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
+    """The target of the fields' values."""
+    return Fixed(targets[0]) if len(targets) == 1 else ByFields(targets, positions, component, names)
 
 
-def partial_key(targets: Sequence[T], positions: Sequence[int], component: str, names: Sequence[str]) -> One[T]:
-    """Of the two candidate targets of the fields' values, the one that this task has sent less to.
-
-    Source: Nasir et al., "The Power of Both Choices", ICDE 2015. The candidates are the same in every task.
-    """
-    count = len(targets)
-    if count == 1:
-        return fixed(targets[0])
-    key_of = itemgetter(*positions)
-    single = len(positions) == 1
-    sent = [0] * count
-
-    def choose(values: Sequence[Any]) -> T:
-        key = key_of(values)
-        mixed = _mix(hash_values([key] if single else key, component, names))
-        first = (mixed & 0xFFFFFFFF) % count
-        second = (first + 1 + (mixed >> 32) % (count - 1)) % count
-        chosen = first if sent[first] <= sent[second] else second
-        sent[chosen] += 1
-        return targets[chosen]
-
-    return choose
+def partial_key(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
+    """Of two candidate targets, the one that this task has sent less to."""
+    return Fixed(targets[0]) if len(targets) == 1 else ByPartialKey(targets, positions, component, names)
 
 
 def _mix(value: int) -> int:
@@ -120,17 +160,17 @@ def _mix(value: int) -> int:
 def custom(
     choose_tasks: Callable[[int, Sequence[Any]], Sequence[int]],
     task_id: int,
-    targets: dict[int, T],
+    targets: dict[int, Any],
     component: str,
     stream: str,
-) -> Many[T]:
+) -> Many:
     """The targets that a user's grouping names.
 
     Raises, when called:
         EmitError: the grouping named a task that does not subscribe.
     """
 
-    def choose(values: Sequence[Any]) -> Sequence[T]:
+    def choose(values: Sequence[Any]) -> Sequence[Any]:
         tasks = choose_tasks(task_id, values)
         try:
             return [targets[task] for task in tasks]
@@ -143,13 +183,13 @@ def custom(
     return choose
 
 
-def one_of_many(choosers: Sequence[Many[T]]) -> Many[T]:
+def one_of_many(choosers: Sequence[Many]) -> Many:
     """All choosers of a stream as one: each subscribing component gets its share."""
     if len(choosers) == 1:
         return choosers[0]
     return lambda values: [target for choose in choosers for target in choose(values)]
 
 
-def as_many(choose: One[T]) -> Many[T]:
+def as_many(choose: One) -> Many:
     """A chooser of one target as a chooser of several."""
-    return lambda values: (choose(values),)
+    return lambda values: (choose.choose(values),)

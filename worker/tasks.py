@@ -17,8 +17,9 @@ from tupletree.errors import FailedException, ReportedFailedException, Tupletree
 from tupletree.rotating import RotatingMap
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
-from .batches import Row
-from .collectors import RandomBits, TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
+from .batches import Rows
+from .collectors import TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
+from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .tracking import Updates
 
@@ -65,6 +66,11 @@ class Environment:
     report_error: ReportError
     is_tracked: bool
     log_emit: Observer  # what topology.debug shows each emitted tuple to
+    ids_at_once: int = 256  # how many ids a task draws in one call of getrandbits
+
+    def ids(self) -> RandomIds:
+        """Root and edge ids for one task."""
+        return RandomIds(self.getrandbits, self.ids_at_once)
 
 
 class Task:
@@ -114,7 +120,7 @@ class BasicBoltTask(Task):
     ) -> None:
         super().__init__(bolt, context, streams, env)
         self.bolt = bolt
-        self.collector = TaskBasicCollector(self, streams, env.getrandbits)
+        self.collector = TaskBasicCollector(self, streams, env.ids())
         bolt.collector = self.collector
 
     def open(self) -> None:
@@ -125,55 +131,66 @@ class BasicBoltTask(Task):
         if self.is_open:
             self.bolt.cleanup()
 
-    def run(self, rows: Sequence[Row], origin: Origin) -> int:
-        """Execute rows, and ack or fail each; return how many were executed before ``must_yield`` was set.
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
+
+        The acks of neighbouring rows of one tree are added up before they go to the updates.
 
         Raises:
             TaskFailure: ``execute`` raised anything but FailedException.
         """
-        counters = self.counters
         collector = self.collector
         execute = self.bolt.execute
-        acks = self.updates.acks
-        known = acks.get
+        values, roots, edges, pairs = rows.values, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
-        count = failed = 0
-        for values, root, edge in rows:
-            if self.must_yield:
-                break
-            count += 1
+        failed = 0
+        at = start
+        tree = ack = 0
+        while at < stop and not self.must_yield:
+            root = roots[at]
+            edge = edges[at]
+            own = pairs.get(at) if pairs else None
             collector.root = root
+            collector.pairs = own
             collector.children = 0
-            if root < 0:
-                collector.anchors = edge
+            tup = origin.new_tuple(values[at], root, edge, own)
+            at += 1
             try:
-                execute(Tuple(values, root, edge, origin), collector)
+                execute(tup, collector)
             except FailedException as error:
-                self._fail(root, edge, error)
+                self._fail(tup, error)
                 failed += 1
                 continue
             except Exception as error:
                 raise self.failure(error) from error
-            if root > 0:
-                acks[root] = known(root, 0) ^ edge ^ collector.children
-            elif root < 0:
-                for tree, own in edge:
-                    self.updates.add_ack(tree, own ^ collector.children)
+            if own is not None:
+                for other, edge_there in own:
+                    self.updates.add_ack(other, edge_there ^ collector.children)
+            elif root == tree:
+                ack ^= edge ^ collector.children
+            else:
+                if tree:
+                    self.updates.add_ack(tree, ack)
+                tree = root
+                ack = edge ^ collector.children
+        if tree:
+            self.updates.add_ack(tree, ack)
         collector.root = 0
-        elapsed_s = self._env.clock() - started_s
-        counters.executed += count
+        collector.pairs = None
+        self._count(at - start, failed, self._env.clock() - started_s)
+        return at - start
+
+    def _count(self, executed: int, failed: int, elapsed_s: float) -> None:
+        counters = self.counters
+        counters.executed += executed
         counters.failed += failed
-        counters.acked += count - failed
+        counters.acked += executed - failed
         counters.execute_s += elapsed_s
         counters.process_s_sum += elapsed_s
-        counters.process_samples += count
-        return count
+        counters.process_samples += executed
 
-    def _fail(self, root: int, edge: Any, error: FailedException) -> None:
-        if root > 0:
-            self.updates.fails.add(root)
-        elif root < 0:
-            self.updates.fails.update(tree for tree, _ in edge)
+    def _fail(self, tup: Tuple, error: FailedException) -> None:
+        self.updates.fails.update([root for root, _ in tup.anchors])
         if isinstance(error, ReportedFailedException):
             self.report_error(error)
 
@@ -184,7 +201,7 @@ class BoltTask(Task):
     def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
         super().__init__(bolt, context, streams, env)
         self.bolt = bolt
-        self.collector = TaskBoltCollector(self, streams, env.getrandbits)
+        self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
         rate = context.conf["topology.stats.sample.rate"]
         self._sample_every = round(1 / rate) if rate else sys.maxsize
@@ -201,30 +218,31 @@ class BoltTask(Task):
         if self.is_open:
             self.bolt.cleanup()
 
-    def run(self, rows: Sequence[Row], origin: Origin) -> int:
-        """Execute rows; return how many were executed before ``must_yield`` was set.
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Execute rows ``start`` to ``stop``; return how many it were before ``must_yield`` was set.
 
         Raises:
             TaskFailure: ``execute`` raised.
         """
         execute = self.bolt.execute
+        values, roots, edges, pairs = rows.values, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
-        before = count = self.counters.executed
+        executed = self.counters.executed
         sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else sys.maxsize  # few ack their ticks
-        for values, root, edge in rows:
-            if self.must_yield:
-                break
-            tup = Tuple(values, root, edge, origin)
-            if count >= sample_at:
-                sample_at = self._sample(tup, count)
-            count += 1
+        at = start
+        while at < stop and not self.must_yield:
+            tup = origin.new_tuple(values[at], roots[at], edges[at], pairs.get(at) if pairs else None)
+            if executed >= sample_at:
+                sample_at = self._sample(tup, executed)
+            executed += 1
+            at += 1
             try:
                 execute(tup)
             except Exception as error:
                 raise self.failure(error) from error
-        self.counters.executed = count
+        self.counters.executed = executed
         self.counters.execute_s += self._env.clock() - started_s
-        return count - before
+        return at - start
 
     def _sample(self, tup: Tuple, count: int) -> int:
         """Measure how long until this tuple is acked, unless one is being measured; return when to sample next."""
@@ -267,7 +285,7 @@ class SpoutTask(Task):
     ) -> None:
         super().__init__(spout, context, streams, env)
         self.spout = spout
-        self.collector = TaskSpoutCollector(self, streams, env.getrandbits)
+        self.collector = TaskSpoutCollector(self, streams, env.ids())
         spout.collector = self.collector
         self.is_tracked = env.is_tracked
         self.max_pending = max_pending or None
@@ -303,6 +321,26 @@ class SpoutTask(Task):
         updates.init_roots.append(root)
         updates.init_values.append(value)
         updates.init_tasks.append(self.task_id)
+
+    def poll(self, times: int) -> bool:
+        """Call ``next_tuple`` until it emits nothing, at most so many times and within ``room``; whether it emitted.
+
+        Raises:
+            TaskFailure: ``next_tuple`` raised.
+        """
+        next_tuple, collector = self.spout.next_tuple, self.collector
+        first = emits = collector.emits
+        enough = self.tracked + self.room
+        while times > 0 and self.tracked < enough and not self.must_yield:
+            times -= 1
+            try:
+                next_tuple()
+            except Exception as error:
+                raise self.failure(error) from error
+            if collector.emits == emits:
+                break
+            emits = collector.emits
+        return emits != first
 
     def acked_untracked(self, msg_id: Any) -> None:
         """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""

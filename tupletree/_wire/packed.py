@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tupletree.errors import ProtocolError
 
@@ -16,7 +16,7 @@ def pack_u64(values: Iterable[int]) -> bytes:
     return _pack(array("Q", values))
 
 
-def unpack_u64(data: bytes) -> Sequence[int]:
+def unpack_u64(data: bytes) -> array[int]:
     """Bytes as roots, edges or xor values.
 
     Raises:
@@ -30,7 +30,7 @@ def pack_u32(values: Iterable[int]) -> bytes:
     return _pack(array("I", values))
 
 
-def unpack_u32(data: bytes) -> Sequence[int]:
+def unpack_u32(data: bytes) -> array[int]:
     """Bytes as task ids.
 
     Raises:

@@ -16,7 +16,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 from tupletree.worker.assembly import Plan
-from tupletree.worker.batches import encode
+from tupletree.worker.batches import Row, Rows, encode
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.inbox import Gate
 from tupletree.worker.peers import Peer, Peers, Ties
@@ -89,7 +89,8 @@ class Sender:
 
     def send(self, receiver, values, root=0):
         origin = receiver.engine.origins[(SPOUT_TASK, "default")]
-        self.peers.send(encode(origin, BOLT_TASK, [([value], root, root + 1 if root else 0) for value in values]))
+        rows: list[Row] = [([value], root, root + 1 if root else 0) for value in values]
+        self.peers.send(encode(origin, BOLT_TASK, Rows.of(rows)))
 
 
 async def until(predicate):

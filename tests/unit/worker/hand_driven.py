@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tupletree import config
@@ -13,7 +13,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology
 from tupletree.tuples import Origin
 from tupletree.worker.assembly import Plan, build_executor
-from tupletree.worker.batches import Batch, Row
+from tupletree.worker.batches import Batch, Row, Rows
 from tupletree.worker.control import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import local_tasks
 from tupletree.worker.executor import Executor, SpoutExecutor
@@ -47,6 +47,7 @@ class HandDriven:
             report_error=lambda component, task, error: self.errors.append((component, task, error)),
             is_tracked=is_tracked,
             log_emit=lambda component, stream, values: self.logged.append((component, stream, list(values))),
+            ids_at_once=1 if getrandbits else 256,
         )
         plan = Plan("hand", spec, merged, self.tasks, local_tasks(ranges), environment, seed=1)
         self.gate = Gate(lambda: None)
@@ -91,7 +92,7 @@ class HandDriven:
             for task, roots in by_task.items():
                 self._by_task[task].inbox.put(kind(task, roots), 0)
 
-    def _deliver(self, origin: Origin, target: int, rows: Sequence[Row]) -> None:
+    def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
         self.delivered.append((origin, target, list(rows)))
         self._by_task[target].inbox.put(Batch(origin, target, rows), len(rows))
 

@@ -13,7 +13,7 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import MULTI, UNANCHORED, Row, check, decode, encode, roots_of
+from tupletree.worker.batches import MULTI, UNANCHORED, Row, Rows, check, decode, encode, roots_of
 
 ORIGIN = Origin("split", 7, "words", ["word", "n"])
 
@@ -39,7 +39,7 @@ def over_the_wire(message: worker_pb2.Batch) -> worker_pb2.Batch:
 @settings(max_examples=100, deadline=None)
 @given(rows)
 def test_rows_survive_the_wire(sent: list[Row]) -> None:
-    message = over_the_wire(encode(ORIGIN, 12, sent))
+    message = over_the_wire(encode(ORIGIN, 12, Rows.of(sent)))
     check(message)
     assert (message.source_task, message.stream, message.target_task, message.rows) == (7, "words", 12, len(sent))
     assert [tuple(row) for row in decode(message, ORIGIN)] == sent
@@ -51,7 +51,7 @@ attempts = st.builds(TransactionAttempt, st.integers(1, 3), st.integers(0, 1))
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(attempts, values).map(list), min_size=1, max_size=5))
 def test_rows_of_transactions_survive_the_wire_whether_they_share_their_attempt_or_not(sent: list[list[Any]]) -> None:
-    message = over_the_wire(encode(ORIGIN, 12, [(row, UNANCHORED, 0) for row in sent]))
+    message = over_the_wire(encode(ORIGIN, 12, Rows.of([(row, UNANCHORED, 0) for row in sent])))
     assert bool(message.first) == (len({row[0] for row in sent}) == 1)
     arrived = [row for row, _, _ in decode(message, ORIGIN)]
     assert arrived == sent
@@ -60,17 +60,17 @@ def test_rows_of_transactions_survive_the_wire_whether_they_share_their_attempt_
 
 def test_an_attempt_that_rows_share_is_sent_once() -> None:
     attempt = TransactionAttempt(1, 1 << 32)
-    one, many = (encode(ORIGIN, 12, [([attempt, "w"], 0, 0)] * count) for count in (1, 100))
+    one, many = (encode(ORIGIN, 12, Rows.of([([attempt, "w"], 0, 0)] * count)) for count in (1, 100))
     assert one.first == many.first
     assert len(many.values) < 5 * 100
 
 
 def test_a_first_value_makes_up_for_one_that_the_rows_lack_and_no_more() -> None:
-    whole = encode(ORIGIN, 12, [(["a", 1], 0, 0)])
+    whole = encode(ORIGIN, 12, Rows.of([(["a", 1], 0, 0)]))
     whole.first = b"\x01"
     with pytest.raises(ProtocolError):
         decode(whole, ORIGIN)
-    lacking = encode(ORIGIN, 12, [([TransactionAttempt(1, 1), 1], 0, 0)])
+    lacking = encode(ORIGIN, 12, Rows.of([([TransactionAttempt(1, 1), 1], 0, 0)]))
     lacking.first = b"\xc1"
     with pytest.raises(ProtocolError):
         decode(lacking, ORIGIN)
@@ -82,16 +82,18 @@ def test_roots_of_a_message_are_those_of_its_rows(sent: list[Row]) -> None:
     expected: set[int] = set()
     for _, root, edge in sent:
         expected |= {pair[0] for pair in edge} if root == MULTI else {root} if root else set()
-    assert set(roots_of(encode(ORIGIN, 12, sent))) == expected
+    assert set(roots_of(encode(ORIGIN, 12, Rows.of(sent)))) == expected
 
 
 def test_unanchored_rows_carry_no_ids() -> None:
-    message = encode(ORIGIN, 12, [(["a", 1], 0, 0), (["b", 2], 0, 0)])
+    message = encode(ORIGIN, 12, Rows.of([(["a", 1], 0, 0), (["b", 2], 0, 0)]))
     assert (message.roots, message.edges, list(message.multi)) == (b"", b"", [])
 
 
 def test_the_types_of_values_survive() -> None:
-    [(received, _, _)] = decode(over_the_wire(encode(ORIGIN, 12, [([(1, {"k": (2,)}), {3, 4}], 0, 0)])), ORIGIN)
+    [(received, _, _)] = decode(
+        over_the_wire(encode(ORIGIN, 12, Rows.of([([(1, {"k": (2,)}), {3, 4}], 0, 0)]))), ORIGIN
+    )
     assert received == [(1, {"k": (2,)}), {3, 4}]
     assert [type(value) for value in received] == [tuple, set]
 
@@ -101,7 +103,7 @@ def test_a_value_that_cannot_travel_is_refused_by_component_field_and_type() -> 
         pass
 
     with pytest.raises(UnregisteredTypeError, match=r"'split'.*Odd.*'n'"):
-        encode(ORIGIN, 12, [(["fine", 1], 0, 0), (["fine", Odd()], 0, 0)])
+        encode(ORIGIN, 12, Rows.of([(["fine", 1], 0, 0), (["fine", Odd()], 0, 0)]))
 
 
 def nested(depth: int) -> Any:
@@ -114,12 +116,12 @@ def nested(depth: int) -> Any:
 @pytest.mark.parametrize(("value", "why"), [("half \ud83d", "surrogates not allowed"), (nested(2000), "recursion")])
 def test_a_value_that_cannot_be_encoded_is_refused_by_component_and_field(value: Any, why: str) -> None:
     with pytest.raises(UnregisteredTypeError, match=f"'split' emitted a value in field 'word' that cannot.*{why}"):
-        encode(ORIGIN, 12, [([value, 1], 0, 0)])
+        encode(ORIGIN, 12, Rows.of([([value, 1], 0, 0)]))
 
 
 def message(**changes: Any) -> worker_pb2.Batch:
     """A good message of two rows, one anchored and one of two trees, with something changed."""
-    good = encode(ORIGIN, 12, [(["a", 1], 5, 6), (["b", 2], MULTI, ((7, 8), (9, 10)))])
+    good = encode(ORIGIN, 12, Rows.of([(["a", 1], 5, 6), (["b", 2], MULTI, ((7, 8), (9, 10)))]))
     for field, value in changes.items():
         good.ClearField(field)  # type: ignore[arg-type]
         if isinstance(value, list):

@@ -12,7 +12,7 @@ from tupletree import FailedException, ReportedFailedException, Topology, Topolo
 from tupletree.errors import UnregisteredTypeError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.batches import MULTI, Batch, Row, encode
+from tupletree.worker.batches import MULTI, Batch, Row, Rows, encode
 from tupletree.worker.executor import RemoteBatch
 from tupletree.worker.tasks import TaskFailure
 
@@ -34,7 +34,7 @@ def chain_topology(bolt: Any) -> Topology:
 
 
 def feed(hand: HandDriven, rows: list[Row], task: int = 1) -> None:
-    hand.executor("bolt").inbox.put(Batch(SOURCE, task, rows), len(rows))
+    hand.executor("bolt").inbox.put(Batch(SOURCE, task, Rows.of(rows)), len(rows))
 
 
 def plain(*values: Any) -> list[Row]:
@@ -280,7 +280,7 @@ def test_a_tuple_that_is_never_acked_does_not_stop_the_latency_samples_for_good(
 
 
 def remote(rows: list[Row], **changes: Any) -> RemoteBatch:
-    message = encode(SOURCE, 1, rows)
+    message = encode(SOURCE, 1, Rows.of(rows))
     for field, value in changes.items():
         setattr(message, field, value)
     return RemoteBatch(message, SOURCE)

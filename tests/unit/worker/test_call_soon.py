@@ -12,7 +12,7 @@ from local_components import Do, Log
 from tupletree import Spout, Topology, TopologyBuilder, Tuple
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch
+from tupletree.worker.batches import Batch, Rows
 from tupletree.worker.tasks import TaskFailure
 
 SOURCE = Origin("spout", 2, "default", ["n"])
@@ -29,9 +29,9 @@ def test_calls_take_their_turn_among_the_batches_that_wait() -> None:
     log = Log()
     hand = HandDriven(topology_of(Do(lambda tup, collector: log.append(tup[0]))))
     executor = hand.executor("bolt")
-    executor.inbox.put(Batch(SOURCE, 1, [([1], 0, 0)]), 1)
+    executor.inbox.put(Batch(SOURCE, 1, Rows.of([([1], 0, 0)])), 1)
     executor.tasks[0].context.call_soon(lambda: log.append("called"))
-    executor.inbox.put(Batch(SOURCE, 1, [([2], 0, 0)]), 1)
+    executor.inbox.put(Batch(SOURCE, 1, Rows.of([([2], 0, 0)])), 1)
     while hand.step("bolt"):
         pass
     assert list(log) == [1, "called", 2]

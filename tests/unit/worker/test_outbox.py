@@ -11,7 +11,7 @@ from tupletree.worker.outbox import OutStream, unknown_stream
 
 
 def stream(is_direct: bool = False) -> OutStream:
-    made = OutStream(Origin("split", 4, "words", ["word", "n"]), is_direct)
+    made = OutStream(Origin("split", 4, "words", ["word", "n"]), is_direct, 10)
     buffers = [made.buffer_for(task, False) for task in (8, 9)]
     if is_direct:
         made.direct_tasks = frozenset([8])
@@ -59,5 +59,5 @@ def test_an_undeclared_stream_is_named_with_those_declared() -> None:
 
 
 def test_a_stream_without_subscribers_goes_nowhere() -> None:
-    lonely = OutStream(Origin("split", 4, "words", ["word"]), False)
+    lonely = OutStream(Origin("split", 4, "words", ["word"]), False, 10)
     assert list(lonely.choose_many(["a"])) == []

@@ -1,0 +1,128 @@
+"""The collectors that components are handed: how a spout or a bolt emits, acks and fails.
+
+They stand apart from ``component.py`` because those of a worker are compiled where a C compiler is at hand, and a
+compiled class needs a compiled base (docs/adr/0016). Users import them from ``tupletree.component``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tupletree.tuples import Tuple
+
+
+class SpoutCollector:
+    """How a spout emits. Handed to ``open``; to be used on the spout's own thread only."""
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+        """Emit a tuple and return the ids of the tasks that receive it.
+
+        With a ``msg_id`` the tuple is tracked: ``ack(msg_id)`` or ``fail(msg_id)`` is called later on this very task,
+        exactly once for each emit while the task lives. Without, or with ``topology.acker.executors: 0``, nothing is
+        tracked; in the latter case ``ack(msg_id)`` is called before ``emit`` returns.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
+        """Emit many tuples on the default stream, each with its own message id; return how many."""
+        raise NotImplementedError
+
+    def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
+        """Emit to one task on a stream declared direct.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
+
+    @property
+    def pending(self) -> int:
+        """How many tracked tuples of this task have neither been acked nor failed."""
+        raise NotImplementedError
+
+
+class BoltCollector:
+    """How a bolt emits, acks and fails. Handed to ``prepare``.
+
+    Every tuple a bolt receives must be acked or failed, now or later; one that is not fails at its message timeout.
+    To be used on the bolt's own thread only.
+    """
+
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> list[int]:
+        """Emit a tuple and return the ids of the tasks that receive it.
+
+        ``anchors``: the input tuples whose trees the new tuple joins (one, several, or none: unanchored). Emit before
+        acking the anchors.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_direct(
+        self,
+        task: int,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = "default",
+    ) -> None:
+        """Emit to one task on a stream declared direct.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def ack(self, tup: Tuple) -> None:
+        """Say that this bolt is done with a tuple. A second ack of the same tuple changes nothing."""
+        raise NotImplementedError
+
+    def fail(self, tup: Tuple) -> None:
+        """Fail every tree the tuple is part of: the spouts replay their tuples at once."""
+        raise NotImplementedError
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Start the message timeout of the tuple's trees again: for long work."""
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
+
+
+class BasicCollector:
+    """How a basic bolt emits: every tuple is anchored to the input."""
+
+    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+        """Emit a tuple anchored to the input and return the ids of the tasks that receive it.
+
+        Raises:
+            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+        """
+        raise NotImplementedError
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
+        """Emit many tuples anchored to the input; return how many."""
+        raise NotImplementedError
+
+    def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
+        """Emit to one task on a stream declared direct, anchored to the input.
+
+        Raises:
+            EmitError: the stream is not direct, or the task does not subscribe to it by a direct grouping.
+        """
+        raise NotImplementedError
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error in ``tupletree errors`` and go on."""
+        raise NotImplementedError
