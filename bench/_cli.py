@@ -6,8 +6,8 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Mapping
+from types import FrameType, MappingProxyType
 from typing import Any, NoReturn
 
 from bench._record import record
@@ -22,11 +22,12 @@ def run(
     document: str | None,
     add_arguments: Callable[[argparse.ArgumentParser], None],
     measure: Callable[[argparse.Namespace], dict[str, Any]],
+    constants: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Measure, print, and record with ``--record``; return the exit status: 1 if the result was wrong.
 
-    ``document`` is the module's docstring, shown by ``--help``. SIGTERM ends a bench as an interrupt from the keyboard
-    does, so that its processes and directories go with it.
+    ``document`` is the module's docstring, shown by ``--help``; ``constants`` are recorded with the configuration.
+    SIGTERM ends a bench as an interrupt from the keyboard does, so that its processes and directories go with it.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m bench.{name}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -43,7 +44,7 @@ def run(
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
     if arguments.record:
-        record(name, {key: getattr(arguments, key) for key in own}, result)
+        record(name, {**{key: getattr(arguments, key) for key in own}, **constants}, result)
     print(json.dumps(result) if arguments.json else as_lines(result))
     return 0
 

@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,16 @@ LIBRARIES = ("grpcio", "protobuf", "msgpack", "kazoo", "cloudpickle", "pyspark")
 
 
 def record(
-    benchmark: str, config: Mapping[str, Any], result: Mapping[str, Any], directory: Path | None = RESULTS
+    benchmark: str,
+    config: Mapping[str, Any],
+    result: Mapping[str, Any],
+    directory: Path | None = RESULTS,
+    rounds: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> dict[str, Any]:
-    """Put a result together with where it comes from; also write it to ``directory`` unless that is None."""
+    """Put a result together with where it comes from; also write it to ``directory`` unless that is None.
+
+    ``rounds``: where the result is of several runs, what each of them was.
+    """
     now = datetime.datetime.now(datetime.UTC)
     commit = describe_commit()
     entry = {
@@ -35,6 +42,7 @@ def record(
         "machine": describe_machine(),
         "config": dict(config),
         "result": dict(result),
+        **({"rounds": dict(rounds)} if rounds is not None else {}),
     }
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)

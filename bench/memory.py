@@ -13,7 +13,6 @@ process holds once everything is full is its level; ``slope_mb_per_min`` is the 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -22,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench._record import record
+from bench import _cli
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
 from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
@@ -165,28 +164,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def main() -> int:
-    """Measure, print, and record with ``--record``."""
-    parser = argparse.ArgumentParser(description="Resident memory while a bolt is far slower than its spout.")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--warm-up", type=float, default=10, help="seconds left out of the slope")
     parser.add_argument("--pending", type=int, default=10_000, help="topology.max.spout.pending")
     parser.add_argument("--ackers", type=int, default=1, help="topology.acker.executors; 0: not tracked")
     parser.add_argument("--sleep-ms", type=float, default=1.0, help="what the bolt sleeps for each tuple")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
-    arguments = parser.parse_args()
-    result = measure(arguments)
-    if arguments.record:
-        names = ("seconds", "warm_up", "pending", "ackers", "sleep_ms")
-        record("memory", {name: getattr(arguments, name) for name in names}, result)
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:>16}  {value}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_cli.run("memory", __doc__, add_arguments, measure))

@@ -14,7 +14,6 @@ when the one before is healed. ``*_replayed`` counts the pending numbers that we
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench._record import record
+from bench import _cli
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
 from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.errors import UnavailableError
@@ -245,23 +244,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def main() -> int:
-    """Measure, print, and record with ``--record``."""
-    parser = argparse.ArgumentParser(description="Seconds from kill -9 to the last lost tuple acked or replayed.")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
     parser.add_argument("--pending", type=int, default=200, help="topology.max.spout.pending")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
-    arguments = parser.parse_args()
-    result = measure(arguments)
-    if arguments.record:
-        record("recovery", {"pending": arguments.pending, "message_timeout_s": TIMEOUT_S}, result)
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:>24}  {value:,}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_cli.run("recovery", __doc__, add_arguments, measure, {"message_timeout_s": TIMEOUT_S}))

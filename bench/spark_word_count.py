@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import signal
@@ -31,7 +30,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench._record import record
+from bench import _cli
+from bench._cli import WrongResultError
 from bench.spark_words import SETTINGS, commits, count_words, counted, make_files, write_down
 from tupletree.attempt import TransactionAttempt
 from tupletree.spark import Pipeline
@@ -145,7 +145,11 @@ def _arrive(path: Path, directory: Path) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Both sides in turn."""
+    """Both sides in turn.
+
+    Raises:
+        WrongResultError: a table is not that of the words, or was not committed in order.
+    """
     sides: dict[str, list[dict[str, Any]]] = {"streaming": [], "pipeline": []}
     interval_s = arguments.interval
     for number in range(arguments.rounds):
@@ -166,13 +170,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         round(ours["rows_per_s"] / theirs["rows_per_s"], 2)
         for theirs, ours in zip(sides["streaming"], sides["pipeline"], strict=True)
     ]
-    result["exact"] = all(one["exact"] and one["in_order"] for runs in sides.values() for one in runs)
+    if not all(one["exact"] and one["in_order"] for runs in sides.values() for one in runs):
+        raise WrongResultError(f"a table is wrong or was committed out of order: {result}")
+    result["exact"] = True
     return result
 
 
-def main() -> int:
-    """Measure, print, and record with ``--record``. Exit status 1 if a table is wrong."""
-    parser = argparse.ArgumentParser(description="A pipeline against Spark Structured Streaming.")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
     parser.add_argument("--batches", type=int, default=60, help="files that are there from the start (%(default)s)")
     parser.add_argument("--warm", type=int, default=20, help="batches before the clock starts (%(default)s)")
     parser.add_argument("--arrivals", type=int, default=40, help="files that arrive one at a time (%(default)s)")
@@ -180,20 +185,7 @@ def main() -> int:
     parser.add_argument("--pending", type=int, default=4, help="batches of the pipeline at a time (%(default)s)")
     parser.add_argument("--interval", type=float, help="seconds between arrivals; default: 1.5 times a batch's")
     parser.add_argument("--rounds", type=int, default=2, help="how often each side runs (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
-    arguments = parser.parse_args()
-    result = measure(arguments)
-    if arguments.record:
-        names = ("batches", "warm", "arrivals", "bytes", "pending", "rounds")
-        record("spark_word_count", {**{name: getattr(arguments, name) for name in names}, **SETTINGS}, result)
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:>24}  {value}")
-    return 0 if result["exact"] else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_cli.run("spark_word_count", __doc__, add_arguments, measure, SETTINGS))

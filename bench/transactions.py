@@ -13,7 +13,6 @@ All rates are from the first commit to the last, as the committer wrote them dow
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -23,7 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench._record import record
+from bench import _cli
+from bench._cli import WrongResultError
 from bench._words import sentences
 from tupletree import Topology, TopologyContext
 from tupletree.attempt import TransactionAttempt
@@ -189,7 +189,11 @@ def commits(path: Path) -> list[tuple[int, float]]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All of it on one fresh cluster."""
+    """All of it on one fresh cluster.
+
+    Raises:
+        WrongResultError: commits were out of order.
+    """
     with (
         tempfile.TemporaryDirectory() as name,
         DevCluster(slots=1, ackers=1) as cluster,
@@ -204,40 +208,28 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         path = directory / "large"
         topology = large(arguments.large, arguments.words, path)
         runs[path.name] = run(cluster, topology, path, arguments.large, arguments.pending)
+    if not all(figures["in_order"] for figures in runs.values()):
+        raise WrongResultError("transactions were not committed in their order, each once")
     eight, one = runs["pending-8"]["batches_per_s"], runs["pending-1"]["batches_per_s"]
     return {
         "pending_8_batches_per_s": round(eight, 1),
         "pending_1_batches_per_s": round(one, 1),
         "pipelining": round(eight / one, 2),
-        "commits_in_order": all(figures["in_order"] for figures in runs.values()),
+        "commits_in_order": True,
         "tiny_batches_per_s": round(runs["tiny"]["batches_per_s"]),
         "large_batches_per_s": round(runs["large"]["batches_per_s"], 1),
         "large_words_per_s": round(runs["large"]["batches_per_s"] * arguments.words),
     }
 
 
-def main() -> int:
-    """Measure, print, and record with ``--record``. Exit status 1 if commits were out of order."""
-    parser = argparse.ArgumentParser(description="Batches and words a second of transactional topologies.")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
     parser.add_argument("--batches", type=int, default=400, help="of the pipelining run (%(default)s)")
     parser.add_argument("--tiny", type=int, default=3_000, help="batches of one tuple (%(default)s)")
     parser.add_argument("--large", type=int, default=60, help="large batches (%(default)s)")
     parser.add_argument("--words", type=int, default=20_000, help="words in a large batch (%(default)s)")
     parser.add_argument("--pending", type=int, default=8, help="batches at a time of tiny and large ones (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
-    arguments = parser.parse_args()
-    result = measure(arguments)
-    if arguments.record:
-        config = {name: getattr(arguments, name) for name in ("batches", "tiny", "large", "words", "pending")}
-        record("transactions", {**config, "processing_s": PROCESSING_S}, result)
-    if arguments.json:
-        print(json.dumps(result))
-    else:
-        for name, value in result.items():
-            print(f"{name:>24}  {value:,}")
-    return 0 if result["commits_in_order"] else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_cli.run("transactions", __doc__, add_arguments, measure, {"processing_s": PROCESSING_S}))

@@ -1,0 +1,180 @@
+"""Run benches, keep what they measured, and write the page of results.
+
+    python -m bench list                                     what there is
+    python -m bench run word_count                           every case of a bench, once
+    python -m bench run word_count:two-workers latency --rounds 5 --record
+    python -m bench report                                   docs/performance.md from the newest records
+
+With --rounds every case runs once in each round, and each round begins with another case: so what the machine does
+meanwhile falls on all alike. Shown and recorded are the medians over the rounds; --record writes one file for each
+bench to bench/results/, with every round. A run whose result is wrong is told, its bench is not recorded, and the
+exit status is 1. Each run is a process of its own; an interrupt ends it and everything it started.
+
+A bench can also be run by itself, with any configuration: python -m bench.word_count --help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from bench import report
+from bench._record import record
+from bench._suite import SUITE, Bench, chosen, config_of
+from tupletree.errors import UsageError
+
+END_S = 60.0
+
+Results = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+class RunError(Exception):
+    """A run ended without a result."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """What the command line says."""
+    arguments = _parser().parse_args(argv)
+    if arguments.command == "list":
+        print("\n".join(_listed()))
+        return 0
+    if arguments.command == "report":
+        return report.main(["--check"] if arguments.check else [])
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        benches = chosen(arguments.names)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    results, failed = run_all(benches, arguments.rounds)
+    shown: dict[str, Any] = {}
+    for bench, cases in benches:
+        runs = results[bench.name]
+        shown[bench.name] = {case: median(runs[case]) for case in cases if runs.get(case)}
+        if arguments.record and bench.name not in failed:
+            config = {
+                "rounds": arguments.rounds,
+                "cases": {case: config_of(bench.cases[case].split()) for case in cases},
+            }
+            record(bench.name, config, shown[bench.name], rounds=runs)
+    print(json.dumps(shown) if arguments.json else "\n".join(_as_text(shown)))
+    return 1 if failed else 0
+
+
+def run_all(benches: Sequence[tuple[Bench, list[str]]], rounds: int) -> tuple[Results, set[str]]:
+    """Every case once in each round; and the names of the benches of which a run failed."""
+    turns = [(bench, case) for bench, cases in benches for case in cases]
+    results: Results = {bench.name: {} for bench, _ in benches}
+    failed = set()
+    for number in range(rounds):
+        first = number % len(turns)
+        for bench, case in turns[first:] + turns[:first]:
+            try:
+                result = run_once(bench, bench.cases[case].split())
+            except RunError as error:
+                failed.add(bench.name)
+                print(f"round {number + 1}: {bench.name}:{case} failed: {error}", file=sys.stderr)
+                continue
+            results[bench.name].setdefault(case, []).append(result)
+            headline = f"{bench.headline} {result.get(bench.headline)}"
+            print(f"round {number + 1} of {rounds}: {bench.name}:{case}: {headline}", file=sys.stderr, flush=True)
+    return results, failed
+
+
+def run_once(bench: Bench, arguments: Sequence[str]) -> dict[str, Any]:
+    """What one run prints.
+
+    Raises:
+        RunError: it found its result wrong, or failed.
+    """
+    command = [sys.executable, "-m", f"bench.{bench.name}", *arguments, *bench.flags]
+    if shutil.which("setpriv"):  # ends with this process even if that is killed
+        command = ["setpriv", "--pdeathsig", "TERM", *command]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        output, errors = process.communicate()
+    except BaseException:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=END_S)
+        process.kill()
+        process.wait()
+        raise
+    if process.returncode:
+        raise RunError(f"exit status {process.returncode}: {errors.strip()[-2000:]}")
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def median(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of each figure the median over runs; of what is no figure, what the last run says."""
+    return {name: _median_of([run[name] for run in runs if name in run]) for name in runs[-1]}
+
+
+def _median_of(values: Sequence[Any]) -> Any:
+    last = values[-1]
+    if isinstance(last, bool):
+        return all(values)
+    if isinstance(last, dict):
+        return median(values)
+    if isinstance(last, int):
+        return round(statistics.median(values))
+    if isinstance(last, float):
+        return round(statistics.median(values), 3)
+    return last
+
+
+def _as_text(shown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    lines = []
+    for name, cases in shown.items():
+        lines.append(f"{name}")
+        for case, figures in cases.items():
+            lines.append(f"  {case}")
+            lines += [f"    {key:<28} {value}" for key, value in figures.items()]
+    return lines
+
+
+def _listed() -> list[str]:
+    lines = []
+    for bench in SUITE:
+        lines.append(f"{bench.name:<18} {bench.about}")
+        lines += [f"    {case:<20} {arguments}" for case, arguments in bench.cases.items()]
+    return lines
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="every bench with its cases and their arguments")
+    run = commands.add_parser("run", help="measure, in rounds", description="Measure benches in rounds.")
+    run.add_argument("names", nargs="+", metavar="BENCH[:CASE]", help="see: python -m bench list")
+    run.add_argument("--rounds", type=int, default=1, help="how often each case runs (%(default)s); 5 for the record")
+    run.add_argument("--json", action="store_true", help="one line of JSON: bench, case, figure, median")
+    run.add_argument("--record", action="store_true", help="keep the result in bench/results/")
+    page = commands.add_parser("report", help="write docs/performance.md", description=report.__doc__)
+    page.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    return parser
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,92 @@
+"""The sections of docs/performance.md, in their order, and what is said in each beside the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page says of one bench.
+
+    ``columns``: the figures shown of each case; none: all. ``chart``: the figure in the chart. ``ratios``: a text, and
+    the two cases whose charted figures it is the quotient of.
+    """
+
+    name: str
+    title: str
+    text: str
+    chart: str = ""
+    chart_title: str = ""
+    columns: Sequence[str] = ()
+    ratios: Sequence[tuple[str, str, str]] = ()
+
+
+COSTS: Final = ("wall_s", "cpu_worker_s", "cpu_acker_s", "peak_rss_mb")
+
+SECTIONS: Final = (
+    Section(
+        "word_count",
+        "Word count",
+        "A spout emits sentences of about eight words, split emits a tuple for each word, count counts them by a "
+        "fields grouping; every sentence is tracked, but for *untracked*. *combined* counts the words of 200 sentences "
+        "before the exchange.",
+        "words_per_s",
+        "Word count: words a second",
+        ("words_per_s", "cpu_us_per_word", *COSTS, "p50_ms", "p99_ms"),
+        (
+            ("two workers against one", "two-workers", "one-worker"),
+            ("untracked against tracked", "untracked", "two-workers"),
+            ("`emit_many` against `emit`", "emit-many", "two-workers"),
+            ("combined against plain", "combined", "two-workers"),
+        ),
+    ),
+    Section(
+        "peers",
+        "Word count against other stream processors",
+        "The same sentences and the same counting; only ours is tracked tuple by tuple.",
+        "words_per_s",
+        "Word count: words a second",
+    ),
+    Section(
+        "storm_perf",
+        "Next to nothing to do",
+        "Three of Storm's perf suite, every tuple tracked: a spout alone; a spout and a bolt that does nothing; a bolt "
+        "in between that passes tuples on. The number is that of the workers; with two, every hop leads from one to "
+        "the other.",
+        "tuples_per_s",
+        "Tuples a second",
+        ("tuples_per_s", "cpu_us_per_tuple", *COSTS),
+    ),
+    Section(
+        "latency",
+        "Latency at a fixed rate",
+        "The word count across two workers, tracked, at so many sentences a second, each of eight words. From the "
+        "moment that a sentence was due, whether or not the spout emitted it then, to each of its words being counted; "
+        "`ack_` to its ack at the spout.",
+    ),
+    Section(
+        "yahoo",
+        "Yahoo's streaming benchmark",
+        "Ad events as JSON are parsed, filtered, projected, joined with a table in Redis, and counted by campaign and "
+        "ten-second window into Redis. `inside_us_per_event` is the time by the clock inside each component for each "
+        "event of the whole; `cpu_us_per_event_of` the processor time of the processes.",
+        "events_per_s",
+        "Ad events a second",
+    ),
+    Section("codec", "Codec alone", "Batches of 1,000 rows with roots and edges, as they travel between workers."),
+    Section("routing", "Routing alone", "Decisions a second of processor time, for 8 receiving tasks."),
+    Section("ledger", "Ledger alone", "One shard's ledger, without a process around it."),
+    Section("acker", "One acker process", "Inits and acks in, verdicts out, over gRPC."),
+    Section("start", "From submit to the first tuple", "A word count that is submitted to a running cluster."),
+    Section("recovery", "Recovery", "From kill -9 of a process to the last tuple pending then acked or replayed."),
+    Section("memory", "Memory under back-pressure", "A bolt that is far slower than its spout, for a minute."),
+    Section("transactions", "Transactions", "Transactional topologies: batches of one tuple, and of 20,000 words."),
+    Section(
+        "spark_word_count",
+        "Pipelines on Spark",
+        "The same words counted exactly once by a pipeline and by Spark Structured Streaming.",
+    ),
+)

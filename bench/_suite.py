@@ -1,0 +1,112 @@
+"""Every bench and the configurations it is measured in.
+
+A case is the arguments of one run of ``python -m bench.<bench>``. They name everything that matters, so that a recorded
+case can be run again as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tupletree.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A bench. ``headline`` is the figure shown while it runs, and in the chart."""
+
+    name: str
+    about: str
+    headline: str
+    cases: Mapping[str, str]
+    flags: Sequence[str] = ("--json",)
+
+
+WORDS: Final = "--ackers 1 --sentences 300000 --pending 2000"
+PERF: Final = "--ackers 1 --tuples 500000 --pending 5000"
+ADS: Final = "--events 200000 --event-rate 10000 --workers 2 --ackers 1 --pending 2000"
+AT_RATE: Final = "--seconds 15 --warm 3 --workers 2 --ackers 1"
+
+SUITE: Final = (
+    Bench(
+        "word_count",
+        "sentences, split and counted by word",
+        "words_per_s",
+        {
+            "two-workers": f"--workers 2 --split plain {WORDS}",
+            "one-worker": f"--workers 1 --split plain {WORDS}",
+            "untracked": f"--workers 2 --split plain {WORDS.replace('--ackers 1', '--ackers 0')}",
+            "emit-many": f"--workers 2 --split many {WORDS}",
+            "combined": f"--workers 2 --split combined --held 200 {WORDS}",
+        },
+    ),
+    Bench(
+        "storm_perf",
+        "three of Storm's perf suite: const, null, identity",
+        "tuples_per_s",
+        {
+            f"{topology}-{workers}": f"--topology {topology} --workers {workers} {PERF}"
+            for topology in ("const", "null", "identity")
+            for workers in (1, 2)
+        },
+    ),
+    Bench(
+        "latency",
+        "word count at a fixed rate, from the scheduled emit",
+        "p99_ms",
+        {"rate-1000": f"--rate 1000 {AT_RATE}", "rate-10000": f"--rate 10000 {AT_RATE}"},
+    ),
+    Bench(
+        "yahoo",
+        "ad events joined and counted by window in Redis",
+        "events_per_s",
+        {"shuffle": ADS, "local-or-shuffle": f"{ADS} --local"},
+    ),
+    Bench("codec", "rows to bytes and back", "words_encoded_rows_per_s", {"default": "--rows 1000 --repeats 300"}),
+    Bench("routing", "groupings alone", "fields_per_s", {"default": "--rows 100000 --targets 8 --repeats 7"}),
+    Bench("ledger", "the acker's ledger alone", "updates_per_s", {"default": ""}, flags=()),
+    Bench(
+        "start",
+        "from submit to the first word",
+        "first_word_ms",
+        {f"workers-{workers}": f"--workers {workers} --times 5" for workers in (1, 2)},
+    ),
+    Bench("recovery", "from kill -9 to the last lost tuple", "worker_s", {"default": "--pending 200"}),
+    Bench("memory", "a bolt that is far too slow", "full_after_s", {"tracked": "--seconds 60 --ackers 1"}),
+    Bench("transactions", "transactional topologies", "tiny_batches_per_s", {"default": "--pending 8"}),
+    Bench("spark_word_count", "a pipeline against Spark's own streaming", "ratio", {"default": "--rounds 1"}),
+)
+
+
+def chosen(names: Sequence[str]) -> list[tuple[Bench, list[str]]]:
+    """Benches with the names of their cases, by ``bench`` or ``bench:case``; in the order they are named.
+
+    Raises:
+        UsageError: there is no such bench or case.
+    """
+    found: dict[str, list[str]] = {}
+    benches = {bench.name: bench for bench in SUITE}
+    for name in names:
+        bench, _, case = name.partition(":")
+        if bench not in benches:
+            raise UsageError(f"there is no bench {bench!r}; there are {', '.join(benches)}")
+        cases = benches[bench].cases
+        if case and case not in cases:
+            raise UsageError(f"bench {bench!r} has no case {case!r}; it has {', '.join(cases)}")
+        found.setdefault(bench, []).extend([case] if case else cases)
+    return [(benches[bench], list(dict.fromkeys(cases))) for bench, cases in found.items()]
+
+
+def config_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """``--workers 2 --local`` as {"workers": 2, "local": True}."""
+    config: dict[str, Any] = {}
+    name = ""
+    for argument in arguments:
+        if argument.startswith("--"):
+            name = argument[2:].replace("-", "_")
+            config[name] = True
+        else:
+            config[name] = float(argument) if "." in argument else int(argument) if argument.isdigit() else argument
+    return config

@@ -1,0 +1,197 @@
+"""Write docs/performance.md and its charts from the newest record of each bench.
+
+    python -m bench.report            write them
+    python -m bench.report --check    only say whether they are up to date: exit status 1 if not
+
+The page holds nothing but what bench/results/*.json say, so that it can be made again at any time and compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench import _chart
+from bench._record import RESULTS
+from bench._sections import SECTIONS, Section
+
+ROOT: Final = RESULTS.parent.parent
+PAGE: Final = "docs/performance.md"
+IMAGES: Final = "docs/images"
+
+HEAD: Final = """# Performance
+
+Written by `python -m bench.report` from the files in [bench/results](../bench/results): do not edit it. What each bench
+measures, and how to run it: [bench/README.md](../bench/README.md). Figures of one section were measured in one run,
+case by case in turn, and are medians over its rounds; those of different sections may come from different machines
+and commits, and are not to be compared with each other.
+"""
+
+Record = Mapping[str, Any]
+
+
+def newest(directory: Path) -> dict[str, Record]:
+    """The newest record of each bench; one of several cases comes before one of a single configuration."""
+    found: dict[str, Record] = {}
+    for path in sorted(directory.glob("*.json")):
+        record: Record = json.loads(path.read_text())
+        name = str(record["benchmark"])
+        if name not in found or _rank(record) > _rank(found[name]):
+            found[name] = record
+    return found
+
+
+def _rank(record: Record) -> tuple[bool, str]:
+    return "rounds" in record, str(record["at"])
+
+
+def pages(records: Mapping[str, Record]) -> dict[str, str]:
+    """Every file to write, by its path: the page and its charts."""
+    files: dict[str, str] = {}
+    known = {section.name: section for section in SECTIONS}
+    others = [Section(name, name.replace("_", " ").capitalize(), "") for name in sorted(set(records) - set(known))]
+    parts = [HEAD]
+    for section in (*SECTIONS, *others):
+        record = records.get(section.name)
+        if record is not None:
+            parts.append(_section(section, record, files))
+    files[PAGE] = "\n".join(parts)
+    return files
+
+
+def _section(section: Section, record: Record, files: dict[str, str]) -> str:
+    result = record["result"]
+    lines = [
+        f"## {section.title}",
+        "",
+        *([textwrap.fill(section.text, 120), ""] if section.text else []),
+        _origin(record),
+        "",
+    ]
+    charted = {case: figures[section.chart] for case, figures in _cases(result).items() if section.chart in figures}
+    if len(charted) > 1:
+        name = f"{section.name.replace('_', '-')}.svg"
+        files[f"{IMAGES}/{name}"] = _chart.bars(section.chart_title or section.chart, charted)
+        lines += [f"![{section.chart_title or section.chart}](images/{name})", ""]
+    lines += tables(result, section.columns)
+    for text, above, below in section.ratios:
+        ratio = _ratio(_cases(result), section.chart, above, below)
+        if ratio is not None:
+            lines.append(f"* {text}: {ratio:.2f}")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _origin(record: Record) -> str:
+    machine, commit = record["machine"], record["commit"]
+    rounds = record["config"].get("rounds")
+    changed = " and changes" if commit["is_changed"] else ""
+    of_rounds = f", {rounds} round{'s' if rounds != 1 else ''}" if rounds else ""
+    return (
+        f"*{str(record['at'])[:10]}, commit {str(commit['id'])[:7]}{changed}{of_rounds}; {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {machine['python']}*"
+    )
+
+
+def _cases(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a chart can show of: the cases of a result, or the rows of a comparison."""
+    rows = result.get("rows", result)
+    return {name: figures for name, figures in rows.items() if isinstance(figures, dict)}
+
+
+def _ratio(cases: Mapping[str, Mapping[str, Any]], figure: str, above: str, below: str) -> float | None:
+    if above not in cases or below not in cases:
+        return None
+    return float(cases[above][figure] / cases[below][figure])
+
+
+def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
+    """A result as Markdown: a table of its single figures, one of its cases, and so on inwards."""
+    single = {name: value for name, value in result.items() if not isinstance(value, dict)}
+    cases = {name: value for name, value in result.items() if isinstance(value, dict)}
+    flat = {name: _flat(case) for name, case in cases.items() if not _is_deep(case)}
+    lines: list[str] = []
+    if single:
+        lines += _table(["figure", "value"], [[name, shown(value)] for name, value in single.items()])
+    if len(flat) == 1:
+        [(_, only)] = flat.items()
+        lines += _table(["figure", "value"], [[name, shown(value)] for name, value in only.items()])
+    elif flat:
+        names = list(columns) or list(dict.fromkeys(key for case in flat.values() for key in case))
+        rows = [[name, *(shown(case.get(column)) for column in names)] for name, case in flat.items()]
+        lines += _table(["", *names], rows)
+    for name, case in cases.items():
+        if _is_deep(case):
+            lines += [f"**{name}**", "", *tables(case, columns)]
+    return lines
+
+
+def _is_deep(case: Mapping[str, Any]) -> bool:
+    """Whether its values are cases in turn."""
+    return bool(case) and all(isinstance(value, dict) for value in case.values())
+
+
+def _flat(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures within figures under one name: ``inside.parse``."""
+    found: dict[str, Any] = {}
+    for name, value in case.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{inner}": one for inner, one in _flat(value).items()}
+        else:
+            found[name] = value
+    return found
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return [*("| " + " | ".join(row) + " |" for row in (head, rule, *rows)), ""]
+
+
+def shown(value: Any) -> str:
+    """One value in a table."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _chart.figure(value)
+    if isinstance(value, list):
+        return ", ".join(shown(one) for one in value)
+    return str(value).replace("|", "\\|")
+
+
+def stale(files: Mapping[str, str], root: Path) -> list[str]:
+    """The paths below ``root`` that are not what they should be; charts that nobody shows any more are among them."""
+    images = {str(path.relative_to(root)) for path in (root / IMAGES).glob("*.svg")}
+    wrong = {path for path, text in files.items() if not (root / path).exists() or (root / path).read_text() != text}
+    return sorted(wrong | (images - set(files)))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the page, or with ``--check`` compare."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    arguments = parser.parse_args(argv)
+    files = pages(newest(RESULTS))
+    wrong = stale(files, ROOT)
+    if arguments.check:
+        if wrong:
+            print(f"not what bench/results says: {', '.join(wrong)}. Run python -m bench.report", file=sys.stderr)
+        return 1 if wrong else 0
+    for path in wrong:
+        if path in files:
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_text(files[path])
+        else:
+            (ROOT / path).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

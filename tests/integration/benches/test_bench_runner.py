@@ -1,0 +1,34 @@
+"""The runner starts each bench as a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import run_all
+from bench._suite import SUITE, Bench
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("bench", SUITE, ids=lambda bench: bench.name)
+def test_the_arguments_of_every_case_are_understood(bench: Bench) -> None:
+    known = subprocess.run(
+        [sys.executable, "-m", f"bench.{bench.name}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for arguments in bench.cases.values():
+        options = [argument for argument in arguments.split() if argument.startswith("--")]
+        assert [option for option in (*options, *bench.flags) if option not in known] == []
+
+
+def test_cases_take_turns_and_a_failure_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    routing = Bench("routing", "", "fields_per_s", {case: "--rows 80 --repeats 1" for case in ("a", "b")})
+    wrong = Bench("codec", "", "none", {"c": "--rows 0"})
+    results, failed = run_all([(routing, ["a", "b"]), (wrong, ["c"])], 2)
+    assert failed == {"codec"}
+    assert {case: len(runs) for case, runs in results["routing"].items()} == {"a": 2, "b": 2}
+    told = [line.split(":")[2] for line in capsys.readouterr().err.splitlines() if " of 2: " in line]
+    assert told == ["a", "b", "b", "a"]
