@@ -25,7 +25,7 @@ from bench._cli import WrongResultError
 from bench._words import sentences
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import Row, decode, encode
+from tupletree.worker.batches import Rows, decode, encode
 
 SEED = 20_260_103
 
@@ -54,10 +54,10 @@ def mixed(count: int) -> list[list[Any]]:
     ]
 
 
-def tracked(values: list[list[Any]]) -> list[Row]:
+def tracked(values: list[list[Any]]) -> Rows:
     """Rows with a root and an edge each."""
     rng = random.Random(SEED)
-    return [(row, rng.getrandbits(64) | 1, rng.getrandbits(64)) for row in values]
+    return Rows.of((row, rng.getrandbits(64) | 1, rng.getrandbits(64)) for row in values)
 
 
 def median_s(function: Callable[[], object], repeats: int) -> float:
@@ -82,11 +82,11 @@ def one_kind(kind: str, values: list[list[Any]], repeats: int) -> dict[str, Any]
     def to_bytes() -> bytes:
         return encode(origin, 2, rows).SerializeToString()
 
-    def from_bytes() -> list[Row]:
+    def from_bytes() -> Rows:
         return decode(worker_pb2.Batch.FromString(data), origin)
 
     data = to_bytes()
-    if [(list(row), root, edge) for row, root, edge in from_bytes()] != rows:
+    if list(from_bytes()) != list(rows):
         raise WrongResultError(f"rows of {kind} do not come back as they were")
     return {
         f"{kind}_encoded_rows_per_s": round(len(rows) / median_s(to_bytes, repeats)),

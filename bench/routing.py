@@ -2,7 +2,7 @@
 
     python -m bench.routing --rows 100000 --targets 8 --json
 
-A decision is one call of a compiled grouping with the values of a tuple: words by Zipf's law from a vocabulary of
+A decision is one call of a prepared grouping with the values of a tuple: words by Zipf's law from a vocabulary of
 10,000. *fields_new* has a word of its own in every row, so that no key is remembered. A loop that calls a function
 which does nothing is measured as well and is what the others contain of the loop itself (``nothing``). Rates are by
 processor time, the median of ``--repeats`` passes. Fields groupings must send equal words to equal targets, shuffle
@@ -36,15 +36,15 @@ def rows(count: int) -> list[list[Any]]:
 
 
 def choosers(targets: Sequence[int]) -> dict[str, Choose]:
-    """Each grouping, compiled."""
+    """Each grouping, prepared for one emitting task."""
     fields = (targets, [0], "split", ["word"])
     return {
         "nothing": lambda values: targets[0],
-        "shuffle": routing.shuffle(targets, random.Random(SEED)),
-        "fields": routing.fields(*fields),
-        "fields_new": routing.fields(*fields),
-        "partial_key": routing.partial_key(*fields),
-        "global": routing.global_(targets),
+        "shuffle": routing.shuffle(targets, random.Random(SEED)).choose,
+        "fields": routing.fields(*fields).choose,
+        "fields_new": routing.fields(*fields).choose,
+        "partial_key": routing.partial_key(*fields).choose,
+        "global": routing.global_(targets).choose,
         "all": routing.all_(targets),
         "custom": routing.custom(
             lambda task, values: (targets[len(values[0]) % len(targets)],),
