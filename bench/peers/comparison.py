@@ -1,0 +1,106 @@
+"""All rows measured, round by round, and put together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.peers import environments, report, trial
+from bench.peers.environments import UnavailableError
+from bench.peers.programs.marks import Settings
+from bench.peers.rows import BASE, OURS, Row
+from bench.word_count import sentences
+
+DISTINCT_SENTENCES: Final = 20_000
+WORKLOAD: Final = ("--ackers", "1", "--json")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much is counted, how often, and where the peers' environments are."""
+
+    rounds: int
+    sentences: int
+    venvs: Path
+    timeout_s: float
+
+
+def compare(rows: Sequence[Row], plan: Comparison, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Run every row that is available once a round, each round from another one on; ``tell`` hears what runs."""
+    places, unavailable = _places(rows, plan.venvs)
+    able = [row for row in rows if row.peer == OURS or row.peer in places]
+    measured: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    wrong: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="bench-peers-") as scratch:
+        file = Path(scratch, "sentences.txt")
+        file.write_text("\n".join(sentences(min(DISTINCT_SENTENCES, plan.sentences))) + "\n")
+        for number, row in _turns(able, plan.rounds):
+            if row.name in wrong:
+                continue
+            tell(f"round {number + 1} of {plan.rounds}: {row.name}")
+            count = max(1, plan.sentences // row.share)
+            try:
+                if row.peer == OURS:
+                    measured[row.name].append(_measure_ours(row, count, plan.timeout_s))
+                else:
+                    measured[row.name].append(_measure_peer(row, count, places[row.peer], file, plan.timeout_s))
+            except trial.FailedError as error:
+                wrong[row.name] = str(error)
+    done = {row.name: _outcome(measured[row.name], wrong.get(row.name)) for row in able}
+    return {"base": BASE, "rows": done, "ratios": report.ratios(done, BASE), "unavailable": unavailable}
+
+
+def _turns(rows: Sequence[Row], rounds: int) -> Iterator[tuple[int, Row]]:
+    for number in range(rounds):
+        first = number % len(rows)
+        for row in (*rows[first:], *rows[:first]):
+            yield number, row
+
+
+def _outcome(measured: Sequence[dict[str, Any]], reason: str | None) -> dict[str, Any]:
+    return report.summary(measured) if reason is None else {"exact": False, "reason": reason}
+
+
+def _places(rows: Sequence[Row], venvs: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    places: dict[str, Path] = {}
+    unavailable: dict[str, str] = {}
+    for peer in dict.fromkeys(row.peer for row in rows if row.peer != OURS):
+        try:
+            places[peer] = environments.find(venvs, peer)
+        except UnavailableError as error:
+            unavailable[peer] = str(error)
+    return places, unavailable
+
+
+def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: float) -> dict[str, Any]:
+    lengths = [len(line.split()) for line in file.read_text().splitlines()]
+    rounds, rest = divmod(count, len(lengths))
+    program = trial.Program(
+        command=[str(place / "bin" / "python"), "-m", f"bench.peers.programs.{row.program}"],
+        environment={},
+        settings=Settings(str(file), count, row.parallelism, "", row.options),
+        words=rounds * sum(lengths) + sum(lengths[:rest]),
+        timeout_s=timeout_s,
+    )
+    return trial.measure(program)
+
+
+def _measure_ours(row: Row, count: int, timeout_s: float) -> dict[str, Any]:
+    """The same by ``python -m bench.word_count``, which compares every word's count with the truth."""
+    variant = ["--workers", str(row.parallelism), "--sentences", str(count), "--split", row.options["split"]]
+    command = [sys.executable, "-m", "bench.word_count", *variant, *WORKLOAD]
+    try:
+        ended = subprocess.run(command, cwd=trial.ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise trial.FailedError(f"it took longer than {timeout_s:g} s") from None
+    if ended.returncode:
+        raise trial.FailedError(" | ".join(ended.stderr.strip().splitlines()[-6:])[-800:])
+    told = json.loads(ended.stdout)
+    return {"words": round(told["words_per_s"] * told["wall_s"]), **{name: told[name] for name in report.FIGURES}}

@@ -1,0 +1,77 @@
+"""The peers' own virtual environments, which ``python -m bench.peers setup`` makes outside the repository."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+REQUIREMENTS: Final = Path(__file__).parent / "requirements"
+DEFAULT: Final = Path("~/.cache/tupletree-peers")
+NEED_JAVA: Final = ("flink", "spark")
+INSTALL_S: Final = 1800
+
+
+class UnavailableError(Exception):
+    """Why a peer cannot be run here."""
+
+
+def set_up(directory: Path, peer: str) -> None:
+    """Make or renew the environment of a peer; one with the wanted versions is left as it is.
+
+    Raises:
+        UnavailableError: it cannot be installed here; the reason is kept for ``find``.
+    """
+    try:
+        find(directory, peer)
+        return
+    except UnavailableError:
+        pass
+    place = directory / peer
+    shutil.rmtree(place, ignore_errors=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    requirements = REQUIREMENTS / f"{peer}.txt"
+    try:
+        _run(sys.executable, "-m", "venv", str(place))
+        _run(str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", str(requirements))
+        _need_java(peer)
+    except UnavailableError as error:
+        place.mkdir(exist_ok=True)
+        (place / "reason").write_text(str(error))
+        raise
+    (place / "installed").write_text(requirements.read_text())
+
+
+def find(directory: Path, peer: str) -> Path:
+    """The folder of a peer's environment.
+
+    Raises:
+        UnavailableError: it is not set up, not with the versions wanted, or could not be.
+    """
+    place = directory / peer
+    if (place / "reason").exists():
+        raise UnavailableError((place / "reason").read_text())
+    installed = place / "installed"
+    if not installed.exists() or installed.read_text() != (REQUIREMENTS / f"{peer}.txt").read_text():
+        raise UnavailableError(f"it is not set up: python -m bench.peers setup --only {peer}")
+    _need_java(peer)
+    return place
+
+
+def _need_java(peer: str) -> None:
+    if peer in NEED_JAVA and shutil.which("java") is None:
+        raise UnavailableError("it needs Java, and there is no java on the path")
+
+
+def _run(*command: str) -> None:
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_S, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{Path(command[0]).name}: {error}") from None
+    if ended.returncode:
+        lines = (ended.stderr + ended.stdout).strip().splitlines()
+        raise UnavailableError(f"it could not be installed: {' | '.join(lines[-3:])[:600]}")

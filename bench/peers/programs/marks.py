@@ -1,0 +1,64 @@
+"""What a peer's word count tells the benchmark while it runs: when it began, how many words it has counted, when last.
+
+A program finds its settings in the environment variable WORD_COUNT and leaves marks, small JSON files, in a directory:
+
+    first-<name>    {"at_s": 812.402}                       the first record was there
+    counted-<name>  {"words": 1200000, "at_s": 815.001}     a sink has counted so many words, the last of them then
+
+Times are of the monotonic clock, which all processes of a machine share. Each process leaves marks of its own: the
+first record of a run is the earliest of all, its last result the latest, its words the sum. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "WORD_COUNT"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to count: ``count`` sentences, being the lines of ``file`` over and over, by ``parallelism`` workers."""
+
+    file: str
+    count: int
+    parallelism: int
+    marks: str
+    options: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        return json.dumps(self.__dict__)
+
+    def sentences(self, part: int = 0, parts: int = 1) -> list[str]:
+        """All sentences of one of ``parts`` equal parts, in memory; the strings are shared, so it is small."""
+        lines = Path(self.file).read_text().splitlines()
+        return [lines[number % len(lines)] for number in range(part, self.count, parts)]
+
+
+def settings() -> Settings:
+    """The settings of this run."""
+    return Settings(**json.loads(os.environ[VARIABLE]))
+
+
+def leave(directory: str, name: str, facts: Mapping[str, Any]) -> None:
+    """Leave a mark, whole or not at all. One of the same name is replaced."""
+    partial = Path(directory, f".{uuid.uuid4().hex}")
+    partial.write_text(json.dumps(facts))
+    partial.rename(Path(directory, name))
+
+
+def first_record(directory: str) -> None:
+    """Say that the first record of one reader is there now. Call it once for each reader."""
+    leave(directory, f"first-{uuid.uuid4().hex}", {"at_s": time.monotonic()})
+
+
+def counted(directory: str, sink: str, words: int, at_s: float) -> None:
+    """Say how many words the sink of this name has counted so far, and when it got the last."""
+    leave(directory, f"counted-{sink}", {"words": words, "at_s": at_s})

@@ -1,0 +1,38 @@
+"""Starts pathway's word count as its documentation does, by ``pathway spawn``: one worker a process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from bench.peers.programs import marks
+
+
+def main() -> NoReturn:
+    """Write the files, if it is to read files: one for each worker. Then become ``pathway spawn``."""
+    settings = marks.settings()
+    if settings.options["source"] == "files":
+        directory = tempfile.mkdtemp()
+        for part in range(settings.parallelism):
+            lines = settings.sentences(part, settings.parallelism)
+            Path(directory, f"{part}.txt").write_text("\n".join(lines) + "\n")
+        settings = replace(settings, options={**settings.options, "directory": directory})
+    spawn = str(Path(sys.executable).parent / "pathway")
+    program = [sys.executable, "-m", "bench.peers.programs.pathway_words"]
+    places = ["--processes", str(settings.parallelism), "--first-port", str(_free_port())]
+    os.execve(spawn, [spawn, "spawn", *places, *program], {**os.environ, marks.VARIABLE: settings.to_json()})
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

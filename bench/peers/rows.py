@@ -1,0 +1,85 @@
+"""What is compared: ours and each peer's configurations, and which of them a run takes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+OURS: Final = "tupletree"
+BASE: Final = "tupletree-2"
+
+
+class UnknownRowError(Exception):
+    """A name that selects no row."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration. ``share``: it counts one in so many of the sentences, for those that are far slower."""
+
+    name: str
+    program: str
+    parallelism: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    share: int = 1
+
+    @property
+    def peer(self) -> str:
+        """Which environment it runs in."""
+        return self.name.partition("-")[0]
+
+
+def _ours() -> list[Row]:
+    ways = (("", "plain"), ("-many", "many"), ("-combined", "combined"))
+    return [
+        Row(f"tupletree{suffix}-{workers}", "", workers, {"split": split})
+        for suffix, split in ways
+        for workers in ((1, 2) if split == "plain" else (2,))
+    ]
+
+
+def _bytewax() -> list[Row]:
+    batch_sizes = {"idiomatic": 100, "batched": 1000, "combined": 5000}
+    return [
+        Row(
+            f"bytewax-{way}{'-recovery' if recovery else ''}-{processes}",
+            "bytewax_start",
+            processes,
+            {"way": way, "batch_size": batch_size, "recovery": recovery, "snapshot_s": 1},
+        )
+        for way, batch_size in batch_sizes.items()
+        for recovery in (False, True)
+        for processes in (1, 2)
+    ]
+
+
+def _pathway() -> list[Row]:
+    return [
+        Row(f"pathway-{source}-{processes}", "pathway_start", processes, {"commit_ms": 100, "source": source})
+        for source in ("python", "files")
+        for processes in (1, 2)
+    ]
+
+
+ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway())
+PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))
+
+
+def chosen(only: Sequence[str]) -> list[Row]:
+    """The rows of these names, or whose names begin so; without any, all. What ratios are told against is always there.
+
+    Raises:
+        UnknownRowError: no row is called so; the message has the nearest name.
+    """
+    for name in only:
+        if not any(_selects(name, row) for row in ROWS):
+            near = difflib.get_close_matches(name, [OURS, *PEERS, *(row.name for row in ROWS)], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UnknownRowError(f"no peer or row is called {name}{hint}")
+    return [row for row in ROWS if not only or row.name == BASE or any(_selects(name, row) for name in only)]
+
+
+def _selects(name: str, row: Row) -> bool:
+    return row.name == name or row.name.startswith(f"{name}-")
