@@ -78,7 +78,7 @@ def _section(section: Section, record: Record, files: dict[str, str]) -> str:
         name = f"{section.name.replace('_', '-')}.svg"
         files[f"{IMAGES}/{name}"] = _chart.bars(section.chart_title or section.chart, charted)
         lines += [f"![{section.chart_title or section.chart}](images/{name})", ""]
-    lines += tables(result, section.columns)
+    lines += comparison(result) if "rows" in result else tables(result, section.columns)
     for text, above, below in section.ratios:
         ratio = _ratio(_cases(result), section.chart, above, below)
         if ratio is not None:
@@ -128,6 +128,21 @@ def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
         if _is_deep(case):
             lines += [f"**{name}**", "", *tables(case, columns)]
     return lines
+
+
+def comparison(result: Mapping[str, Any]) -> list[str]:
+    """What ``bench.peers`` found: the fastest first, how many times as fast ours is, and what could not be measured."""
+    right = {name: row for name, row in result["rows"].items() if row["exact"]}
+    fastest = sorted(right, key=lambda name: -right[name]["words_per_s"])
+    figures = ("words_per_s", "cpu_us_per_word", "peak_rss_mb")
+    rows = [
+        [name, *(shown(right[name][figure]) for figure in figures), shown(result["ratios"].get(name))]
+        for name in fastest
+    ]
+    lines = _table(["", *figures, f"{result['base']} is so many times as fast"], rows)
+    lines += [f"* {name}: wrong: {row['reason']}" for name, row in result["rows"].items() if not row["exact"]]
+    lines += [f"* {peer}: not available: {reason}" for peer, reason in result["unavailable"].items()]
+    return [*lines, ""]
 
 
 def _is_deep(case: Mapping[str, Any]) -> bool:

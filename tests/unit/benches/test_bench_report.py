@@ -60,10 +60,25 @@ def test_figures_within_figures() -> None:
         "| inside.b | 2 |",
         "",
     ]
-    lines = report.tables({"rows": {"x": {"n": 1}, "y": {"n": 2, "text": "a|b"}}, "ratios": {"y": 0.5}})
-    assert "**rows**" in lines
+    lines = report.tables({"by": {"x": {"n": 1}, "y": {"n": 2, "text": "a|b"}}, "last": {"y": 0.5}})
+    assert "**by**" in lines
     assert "| y | 2 | a\\|b |" in lines
     assert "| y | 0.5 |" in lines
+
+
+def test_a_comparison_is_in_order_and_tells_what_is_missing() -> None:
+    rows = {
+        "slow": {"exact": True, "words_per_s": 10, "cpu_us_per_word": 2.5, "peak_rss_mb": 3},
+        "ours": {"exact": True, "words_per_s": 40, "cpu_us_per_word": 1.5, "peak_rss_mb": 3},
+        "odd": {"exact": False, "reason": "it counted 3"},
+    }
+    result = {"rows": rows, "base": "ours", "ratios": {"slow": 4.0}, "unavailable": {"storm": "no Maven"}}
+    files = report.pages({"peers": entry("peers", result)})
+    lines = files[report.PAGE].splitlines()
+    assert lines.index("| ours | 40 | 1.5 | 3 |  |") < lines.index("| slow | 10 | 2.5 | 3 | 4 |")
+    assert "* odd: wrong: it counted 3" in lines
+    assert "* storm: not available: no Maven" in lines
+    assert ">slow<" in files["docs/images/peers.svg"]
 
 
 def test_what_is_not_up_to_date_is_named(tmp_path: Path) -> None:
