@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench._cli import WrongResultError
-from bench._processes import cpu_s, peak_rss_mb
+from bench._processes import busy_s, cpu_s, peak_rss_mb
 from tupletree import Spout, Topology
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster, wait_until
@@ -127,7 +127,11 @@ class Witness(threading.Thread):
 
 @dataclass(frozen=True)
 class Flow:
-    """What a run took. ``cpu_s`` is by role: worker, acker, and what else was asked for."""
+    """What a run took.
+
+    ``cpu_s`` is by role: worker, acker, and what else was asked for. ``others_cores`` is how many processors everything
+    else on the machine kept busy meanwhile: a figure with much of it is worth little.
+    """
 
     started_s: float
     ended_s: float
@@ -135,6 +139,7 @@ class Flow:
     sinks: Sequence[Mapping[str, Any]]
     cpu_s: Mapping[str, float]
     peak_rss_mb: Mapping[str, float]
+    others_cores: float
 
     @property
     def wall_s(self) -> float:
@@ -150,6 +155,7 @@ class Flow:
             f"cpu_us_per_{item}": round(1e6 * used_s / items, 3),
             **{f"cpu_{role}_s": round(seconds, 2) for role, seconds in self.cpu_s.items()},
             "peak_rss_mb": round(sum(self.peak_rss_mb.values())),
+            "others_cores": self.others_cores,
         }
 
 
@@ -194,14 +200,14 @@ def drive(
         "acker": [process.pid for process in cluster.processes if process.role == "acker"],
         **(others or {}),
     }
-    before = {role: cpu_s(of_role) for role, of_role in pids.items()}
+    use = _Use(pids)
     tell(directory, GO, {})
     if run.is_tracked:
         _wait(cluster, run, names, run.timeout_s)
-        used = _used(pids, before)
+        use.stop()
     sinks = _wait_sinks(run)
     if not run.is_tracked:
-        used = _used(pids, before)
+        use.stop()
     sizes = {role: peak_rss_mb(of_role) for role, of_role in pids.items()}
     sources = [told(directory, name) for name in names]
     look()
@@ -215,13 +221,27 @@ def drive(
         max(end["ended_s"] for end in sources) if run.is_tracked else max(sink["changed_s"] for sink in sinks),
         sources,
         sinks,
-        used,
+        use.cpu_s,
         sizes,
+        use.others_cores,
     )
 
 
-def _used(pids: Mapping[str, Sequence[int]], before: Mapping[str, float]) -> dict[str, float]:
-    return {role: cpu_s(of_role) - before[role] for role, of_role in pids.items()}
+class _Use:
+    """What processes use, by role, and the rest of the machine, from now until ``stop``."""
+
+    def __init__(self, pids: Mapping[str, Sequence[int]]) -> None:
+        self._pids = pids
+        self._before = self._now()
+
+    def _now(self) -> tuple[float, float, dict[str, float]]:
+        return time.perf_counter(), busy_s(), {role: cpu_s(of_role) for role, of_role in self._pids.items()}
+
+    def stop(self) -> None:
+        (began_s, busy_before_s, before), (ended_s, busy_after_s, after) = self._before, self._now()
+        self.cpu_s = {role: after[role] - before[role] for role in after}
+        others_s = busy_after_s - busy_before_s - sum(self.cpu_s.values())
+        self.others_cores = round(max(0.0, others_s) / (ended_s - began_s), 2)
 
 
 def end(cluster: DevCluster, name: str) -> None:

@@ -16,6 +16,14 @@ def cpu_s(pids: Iterable[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def busy_s() -> float:
+    """Processor time that all of the machine has used so far, in seconds; what a hypervisor took from it included."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(
+        int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def peak_rss_mb(pids: Iterable[int]) -> float:
     """The highest resident sizes of processes, summed. Raises OSError if one is gone."""
     kilobytes = 0

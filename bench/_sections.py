@@ -24,7 +24,7 @@ class Section:
     ratios: Sequence[tuple[str, str, str]] = ()
 
 
-COSTS: Final = ("wall_s", "cpu_worker_s", "cpu_acker_s", "peak_rss_mb")
+COSTS: Final = ("wall_s", "cpu_worker_s", "cpu_acker_s", "peak_rss_mb", "others_cores")
 
 SECTIONS: Final = (
     Section(

@@ -171,6 +171,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         "sentences_per_s": round(count / flow.wall_s),
         "cores": round(figures["cpu_s"] / flow.wall_s, 2),
         "peak_rss_mb": figures["peak_rss_mb"],
+        "others_cores": figures["others_cores"],
     }
 
 

@@ -35,7 +35,7 @@ def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
     result = word_count.measure_on(cluster, words(**changed))
     assert result["acked"] == (300 if changed.get("ackers", 1) else 0)
     assert ("p99_ms" in result) == bool(changed.get("ackers", 1))
-    assert {"words_per_s", "wall_s", "cpu_s", "cpu_us_per_word", "peak_rss_mb"} <= result.keys()
+    assert {"words_per_s", "wall_s", "cpu_s", "cpu_us_per_word", "peak_rss_mb", "others_cores"} <= result.keys()
 
 
 @pytest.mark.parametrize(("topology", "workers"), [("const", 2), ("identity", 1)])
