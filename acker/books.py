@@ -59,10 +59,11 @@ class Topology:
 
 
 class Books:
-    """All topologies of one acker. Not thread-safe: one owner."""
+    """All topologies of one acker. Not thread-safe: one owner. ``hash_key``: see Ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash_key: int = 0) -> None:
         self.topologies: dict[str, Topology] = {}
+        self._hash_key = hash_key
         self._owners: dict[Stream, Topology] = {}
         self._last_stream = 0
         self._epoch = 0
@@ -122,7 +123,7 @@ class Books:
             return []
         ledger = topology.ledgers.get(batch.shard)
         if ledger is None:
-            ledger = topology.ledgers[batch.shard] = Ledger()
+            ledger = topology.ledgers[batch.shard] = Ledger(hash_key=self._hash_key)
         verdicts = ledger.apply(
             batch.init_roots,
             batch.init_values,

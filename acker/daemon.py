@@ -14,6 +14,7 @@ import asyncio
 import functools
 import logging
 import os
+import secrets
 import time
 import uuid
 from collections.abc import Mapping
@@ -61,7 +62,7 @@ class AckerDaemon:
         self._announce_path = announce_path
         self._acker_id = f"acker-{uuid.uuid4().hex[:12]}"
         self._readiness = Readiness()
-        self._books = Books()
+        self._books = Books(secrets.randbits(192))
         self._gate = Gate(config.max_pending)
         self._service = AckerService(self._acker_id, self._books, self._gate, self._readiness)
         self._http = HttpServer(self._readiness, registry(self._service, self._gate), [Route("/ledger", self._ledger)])

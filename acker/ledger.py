@@ -33,141 +33,115 @@ The cases people ask about, each with a test of its name in tests/unit/acker/tes
 * init of 0 (a spout tuple that nobody consumes): acked at once.
 * fail of a tree whose value then turns 0 before its init comes: acked. Zero is looked at first; all was processed.
 
-The layout. Pending trees are the scarce resource: there is no object per entry but one integer, and one dictionary per
-cohort from root to that integer.
-
-    | born (ticks) | task, 32 bits | failed | open | ack value, 64 bits |
-                                                ^ no init yet: the task is unknown
-
-An update to the value is one XOR of the whole integer; "value zero and task known" is one AND with the low 65 bits;
-what is left of a finished entry is the key under which its root is grouped. With root, dictionary and spare room that
-is 130 to 170 bytes for a tree; `python -m bench.ledger` measures it.
+The entries lie in a packed table (acker/table.py), 38 to 40 bytes for a pending tree, and batches of updates are
+applied by whole arrays. Batches of a few updates, and what a batch says of one root again, are applied one by one. So
+the rules are written down twice; test_ledger_reference.py holds both against a plain dictionary, and
+`python -m bench.ledger` measures both.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from tupletree.errors import UsageError
+
+from .pending import FAILED, MOST_COHORTS, OPEN, Pending
+from .table import U32, U64, Index
+from .verdicts import Totals, Verdicts, add_verdicts
+
+__all__ = ["Ledger", "Totals", "Verdicts"]
 
 TICKS_PER_S = 10
 """Resolution of an entry's birth. Ages depend on it, an expiry never does."""
 
-_OPEN = 1 << 64
-_FAILED = 1 << 65
-_TASK_SHIFT = 66
-_BORN_SHIFT = _TASK_SHIFT + 32
-_UNFINISHED = _OPEN | (_OPEN - 1)
-_TASK_MASK = (1 << 32) - 1
-_BYTES_OF_TWO_INTEGERS = 96
-"""The root and the entry: 36 and 40 bytes, in Python's 48-byte size class. Dictionaries know their own size."""
+_PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
+_FEW = 64  # updates that are faster applied one by one
+_NUMBERS = np.arange(_PART, dtype=np.uint16)
 
-_Groups = defaultdict[int, list[int]]
-"""Roots under what was left of their entries: born, task, flags."""
-
-
-@dataclass(slots=True)
-class Verdicts:
-    """How trees ended: for each spout task an ``array('Q')`` of roots. ``reset`` ones did not end: their timeout starts
-    again. Every root that leaves the ledger with a known spout task is in exactly one of the first three."""
-
-    acked: dict[int, array[int]] = field(default_factory=dict)
-    failed: dict[int, array[int]] = field(default_factory=dict)
-    expired: dict[int, array[int]] = field(default_factory=dict)
-    reset: dict[int, array[int]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.acked or self.failed or self.expired or self.reset)
-
-
-@dataclass(slots=True)
-class Totals:
-    """What has happened in a ledger since it was made. Counts of updates as they came, and of trees that ended."""
-
-    inits: int = 0
-    acks: int = 0
-    fails: int = 0
-    resets: int = 0
-    completed: int = 0
-    failed: int = 0
-    timeouts: int = 0
+Ids: TypeAlias = "Sequence[int] | U64"
+Tasks: TypeAlias = "Sequence[int] | U32"
 
 
 class Ledger:
     """The pending trees of one shard. Not thread-safe: one owner; ``now_s`` is any clock that never goes back.
 
     Bounds: memory is proportional to ``len(ledger)``, whatever the size of the trees. An entry not updated for
-    ``buckets`` rotations is gone. Nothing else is ever dropped.
+    ``buckets`` rotations is gone. Nothing else is ever dropped. ``hash_key`` is a random number of 192 bits that nobody
+    else knows, where the roots are not trusted to be random.
     """
 
-    __slots__ = ("_births", "_older", "_young", "totals", "trees")
-
-    def __init__(self, buckets: int = 3) -> None:
-        if buckets < 2:
-            raise UsageError(f"a ledger needs at least 2 buckets, not {buckets}")
-        self._young: dict[int, int] = {}
-        self._older: list[dict[int, int]] = [{} for _ in range(buckets - 1)]  # youngest first
-        self._births: dict[int, int] = {}  # tick -> trees born in it, ascending; only trees with a known task
-        self.trees = 0
-        """Pending trees whose init has come."""
+    def __init__(self, buckets: int = 3, hash_key: int = 0) -> None:
+        if not 2 <= buckets <= MOST_COHORTS:
+            raise UsageError(f"a ledger needs at least 2 buckets, and at most {MOST_COHORTS}, not {buckets}")
         self.totals = Totals()
+        self._pending = Pending(buckets, hash_key, self.totals)
+        self._began: int | None = None  # the tick from which births are counted
 
     def __len__(self) -> int:
         """Entries held: pending trees, and partial values whose init has not come or never will."""
-        return len(self._young) + sum(map(len, self._older))
+        return len(self._pending)
+
+    @property
+    def trees(self) -> int:
+        """Pending trees whose init has come."""
+        return self._pending.trees
 
     @property
     def bytes_held(self) -> int:
-        """Memory held, computed: the dictionaries' own sizes and two integers for each entry."""
-        tables = self._young.__sizeof__() + sum(bucket.__sizeof__() for bucket in self._older)
-        return tables + len(self) * _BYTES_OF_TWO_INTEGERS
+        """Memory held, computed: the sizes of the table's arrays."""
+        return self._pending.table.nbytes
+
+    def ack_value(self, root: int) -> int | None:
+        """What is left of a tree: the XOR of the edges told so far. None if there is no entry."""
+        return self._pending.value(root)
 
     def oldest_age_s(self, now_s: float) -> float:
         """Seconds since the first update of the oldest pending tree, to a tick; 0 if none is pending."""
-        born = min(self._births, default=None)
-        return 0.0 if born is None else max(0.0, now_s - born / TICKS_PER_S)
+        born = min(self._pending.births, default=None)
+        return 0.0 if born is None else max(0.0, now_s - (born + (self._began or 0)) / TICKS_PER_S)
 
     def trees_begun_by(self, time_s: float) -> int:
         """Pending trees whose first update came at ``time_s`` or earlier, to a tick."""
-        until = int(time_s * TICKS_PER_S)
-        return sum(trees for born, trees in self._births.items() if born <= until)
+        until = int(time_s * TICKS_PER_S) - (self._began or 0)
+        return sum(trees for born, trees in self._pending.births.items() if born <= until)
 
     def apply(
         self,
-        init_roots: Sequence[int],
-        init_values: Sequence[int],
-        init_tasks: Sequence[int],
-        ack_roots: Sequence[int],
-        ack_values: Sequence[int],
-        fail_roots: Sequence[int],
-        reset_roots: Sequence[int],
+        init_roots: Ids,
+        init_values: Ids,
+        init_tasks: Tasks,
+        ack_roots: Ids,
+        ack_values: Ids,
+        fail_roots: Ids,
+        reset_roots: Ids,
         now_s: float,
     ) -> Verdicts:
         """Apply a batch of updates and say what ended by them.
 
-        The sequences hold unsigned 64-bit integers (tasks: 32 bits) and are best ``array('Q')``; those of one kind
-        have the same length, which the caller has checked. A root may be in any of them and more than once. The cost
-        is one pass; 10,000 updates take a few milliseconds.
+        The sequences hold unsigned 64-bit integers (tasks: 32 bits) and are best ``array("Q")`` and ``array("I")``, or
+        numpy arrays of these types; those of one kind have the same length, which the caller has checked. A root may
+        be in any of them and more than once. 10,000 updates take about a millisecond.
         """
-        born = int(now_s * TICKS_PER_S)
-        done: _Groups = defaultdict(list)
-        failed: _Groups = defaultdict(list)
-        verdicts = Verdicts()
-        if init_roots:
-            self._init(init_roots, init_values, init_tasks, born, done, failed)
-        if ack_roots:
-            self._ack(ack_roots, ack_values, born, done)
-        if fail_roots:
-            self._fail(fail_roots, born, failed)
-        if reset_roots:
-            self._reset(reset_roots, born, verdicts)
-        if done:
-            self.totals.completed += self._settle(done, verdicts.acked)
-        if failed:
-            self.totals.failed += self._settle(failed, verdicts.failed)
+        tick = int(now_s * TICKS_PER_S)
+        if self._began is None:
+            self._began = tick
+        born, verdicts, totals = tick - self._began, Verdicts(), self.totals
+        totals.inits += len(init_roots)
+        totals.acks += len(ack_roots)
+        totals.fails += len(fail_roots)
+        totals.resets += len(reset_roots)
+        if len(init_roots):
+            self._init(init_roots, init_values, init_tasks, born, verdicts)
+        if len(ack_roots):
+            self._each(self._ack_many, self._ack_one, (ack_roots, ack_values), born, verdicts)
+        if len(fail_roots):
+            self._each(self._fail_many, self._fail_one, (fail_roots,), born, verdicts)
+        if len(reset_roots):
+            self._each(self._reset_many, self._reset_one, (reset_roots,), born, verdicts)
         return verdicts
 
     def rotate(self, now_s: float, *, trees_expire: bool = True) -> Verdicts:
@@ -186,124 +160,220 @@ class Ledger:
         pending (topologies without message timeouts), so only the others are cleared away.
         """
         del now_s  # expiry is counted in rotations; the clock is the caller's
-        cohort = self._older.pop()
-        self._older.insert(0, self._young)
-        self._young = {}
-        if not trees_expire:
-            self._young = {root: entry for root, entry in cohort.items() if not entry & _OPEN}
-            return
-        groups: _Groups = defaultdict(list)
-        for number, (root, entry) in enumerate(cohort.items(), 1):
-            if not entry & _OPEN:
-                groups[entry >> _TASK_SHIFT << _TASK_SHIFT].append(root)
-            if number % step == 0:
-                yield self._expire(groups)
-                groups = defaultdict(list)
-        yield self._expire(groups)
+        self._pending.age()
+        if trees_expire:
+            yield from self._pending.clear(step)
+        else:
+            self._pending.spare_trees()
 
-    def _init(
+    def _init(self, roots: Ids, values: Ids, tasks: Tasks, born: int, verdicts: Verdicts) -> None:
+        self._each(self._init_many, self._init_one, (roots, values, tasks), born, verdicts)
+
+    def _each(
         self,
-        roots: Sequence[int],
-        values: Sequence[int],
-        tasks: Sequence[int],
+        many: Callable[..., None],
+        one: Callable[..., None],
+        columns: tuple[Any, ...],
         born: int,
-        done: _Groups,
-        failed: _Groups,
+        verdicts: Verdicts,
     ) -> None:
-        self.totals.inits += len(roots)
-        young, older = self._young, any(self._older)
-        tags = {task: born << _BORN_SHIFT | task << _TASK_SHIFT for task in set(tasks)}
-        known = late = 0
-        for root, value, task in zip(roots, values, tasks, strict=True):
-            entry = young.get(root)
-            if entry is None and older:
-                entry = self._take_older(root)
-            if entry is None:
-                if value:
-                    young[root] = value | tags[task]
-                else:
-                    done[tags[task]].append(root)
-                continue
-            if entry & _OPEN:
-                entry = (entry ^ _OPEN ^ value) | task << _TASK_SHIFT
-                self._count_birth(entry >> _BORN_SHIFT)
-                late += 1
-                if not entry & _UNFINISHED or entry & _FAILED:
-                    young.pop(root, None)
-                    group = failed if entry & _UNFINISHED else done
-                    group[entry >> _TASK_SHIFT << _TASK_SHIFT].append(root)
-                    continue
+        """Apply updates of one kind, many at a time or one by one; those for one root in their order."""
+        count = len(columns[0])
+        if count >= _FEW:
+            arrays = [_array(column, np.uint32 if place == 2 else np.uint64) for place, column in enumerate(columns)]
+            for start in range(0, count, _PART):
+                self._part(many, one, [column[start : start + _PART] for column in arrays], born, verdicts)
+            return
+        for update in zip(*map(_integers, columns), strict=True):
+            one(*update, born, verdicts)
+
+    def _part(
+        self, many: Callable[..., None], one: Callable[..., None], columns: list[Any], born: int, verdicts: Verdicts
+    ) -> None:
+        while True:
+            hashes = self._pending.table.hashes(columns[0])
+            again = _repeated(columns[0], hashes)
+            if again is None:
+                many(columns[0], hashes, *columns[1:], born, verdicts)
+                return
+            first = ~again
+            roots, *rest = (column[first] for column in columns)
+            many(roots, hashes[first], *rest, born, verdicts)
+            columns = [column[again] for column in columns]
+            if min(len(roots), len(columns[0])) < _FEW:
+                break
+        for update in zip(*(column.tolist() for column in columns), strict=True):
+            one(*update, born, verdicts)
+
+    # Many updates, each of another root
+
+    def _init_many(self, roots: U64, hashes: U64, values: U64, tasks: U32, born: int, verdicts: Verdicts) -> None:
+        slots = self._pending.find(roots, hashes)
+        is_new = slots < 0
+        if not is_new.all():
+            is_known = ~is_new
+            known = roots[is_known], hashes[is_known], values[is_known], tasks[is_known]
+            self._init_known(slots[is_known], *known, verdicts)
+            roots, hashes, values, tasks = roots[is_new], hashes[is_new], values[is_new], tasks[is_new]
+        is_tree = values != 0
+        if not is_tree.all():
+            is_empty = ~is_tree
+            add_verdicts(verdicts.acked, tasks[is_empty], roots[is_empty])
+            self.totals.completed += int(np.count_nonzero(is_empty))
+            roots, hashes, values, tasks = roots[is_tree], hashes[is_tree], values[is_tree], tasks[is_tree]
+        if roots.size:
+            self._pending.add(roots, hashes, values, tasks, born, 0)
+
+    def _init_known(self, slots: Index, roots: U64, hashes: U64, values: U64, tasks: U32, verdicts: Verdicts) -> None:
+        pending, table = self._pending, self._pending.table
+        pending.touch(slots)
+        is_open = table.states.take(slots) >= OPEN
+        slots, roots, hashes = slots[is_open], roots[is_open], hashes[is_open]
+        left = table.values.take(slots) ^ values[is_open]
+        table.values[slots] = left
+        pending.begin(slots, tasks[is_open])
+        is_acked = left == 0
+        is_failed = ~is_acked & (table.states.take(slots) >= FAILED)
+        pending.report(slots[is_acked], roots[is_acked], verdicts.acked)
+        pending.report(slots[is_failed], roots[is_failed], verdicts.failed)
+        self.totals.completed += int(np.count_nonzero(is_acked))
+        self.totals.failed += int(np.count_nonzero(is_failed))
+        has_ended = is_acked | is_failed
+        if has_ended.any():
+            pending.remove(slots[has_ended], hashes[has_ended])
+
+    def _ack_many(self, roots: U64, hashes: U64, values: U64, born: int, verdicts: Verdicts) -> None:
+        pending, table = self._pending, self._pending.table
+        slots = pending.find(roots, hashes)
+        is_new = slots < 0
+        new = (roots[is_new], hashes[is_new], values[is_new]) if is_new.any() else None
+        if new is not None:
+            is_known = ~is_new
+            slots, roots, hashes, values = slots[is_known], roots[is_known], hashes[is_known], values[is_known]
+        left = table.values.take(slots) ^ values
+        table.values[slots] = left
+        pending.touch(slots)
+        ended = np.flatnonzero(left == 0)
+        ended = ended[table.states.take(slots.take(ended)) < OPEN]
+        if ended.size:
+            slots = slots.take(ended)
+            pending.report(slots, roots.take(ended), verdicts.acked)
+            pending.remove(slots, hashes.take(ended))
+            self.totals.completed += len(ended)
+        if new is not None:
+            pending.add(*new, 0, born, OPEN)
+
+    def _fail_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
+        slots = self._pending.find(roots, hashes)
+        is_new = slots < 0
+        slots, known, known_hashes = slots[~is_new], roots[~is_new], hashes[~is_new]
+        self._pending.touch(slots)
+        is_open = self._pending.table.states.take(slots) >= OPEN
+        self._pending.touch(slots[is_open], FAILED)
+        has_ended = ~is_open
+        if has_ended.any():
+            ended = slots[has_ended]
+            self._pending.report(ended, known[has_ended], verdicts.failed)
+            self._pending.remove(ended, known_hashes[has_ended])
+            self.totals.failed += len(ended)
+        if is_new.any():
+            self._pending.add(roots[is_new], hashes[is_new], 0, 0, born, OPEN | FAILED)
+
+    def _reset_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
+        table, slots = self._pending.table, self._pending.find(roots, hashes)
+        is_new = slots < 0
+        slots, known = slots[~is_new], roots[~is_new]
+        self._pending.touch(slots)
+        is_tree = table.states.take(slots) < OPEN
+        add_verdicts(verdicts.reset, table.tasks.take(slots[is_tree]), known[is_tree])
+        if is_new.any():
+            self._pending.add(roots[is_new], hashes[is_new], 0, 0, born, OPEN)
+
+    # One update
+
+    def _init_one(self, root: int, value: int, task: int, born: int, verdicts: Verdicts) -> None:
+        pending = self._pending
+        mixed = pending.table.hash_one(root)
+        slot = pending.find_one(root, mixed)
+        if slot < 0:
+            if value:
+                pending.add_one(root, mixed, value, task, born, 0)
             else:
-                known += 1
-            young[root] = entry
-        fresh = len(roots) - known - late
-        self.trees += fresh + late
-        if fresh:
-            self._births[born] = self._births.get(born, 0) + fresh
+                verdicts.acked.setdefault(task, array("Q")).append(root)
+                self.totals.completed += 1
+            return
+        state = pending.touch_one(slot)
+        if not state & OPEN:
+            return
+        pending.begin_one(slot, task)
+        left = pending.table.value_view[slot] ^ value
+        pending.table.value_view[slot] = left
+        if not left:
+            pending.end_one(slot, root, mixed, verdicts.acked)
+            self.totals.completed += 1
+        elif state & FAILED:
+            pending.end_one(slot, root, mixed, verdicts.failed)
+            self.totals.failed += 1
 
-    def _ack(self, roots: Sequence[int], values: Sequence[int], born: int, done: _Groups) -> None:
-        self.totals.acks += len(roots)
-        young, older = self._young, any(self._older)
-        blank = born << _BORN_SHIFT | _OPEN
-        get = young.get
-        for root, value in zip(roots, values, strict=True):
-            entry = get(root)
-            if entry is None:
-                entry = ((older and self._take_older(root)) or blank) ^ value
-                if entry & _UNFINISHED:
-                    young[root] = entry
-                else:
-                    done[entry].append(root)
-                continue
-            entry ^= value
-            if entry & _UNFINISHED:
-                young[root] = entry
-            else:
-                del young[root]
-                done[entry].append(root)
+    def _ack_one(self, root: int, value: int, born: int, verdicts: Verdicts) -> None:
+        pending = self._pending
+        mixed = pending.table.hash_one(root)
+        slot = pending.find_one(root, mixed)
+        if slot < 0:
+            pending.add_one(root, mixed, value, 0, born, OPEN)
+            return
+        left = pending.table.value_view[slot] ^ value
+        pending.table.value_view[slot] = left
+        if not pending.touch_one(slot) & OPEN and not left:
+            pending.end_one(slot, root, mixed, verdicts.acked)
+            self.totals.completed += 1
 
-    def _fail(self, roots: Sequence[int], born: int, failed: _Groups) -> None:
-        self.totals.fails += len(roots)
-        blank = born << _BORN_SHIFT | _OPEN
-        for root in roots:
-            entry = self._young.pop(root, None) or self._take_older(root) or blank
-            if entry & _OPEN:
-                self._young[root] = entry | _FAILED
-            else:
-                failed[entry >> _TASK_SHIFT << _TASK_SHIFT].append(root)
+    def _fail_one(self, root: int, born: int, verdicts: Verdicts) -> None:
+        pending = self._pending
+        mixed = pending.table.hash_one(root)
+        slot = pending.find_one(root, mixed)
+        if slot < 0:
+            pending.add_one(root, mixed, 0, 0, born, OPEN | FAILED)
+        elif pending.touch_one(slot) & OPEN:
+            pending.touch_one(slot, FAILED)
+        else:
+            pending.end_one(slot, root, mixed, verdicts.failed)
+            self.totals.failed += 1
 
-    def _reset(self, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
-        self.totals.resets += len(roots)
-        blank = born << _BORN_SHIFT | _OPEN
-        for root in roots:
-            entry = self._young.get(root) or self._take_older(root) or blank
-            self._young[root] = entry
-            if not entry & _OPEN:
-                verdicts.reset.setdefault(entry >> _TASK_SHIFT & _TASK_MASK, array("Q")).append(root)
+    def _reset_one(self, root: int, born: int, verdicts: Verdicts) -> None:
+        pending = self._pending
+        mixed = pending.table.hash_one(root)
+        slot = pending.find_one(root, mixed)
+        if slot < 0:
+            pending.add_one(root, mixed, 0, 0, born, OPEN)
+        elif not pending.touch_one(slot) & OPEN:
+            verdicts.reset.setdefault(pending.table.task_view[slot], array("Q")).append(root)
 
-    def _take_older(self, root: int) -> int | None:
-        for bucket in self._older:
-            if root in bucket:
-                return bucket.pop(root)
+
+def _array(column: Any, kind: type[np.uint32 | np.uint64]) -> Any:
+    """The same integers as a numpy array, without a copy where that is possible."""
+    if isinstance(column, array) and column.itemsize == np.dtype(kind).itemsize:
+        return np.frombuffer(column, kind)
+    return np.asarray(column, kind)
+
+
+def _integers(column: Any) -> Any:
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def _repeated(roots: U64, hashes: U64) -> Any:
+    """A mask of the roots that are there before already; None if all are distinct."""
+    place = (hashes >> np.uint64(49)).view(np.int64)
+    last = np.empty(1 << 15, np.uint16)
+    number = _NUMBERS[: len(roots)]
+    last[place] = number
+    rivals = np.flatnonzero(last.take(place) != number)
+    suspects = roots.take(rivals)
+    in_order = np.sort(suspects)
+    if not ((suspects == roots.take(last.take(place.take(rivals)))).any() or (in_order[1:] == in_order[:-1]).any()):
         return None
-
-    def _count_birth(self, born: int) -> None:
-        self._births[born] = self._births.get(born, 0) + 1
-
-    def _settle(self, groups: _Groups, into: dict[int, array[int]]) -> int:
-        """Take the ended trees of ``groups`` off the books and group their roots by spout task."""
-        ended = 0
-        for left, roots in groups.items():
-            ended += len(roots)
-            born = left >> _BORN_SHIFT
-            self._births[born] -= len(roots)
-            if not self._births[born]:
-                del self._births[born]
-            into.setdefault(left >> _TASK_SHIFT & _TASK_MASK, array("Q")).extend(array("Q", roots))
-        self.trees -= ended
-        return ended
-
-    def _expire(self, groups: _Groups) -> Verdicts:
-        verdicts = Verdicts()
-        self.totals.timeouts += self._settle(groups, verdicts.expired)
-        return verdicts
+    order = roots.argsort(kind="stable")
+    in_order = roots.take(order)
+    again = np.zeros(len(roots), np.bool_)
+    again[order[1:][in_order[1:] == in_order[:-1]]] = True
+    return again

@@ -89,9 +89,11 @@ class InitsCountAgain(Rules):
 
     class ledger(Ledger):  # type: ignore[misc]
         def _init(self, roots, values, tasks, *rest):  # type: ignore[no-untyped-def]
+            table = self._pending.table
             for root, value in zip(roots, values, strict=True):
-                if root in self._young:
-                    self._young[root] ^= value
+                slot = table.find_one(root, table.hash_one(root))
+                if slot >= 0:
+                    table.value_view[slot] ^= value
             super()._init(roots, values, tasks, *rest)
 
 

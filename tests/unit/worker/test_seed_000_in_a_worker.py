@@ -65,9 +65,10 @@ class Example:
         return verdicts
 
     def ack_value(self, root: int) -> int:
-        """What the acker of a root holds, from the ledger's own books: there is no public way to ask."""
-        entry: int = self.ackers[root % 2]._young[root]
-        return entry & (2**64 - 1)
+        """What the acker of a root holds."""
+        value = self.ackers[root % 2].ack_value(root)
+        assert value is not None
+        return value
 
     def end(self) -> tuple[list[Any], ...]:
         """Let the spouts hear, and return who heard what: acked and failed of spout 1, then of spout 2."""

@@ -1,0 +1,229 @@
+"""The entries of a ledger: a packed table, and the books about it (cohorts, births, trees), kept right by every change.
+
+An entry's state is a byte: ``OPEN`` while its init has not come, ``FAILED`` if a fail came before the init, and the
+cohort of its last update, 1 to 63. The youngest ``buckets`` cohorts live. A rotation takes the oldest one's number out
+of the living; its entries count no longer from that moment on, and are cleared away step by step: by ``expire``, or by
+the update that meets one of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import U8, U32, U64, Entries, Index, Table
+from .verdicts import Totals, Verdicts, add_verdicts
+
+OPEN, FAILED = 128, 64
+MOST_COHORTS = 60  # of 63: one more is in the clearing, or two
+_COHORT = 63
+_WINDOW = 1 << 16  # slots looked through at once
+_NEAR = 4096  # ticks
+_LATEST = (1 << 32) - 1
+
+
+class Pending:
+    """Entries by root. Not thread-safe. Roots of one call are distinct; births are in ticks from the ledger's first."""
+
+    def __init__(self, buckets: int, hash_key: int, totals: Totals) -> None:
+        self.table = Table(hash_key)
+        self.trees = 0
+        """Entries whose init has come."""
+        self.births: dict[int, int] = {}
+        """Tick -> trees born in it, of those with an init."""
+        self._totals = totals
+        self.cohort = buckets  # the youngest
+        self._living = list(range(buckets, 0, -1))  # youngest first
+        self._held = [0] * (_COHORT + 1)  # entries of each cohort
+        self._dead = 0  # entries whose cohort has expired
+        self._is_dead: NDArray[np.bool_] = np.zeros(256, np.bool_)  # by state
+        self._late = Verdicts()  # the expired ones that updates met
+
+    def __len__(self) -> int:
+        return len(self.table) - self._dead
+
+    def value(self, root: int) -> int | None:
+        """The ack value of a root; None without an entry."""
+        slot = self.find_one(root, self.table.hash_one(root))
+        return None if slot < 0 else int(self.table.value_view[slot])
+
+    # Batches
+
+    def find(self, roots: U64, hashes: U64) -> Index:
+        """The slots of those that live; -1 for the others."""
+        slots = self.table.find(roots, hashes)
+        if self._dead:
+            found = slots[slots >= 0]
+            if self._expire(found[self._is_dead.take(self.table.states.take(found))], self._late):
+                slots = self.table.find(roots, hashes)
+        return slots
+
+    def add(self, roots: U64, hashes: U64, values: U64 | int, tasks: U32 | int, born: int, flags: int) -> None:
+        """Begin entries that are absent."""
+        self.table.insert(Entries(roots, values, tasks, born, flags | self.cohort), hashes)
+        self._held[self.cohort] += len(roots)
+        if not flags & OPEN:
+            self._begin(born, len(roots))
+
+    def touch(self, slots: Index, flags: int = 0) -> None:
+        """These were updated: they live again as long as new ones, and have these flags from now on."""
+        states = self.table.states
+        old = states.take(slots)
+        is_old = (old & np.uint8(_COHORT)) != self.cohort
+        if is_old.any():
+            self._count_out(old[is_old])
+            self._held[self.cohort] += int(np.count_nonzero(is_old))
+            states[slots] = old & np.uint8(OPEN | FAILED) | np.uint8(self.cohort | flags)
+        elif flags:
+            states[slots] = old | np.uint8(flags)
+
+    def begin(self, slots: Index, tasks: U32) -> None:
+        """The inits of these have come."""
+        self.table.tasks[slots] = tasks
+        self.table.states[slots] &= np.uint8(255 ^ OPEN)
+        for born, trees in _counted(self.table.births.take(slots)):
+            self._begin(born, trees)
+
+    def report(self, slots: Index, roots: U64, into: dict[int, array[int]]) -> None:
+        """These trees, which have a task, have ended. They are to be removed next."""
+        add_verdicts(into, self.table.tasks.take(slots), roots)
+        self._settle(self.table.births.take(slots))
+
+    def remove(self, slots: Index, hashes: U64) -> None:
+        """Take out entries that were touched in this batch."""
+        self._held[self.cohort] -= len(slots)
+        self.table.remove(slots, hashes)
+
+    def _begin(self, born: int, trees: int) -> None:
+        self.trees += trees
+        self.births[born] = self.births.get(born, 0) + trees
+
+    def _settle(self, births: U32) -> None:
+        self.trees -= len(births)
+        for born, trees in _counted(births):
+            self.births[born] -= trees
+            if not self.births[born]:
+                del self.births[born]
+
+    def _count_out(self, states: U8) -> None:
+        counts = np.bincount(states & np.uint8(_COHORT))
+        for cohort in counts.nonzero()[0].tolist():
+            self._held[cohort] -= int(counts[cohort])
+
+    # One entry
+
+    def find_one(self, root: int, mixed: int) -> int:
+        """The slot of a root, or -1. ``mixed`` is its hash."""
+        slot = self.table.find_one(root, mixed)
+        if self._dead and slot >= 0 and self._is_dead[self.table.state_view[slot]]:
+            self._expire(np.array([slot]), self._late)
+            return -1
+        return slot
+
+    def add_one(self, root: int, mixed: int, value: int, task: int, born: int, flags: int) -> None:
+        self.table.insert_one(root, mixed, value, task, born, flags | self.cohort)
+        self._held[self.cohort] += 1
+        if not flags & OPEN:
+            self._begin(born, 1)
+
+    def touch_one(self, slot: int, flags: int = 0) -> int:
+        """The state that the entry has now."""
+        states = self.table.state_view
+        old: int = states[slot]
+        new = old & ~_COHORT | self.cohort | flags
+        if new != old:
+            states[slot] = new
+            self._held[old & _COHORT] -= 1
+            self._held[self.cohort] += 1
+        return new
+
+    def begin_one(self, slot: int, task: int) -> None:
+        self.table.task_view[slot] = task
+        self.table.state_view[slot] &= ~OPEN
+        self._begin(self.table.birth_view[slot], 1)
+
+    def end_one(self, slot: int, root: int, mixed: int, into: dict[int, array[int]]) -> None:
+        table = self.table
+        into.setdefault(table.task_view[slot], array("Q")).append(root)
+        born = table.birth_view[slot]
+        self.trees -= 1
+        self.births[born] -= 1
+        if not self.births[born]:
+            del self.births[born]
+        self._held[table.state_view[slot] & _COHORT] -= 1
+        table.remove_one(slot, mixed)
+
+    # Rotation
+
+    def age(self) -> None:
+        """Begin a new cohort; the oldest is dead."""
+        young = next(
+            number for number in range(1, _COHORT + 1) if number not in self._living and not self._held[number]
+        )
+        self._dead += self._held[self._living.pop()]
+        self._living.insert(0, young)
+        self.cohort = young
+        self._is_dead[:] = ~np.isin(np.arange(256) & _COHORT, [0, *self._living])
+
+    def clear(self, step: int) -> Iterator[Verdicts]:
+        """Take the dead out, at most ``step`` of them at a time, and say which trees expired."""
+        start = 0
+        while self._dead:
+            if start >= len(self.table):
+                start = 0  # some have been moved by what came between the steps
+            dead = self._dead_from(start)[:step]
+            if dead.size:
+                verdicts, self._late = self._late, Verdicts()
+                self._expire(dead, verdicts)
+                yield verdicts
+            else:
+                start += _WINDOW
+        if self._late:
+            verdicts, self._late = self._late, Verdicts()
+            yield verdicts
+
+    def spare_trees(self) -> None:
+        """Let the dead trees live again as long as new ones, and take out the other dead."""
+        while self._dead:
+            for start in range(0, len(self.table), _WINDOW):
+                dead = self._dead_from(start)
+                is_tree = self.table.states.take(dead) < OPEN
+                trees = dead[is_tree]
+                self._dead -= len(trees)
+                self.touch(trees)
+                self._expire(dead[~is_tree], self._late)
+
+    def _dead_from(self, start: int) -> Index:
+        """The slots of a window that hold dead entries."""
+        return self._is_dead.take(self.table.states[start : start + _WINDOW]).nonzero()[0] + start
+
+    def _expire(self, slots: Index, into: Verdicts) -> bool:
+        """Take these dead out; those with a task are reported. Returns whether there were any."""
+        if not slots.size:
+            return False
+        table = self.table
+        roots, states = table.roots.take(slots), table.states.take(slots)
+        is_tree = states < OPEN
+        trees = slots[is_tree]
+        if trees.size:
+            self.report(trees, roots[is_tree], into.expired)
+            self._totals.timeouts += len(trees)
+        self._count_out(states)
+        self._dead -= len(slots)
+        table.remove(slots, table.hashes(roots))
+        return True
+
+
+def _counted(ticks: U32) -> list[tuple[int, int]]:
+    """Each tick and how often it is there."""
+    first = int(ticks.min(initial=_LATEST))
+    since = ticks - np.uint32(first)
+    if int(since.max(initial=0)) < _NEAR:
+        counts = np.bincount(since)
+        found = counts.nonzero()[0]
+        return list(zip((found + first).tolist(), counts[found].tolist(), strict=True))
+    found, counts = np.unique(ticks, return_counts=True)
+    return list(zip(found.tolist(), counts.tolist(), strict=True))

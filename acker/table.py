@@ -1,0 +1,295 @@
+"""A packed table of pending trees: flat arrays, looked up and changed by whole batches.
+
+    slot     root 8 | ack value 8 | spout task 4 | birth 4 | state 1 | next slot 4      one array each
+    bucket   first slot 4                                                               two for each entry
+
+Entries lie densely in the slots 0, 1, 2, …: a new one comes after the last, and the last ones move into what a removal
+leaves empty. A hash names an entry's bucket; the entries of a bucket are a chain, by slots. A batch is looked up in a
+few rounds, each a handful of numpy calls: the first slots of all buckets, then the next slot of those whose root was
+not there, until nobody is left. With half an entry to a bucket that takes four to six rounds, most of them tiny.
+
+The number of buckets grows with that of the entries by linear hashing (Litwin 1980): bucket 0 gives the entries whose
+next bit of the hash is set to a new bucket 2^k, bucket 1 to 2^k + 1, and so on, just as many as the batch requires.
+Arrays grow by a thirty-second, in place: realloc moves large ones by remapping them (on Linux; elsewhere it may copy).
+So no update ever waits for a table to be rebuilt, and no second one is there meanwhile. Shrinking is the reverse.
+
+That makes 29 bytes for an entry, 8 for its two buckets and a thirty-second of both to spare.
+
+The twins for one entry (``find_one`` and so on) do for few updates what would take a dozen numpy calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hashing import KeyedHash
+
+U64: TypeAlias = NDArray[np.uint64]
+U32: TypeAlias = NDArray[np.uint32]
+I32: TypeAlias = NDArray[np.int32]
+U8: TypeAlias = NDArray[np.uint8]
+Index: TypeAlias = NDArray[np.int64]
+
+_LEAST = 64  # slots and buckets
+_SINGLE = 16  # entries that are faster handled one by one
+_REBUCKETED = 1 << 15  # buckets given up by one removal, at most
+_32 = np.uint64(32)
+
+
+@dataclass(slots=True)
+class Entries:
+    """Entries to come, an array for each column. One number stands for many equal ones."""
+
+    roots: U64
+    values: U64 | int
+    tasks: U32 | int
+    birth: int
+    state: int
+
+
+class Table:
+    """Entries by root. Not thread-safe.
+
+    ``values``, ``tasks``, ``births`` and ``states`` are indexed by slot and may be changed in place; slots and arrays
+    are those of now, until the next insertion or removal. No entry has the state 0; what the states mean is the
+    caller's affair. The roots given to one call must be distinct.
+    """
+
+    def __init__(self, key: int = 0) -> None:
+        hashed = KeyedHash(key)
+        self.hashes, self.hash_one = hashed.many, hashed.one
+        self.roots: U64 = np.zeros(_LEAST, np.uint64)
+        self.values: U64 = np.zeros(_LEAST, np.uint64)
+        self.tasks: U32 = np.zeros(_LEAST, np.uint32)
+        self.births: U32 = np.zeros(_LEAST, np.uint32)
+        self.states: U8 = np.zeros(_LEAST, np.uint8)
+        self._next: I32 = np.full(_LEAST, -1, np.int32)
+        self._heads: I32 = np.full(_LEAST, -1, np.int32)
+        self._buckets = self._half = _LEAST  # those in use; the largest power of two among their numbers
+        self._count = 0
+        self._blind()
+        self._look()
+
+    def __len__(self) -> int:
+        """Entries. They are in the slots below this one."""
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(column.nbytes for column in (*self._columns(), self._heads))
+
+    # Batches
+
+    def find(self, roots: U64, hashes: U64) -> Index:
+        """The slot of each root, or -1."""
+        slots = self._heads.take(self._bucket(hashes)).astype(np.int64)
+        left = (self.roots.take(slots) != roots).nonzero()[0]
+        while left.size > _SINGLE:
+            at = slots.take(left)
+            left, at = left[at >= 0], at[at >= 0]
+            slots[left] = at = self._next.take(at)
+            left = left[self.roots.take(at) != roots.take(left)]
+        for number in left.tolist():
+            slots[number] = self.find_one(int(roots[number]), int(hashes[number]))
+        return slots
+
+    def insert(self, entries: Entries, hashes: U64) -> None:
+        """Add entries whose roots are absent."""
+        first, self._count = self._count, self._count + len(hashes)
+        self._make_room()
+        new = slice(first, self._count)
+        self.roots[new] = entries.roots
+        self.values[new] = entries.values
+        self.tasks[new] = entries.tasks
+        self.births[new] = entries.birth
+        self.states[new] = entries.state
+        self._link(np.arange(first, self._count), hashes)
+
+    def remove(self, slots: Index, hashes: U64) -> None:
+        """Take entries out; the hashes are those of their roots."""
+        bucket = self._bucket(hashes)
+        before = self._before(slots, bucket)
+        after = self._next.take(slots).astype(np.int64)
+        self.states[slots] = 0
+        while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours that go together
+            after[gone] = self._next.take(after[gone])
+        stays = (self.states.take(before) != 0) | (before < 0)
+        if not stays.all():
+            before, bucket, after = before[stays], bucket[stays], after[stays]
+        self._point(before, bucket, after)
+        self._close_ranks(slots)
+        self._shrink()
+
+    # One entry
+
+    def find_one(self, root: int, mixed: int) -> int:
+        """The slot of a root, or -1. ``mixed`` is its hash."""
+        slot: int = self._head_view[self._bucket_one(mixed)]
+        while slot >= 0 and self.root_view[slot] != root:
+            slot = self._next_view[slot]
+        return slot
+
+    def insert_one(self, root: int, mixed: int, value: int, task: int, birth: int, state: int) -> None:
+        """Add an entry whose root is absent."""
+        slot = self._count
+        self._count += 1
+        if 2 * self._count > self._buckets or self._count > len(self.roots):
+            self._make_room()
+        bucket = self._bucket_one(mixed)
+        self.root_view[slot] = root
+        self.value_view[slot] = value
+        self.task_view[slot] = task
+        self.birth_view[slot] = birth
+        self.state_view[slot] = state
+        self._next_view[slot] = self._head_view[bucket]
+        self._head_view[bucket] = slot
+
+    def remove_one(self, slot: int, mixed: int) -> None:
+        """Take out the entry in a slot, whose root has this hash."""
+        self._redirect(slot, mixed, self._next_view[slot])
+        last = self._count = self._count - 1
+        if slot != last:
+            self._redirect(last, self.hash_one(self.root_view[last]), slot)
+            for column in self._views:
+                column[slot] = column[last]
+        self.state_view[last] = 0
+        if not last & 63:
+            self._shrink()
+
+    def _redirect(self, slot: int, mixed: int, to: int) -> None:
+        """Make what points to a slot point to another."""
+        bucket = self._bucket_one(mixed)
+        at = self._head_view[bucket]
+        if at == slot:
+            self._head_view[bucket] = to
+            return
+        while (after := self._next_view[at]) != slot:
+            at = after
+        self._next_view[at] = to
+
+    # Chains
+
+    def _bucket(self, hashes: U64) -> Index:
+        bucket: Index = (hashes >> _32).view(np.int64)
+        bucket &= 2 * self._half - 1
+        bucket -= (bucket >= self._buckets) * self._half
+        return bucket
+
+    def _bucket_one(self, mixed: int) -> int:
+        bucket = mixed >> 32 & 2 * self._half - 1
+        return bucket if bucket < self._buckets else bucket - self._half
+
+    def _link(self, slots: Index, hashes: U64) -> None:
+        """Put each of these slots at the head of its chain."""
+        bucket = self._bucket(hashes)
+        while slots.size:
+            self._next[slots] = self._heads.take(bucket)
+            self._heads[bucket] = slots  # of several for one bucket the last one gets it, the others come again
+            lost = self._heads.take(bucket) != slots
+            slots, bucket = slots[lost], bucket[lost]
+
+    def _before(self, slots: Index, bucket: Index) -> Index:
+        """The slot that points to each; -1 where the bucket does."""
+        at = self._heads.take(bucket)
+        before = np.full_like(slots, -1)
+        left = (at != slots).nonzero()[0]
+        at = at.take(left)
+        while left.size:
+            before[left] = at
+            at = self._next.take(at)
+            is_on = at != slots.take(left)
+            left, at = left[is_on], at[is_on]
+        return before
+
+    def _point(self, before: Index, bucket: Index, to: Index) -> None:
+        """Make each slot point to another; where it is -1, the bucket."""
+        first = (before < 0).nonzero()[0]
+        self._heads[bucket.take(first)] = to.take(first)
+        later = (before >= 0).nonzero()[0]
+        self._next[before.take(later)] = to.take(later)
+
+    def _close_ranks(self, removed: Index) -> None:
+        """Move the last entries into the slots that have become empty."""
+        end = self._count - len(removed)
+        moving = self.states[end : self._count].nonzero()[0] + end
+        into = removed[removed < end]
+        bucket = self._bucket(self.hashes(self.roots.take(moving)))
+        self._point(self._before(moving, bucket), bucket, into)
+        for column in self._columns():
+            column[into] = column.take(moving)
+        self.states[end : self._count] = 0
+        self._count = end
+
+    # Size
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.roots, self.values, self.tasks, self.births, self.states, self._next
+
+    def _make_room(self) -> None:
+        """See that the slots suffice for all entries, and that there are two buckets for each."""
+        if self._count > len(self.roots):
+            self._resize(self._count + self._count // 32 + _LEAST)
+        while self._buckets < 2 * self._count:
+            end = min(2 * self._count, 2 * self._half)
+            if end > len(self._heads):
+                self._resize_heads(end + end // 32)
+            slots = self._chained(self._buckets - self._half, end - self._half)
+            self._heads[self._buckets - self._half : end - self._half] = -1
+            self._heads[self._buckets : end] = -1
+            self._set_buckets(end)
+            self._link(slots, self.hashes(self.roots.take(slots)))
+
+    def _shrink(self) -> None:
+        """Give back some of what is not needed, if that is much."""
+        if self._buckets > 8 * self._count + _LEAST:
+            half = self._half if self._buckets > self._half else self._half // 2
+            end = max(half, 4 * self._count, _LEAST, self._buckets - _REBUCKETED)
+            slots = self._chained(end, self._buckets)
+            self._set_buckets(end)
+            self._link(slots, self.hashes(self.roots.take(slots)))
+            if len(self._heads) > 2 * end:
+                self._resize_heads(end + end // 32)
+        if len(self.roots) > self._count + self._count // 2 + 4096:
+            self._resize(self._count + self._count // 8 + _LEAST)
+
+    def _set_buckets(self, buckets: int) -> None:
+        self._buckets = buckets
+        self._half = 1 << buckets.bit_length() - 1
+
+    def _chained(self, first: int, end: int) -> Index:
+        """The slots of all entries in these buckets."""
+        slots = self._heads[first:end]
+        found = [slots := slots[slots >= 0]]
+        while slots.size:
+            slots = self._next.take(slots)
+            found.append(slots := slots[slots >= 0])
+        return np.concatenate(found).astype(np.int64)
+
+    def _resize(self, slots: int) -> None:
+        self._blind()
+        for column in self._columns():
+            column.resize(slots, refcheck=False)
+        self._look()
+
+    def _resize_heads(self, buckets: int) -> None:
+        self._blind()
+        self._heads.resize(buckets, refcheck=False)
+        self._look()
+
+    def _blind(self) -> None:
+        """Let go of the arrays: what is looked at must not move."""
+        nothing: Any = memoryview(b"")
+        self._views: list[Any] = []
+        self._head_view = self.root_view = self.value_view = self.task_view = nothing
+        self.birth_view = self.state_view = self._next_view = nothing
+
+    def _look(self) -> None:
+        """See the arrays as they are now: Python reads single items of a memoryview three times as fast."""
+        columns: tuple[Any, ...] = (*self._columns(), self._heads)
+        *self._views, self._head_view = [memoryview(column) for column in columns]
+        self.root_view, self.value_view, self.task_view, self.birth_view, self.state_view, self._next_view = self._views
