@@ -17,7 +17,7 @@ import redis
 
 from bench._flow import Source
 from tupletree import BasicBolt, Bolt
-from tupletree.component import BasicCollector, BoltCollector, TopologyContext
+from tupletree.component import BasicCollector, BoltCollector, SpoutCollector, TopologyContext
 from tupletree.tuples import Tuple
 
 CAMPAIGNS, ADS_A_CAMPAIGN = 100, 10
@@ -93,7 +93,7 @@ def read_windows(url: str, seed: int) -> Counts:
 
 
 class Events(Source):
-    """Events as JSON, as they come from a queue."""
+    """Events as JSON, as they come from a queue: of each of several tasks its share, in turn."""
 
     outputs = ("event",)
 
@@ -104,9 +104,14 @@ class Events(Source):
     def make_rows(self) -> list[list[Any]]:
         return [[json.dumps(event)[:-1] + ', "event_time": "'] for event in events(self.seed)[1]]
 
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        super().open(conf, context, collector)
+        self.first, self.step = context.task_index, len(context.component_tasks(context.component_id))
+
     def emit(self, number: int) -> None:
-        head = self.rows[number % self.distinct][0]
-        self.collector.emit([f'{head}{event_time_ms(number, self.rate)}"}}'], number)
+        event = self.first + number * self.step
+        head = self.rows[event % self.distinct][0]
+        self.collector.emit([f'{head}{event_time_ms(event, self.rate)}"}}'], number)
 
 
 class Parse(BasicBolt):

@@ -5,7 +5,7 @@
     events (JSON) -> parse -> filter views -> project -> join ad with campaign (Redis) -> ten-second windows (Redis)
 
 A third of the events are views. The join asks Redis for an ad that is new to its task; the windows bolt adds to Redis
-every second what it has counted. Two tasks of each bolt in two workers; shuffle groupings between them as in the
+every second what it has counted. A task of each component in each worker; shuffle groupings between them as in the
 original (--local: local_or_shuffle), and a fields grouping by campaign in the end. Every event is tracked. Events are
 made before the clock starts, but for their times; event time advances 10,000 events a second. The clock runs from the
 first emit to the last ack.
@@ -39,10 +39,10 @@ SEED = 20_260_102
 
 
 def topology(directory: str, url: str, arguments: argparse.Namespace) -> Topology:
-    """The pipeline, each bolt once in each worker."""
+    """The pipeline, each component once in each worker."""
     tasks = arguments.workers
     builder = TopologyBuilder()
-    builder.set_spout("events", Events(directory, arguments.events, arguments.event_rate, SEED))
+    builder.set_spout("events", Events(directory, arguments.events // tasks, arguments.event_rate, SEED), tasks)
     before = "events"
     for name, bolt in (("parse", Parse()), ("filter", Filter()), ("project", Project()), ("join", Join(url))):
         declared = builder.set_bolt(name, bolt, tasks)
@@ -82,7 +82,8 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     Raises:
         WrongResultError: the windows in Redis are not those of the events.
     """
-    truth = true_windows(arguments.events, arguments.event_rate, SEED)
+    events = arguments.events // arguments.workers * arguments.workers
+    truth = true_windows(events, arguments.event_rate, SEED)
     inside_s: dict[str, float] = {}
     conf = {
         "topology.workers": arguments.workers,
@@ -96,18 +97,18 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
             wait_until(
                 lambda: read_windows(url, SEED).total() >= truth.total(), 20, what="the last windows are written"
             )
-            inside_s.update(inside(cluster, arguments.events, truth.total()))
+            inside_s.update(inside(cluster, events, truth.total()))
 
-        run = Run(NAME, topology(directory, url, arguments), conf, directory, 1, [], 0)
+        run = Run(NAME, topology(directory, url, arguments), conf, directory, arguments.workers, [], 0)
         flow = drive(cluster, run, {"redis": [pid]}, look)
         if read_windows(url, SEED) != truth:
             raise WrongResultError("the windows in Redis are not those of the events")
     return {
-        **flow.figures(arguments.events, "event"),
+        **flow.figures(events, "event"),
         "views": truth.total(),
         "windows": len(truth),
-        "inside_us_per_event": per_event(inside_s, arguments.events),
-        "cpu_us_per_event_of": per_event(flow.cpu_s, arguments.events),
+        "inside_us_per_event": per_event(inside_s, events),
+        "cpu_us_per_event_of": per_event(flow.cpu_s, events),
     }
 
 
@@ -128,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--event-rate", type=float, default=10_000, help="events a second of event time (%(default)s)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ackers", type=int, default=1)
-    parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending (%(default)s)")
+    parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending, of each spout")
     parser.add_argument("--local", action="store_true", help="local_or_shuffle groupings in place of shuffle")
 
 
