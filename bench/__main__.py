@@ -9,8 +9,8 @@ With --rounds every case runs once in each round, and each round begins with ano
 meanwhile falls on all alike. Shown and recorded are the medians over the rounds; --record writes one file for each
 bench to bench/results/, with every round. A run whose result is wrong is told, its bench is not recorded, and the
 exit status is 1. Each run is a process of its own; an interrupt ends it and everything it started. On a machine that
-others use too, --calm 0.3 repeats what they disturbed: chosen not by how fast it was, only by how many processors they
-used meanwhile.
+others use too, --calm 0.3 waits until they use less than that of a processor, and repeats what they disturbed: chosen
+not by how fast it was, only by how many processors they used meanwhile.
 
 A bench can also be run by itself, with any configuration: python -m bench.word_count --help.
 """
@@ -26,18 +26,22 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
 from bench import report
+from bench._processes import busy_s
 from bench._record import record
 from bench._suite import SUITE, Bench, chosen, config_of
 from tupletree.errors import UsageError
+from tupletree.testing import wait_until
 
 END_S = 60.0
 TRIES = 5
+LOOK_S, CALM_WITHIN_S = 1.0, 180.0
 
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 
@@ -80,8 +84,8 @@ def run_all(
 ) -> tuple[Results, set[str]]:
     """Every case once in each round; and the names of the benches of which a run failed.
 
-    ``calm``: a run during which everything else used more processors than that is done again, up to ``TRIES`` times;
-    the calmest one counts.
+    ``calm``: a run waits, for some minutes at most, until others use no more processors than that; one during which
+    they did is done again, up to ``TRIES`` times, and the calmest counts.
     """
     turns = [(bench, case) for bench, cases in benches for case in cases]
     results: Results = {bench.name: {} for bench, _ in benches}
@@ -90,7 +94,7 @@ def run_all(
         first = number % len(turns)
         for bench, case in turns[first:] + turns[:first]:
             try:
-                result = calmest(partial(run_once, bench, bench.cases[case].split()), calm)
+                result = calmest(partial(run_once, bench, bench.cases[case].split()), calm, wait_calm)
             except RunError as error:
                 failed.add(bench.name)
                 print(f"round {number + 1}: {bench.name}:{case} failed: {error}", file=sys.stderr)
@@ -101,14 +105,31 @@ def run_all(
     return results, failed
 
 
-def calmest(run: Callable[[], dict[str, Any]], calm: float) -> dict[str, Any]:
-    """The first run with no more than ``calm`` processors in use by others, else the calmest of a few."""
+def calmest(run: Callable[[], dict[str, Any]], calm: float, wait: Callable[[float], None]) -> dict[str, Any]:
+    """The first run with no more than ``calm`` processors in use by others, else the calmest of a few.
+
+    ``wait`` is called before each, with ``calm``.
+    """
     tries: list[dict[str, Any]] = []
     while len(tries) < TRIES:
+        wait(calm)
         tries.append(run())
         if _disturbance(tries[-1]) <= calm:
             break
     return min(tries, key=_disturbance)
+
+
+def wait_calm(calm: float) -> None:
+    """Wait until no more processors are in use than that, but for some minutes at most."""
+    with contextlib.suppress(TimeoutError):
+        wait_until(lambda: calm == math.inf or busy_cores(LOOK_S) <= calm, CALM_WITHIN_S, what="the machine is calm")
+
+
+def busy_cores(seconds: float) -> float:
+    """How many processors are in use, over the next so many seconds."""
+    before_s, began_s = busy_s(), time.perf_counter()
+    time.sleep(seconds)
+    return (busy_s() - before_s) / (time.perf_counter() - began_s)
 
 
 def _disturbance(result: Mapping[str, Any]) -> float:
@@ -121,7 +142,7 @@ def run_once(bench: Bench, arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         RunError: it found its result wrong, or failed.
     """
-    command = [sys.executable, "-m", f"bench.{bench.name}", *arguments, *bench.flags]
+    command = [sys.executable, "-m", f"bench.{bench.name}", *arguments, "--json"]
     if shutil.which("setpriv"):  # ends with this process even if that is killed
         command = ["setpriv", "--pdeathsig", "TERM", *command]
     process = subprocess.Popen(
@@ -192,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=math.inf,
         metavar="CORES",
-        help=f"repeat a run, up to {TRIES} times, while others used more processors than this; the calmest counts",
+        help=f"wait until others use no more processors than this; repeat a run, up to {TRIES} times, while they did",
     )
     run.add_argument("--json", action="store_true", help="one line of JSON: bench, case, figure, median")
     run.add_argument("--record", action="store_true", help="keep the result in bench/results/")

@@ -21,7 +21,6 @@ class Bench:
     about: str
     headline: str
     cases: Mapping[str, str]
-    flags: Sequence[str] = ("--json",)
 
 
 WORDS: Final = "--ackers 1 --sentences 300000 --pending 2000"
@@ -66,7 +65,12 @@ SUITE: Final = (
     ),
     Bench("codec", "rows to bytes and back", "words_encoded_rows_per_s", {"default": "--rows 1000 --repeats 300"}),
     Bench("routing", "groupings alone", "fields_per_s", {"default": "--rows 100000 --targets 8 --repeats 7"}),
-    Bench("ledger", "the acker's ledger alone", "updates_per_s", {"default": ""}, flags=()),
+    Bench(
+        "ledger",
+        "the acker's ledger alone",
+        "updates_per_s",
+        {"default": "--batch 8192 --rounds 200 --window 50000 --pending 1000000,10000000"},
+    ),
     Bench(
         "start",
         "from submit to the first word",

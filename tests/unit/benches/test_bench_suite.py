@@ -47,11 +47,13 @@ def test_medians_over_runs() -> None:
 
 def test_a_disturbed_run_is_repeated_and_the_calmest_counts() -> None:
     others = iter([0.9, 0.5, 0.7, 0.6, 0.8, 0.4, 0.2, 0.1])
+    waited: list[float] = []
 
     def run() -> dict[str, float]:
         return {"others_cores": next(others)}
 
-    assert calmest(run, 0.3) == {"others_cores": 0.5}
-    assert calmest(run, 0.3) == {"others_cores": 0.2}
-    assert calmest(run, math.inf) == {"others_cores": 0.1}
-    assert calmest(lambda: {"figure": 1}, 0.3) == {"figure": 1}
+    assert calmest(run, 0.3, waited.append) == {"others_cores": 0.5}
+    assert calmest(run, 0.3, waited.append) == {"others_cores": 0.2}
+    assert calmest(run, math.inf, waited.append) == {"others_cores": 0.1}
+    assert calmest(lambda: {"figure": 1}, 0.3, waited.append) == {"figure": 1}
+    assert waited == [*[0.3] * 7, math.inf, 0.3]
