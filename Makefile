@@ -3,6 +3,9 @@ SHELL := /bin/sh
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
+COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd worker/*.pxd)
+COMPILES += $(patsubst %.pxd,%.py,$(filter %.pxd,$(COMPILES)))
 PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
 PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)
 PROTOS := $(wildcard proto/tupletree/v1/*.proto)
@@ -13,15 +16,22 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
+# What runs a second time without what was compiled, where anything was.
+PURE_TESTS := tests/unit tests/simulation tests/integration/semantics tests/integration/library
+
 .PHONY: help setup java classes servers demo test test-simulation check format proto proto-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(INSTALLED) java classes ## make .venv, install into it, see that Java 17 or newer is there, prepare Spark
+setup: $(INSTALLED) $(COMPILED) java classes ## make .venv, install, compile, see that Java 17 or newer is there, prepare Spark
 
 $(INSTALLED): pyproject.toml deploy/setup/python.sh
 	@sh deploy/setup/python.sh $(VENV)
+	@touch $@
+
+$(COMPILED): $(INSTALLED) $(COMPILES)
+	@$(PYTHON) setup.py -q build_ext --inplace
 	@touch $@
 
 java:
@@ -37,8 +47,10 @@ servers:
 demo: setup ## count words on a whole cluster, by tuples and with Spark, with crashes; compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
-test: setup servers ## run every test: unit, simulation, integration, chaos
+test: setup servers ## run every test, and those near the hot path again in plain Python
 	@$(PYTHON) -m pytest tests -n 2 --dist loadfile $(PYTEST_ARGS)
+	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
+		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 2 --dist loadfile $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories of transactional topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
@@ -66,5 +78,6 @@ bench: setup ## measure word count on this machine; the result also goes to benc
 	@$(PYTHON) -m bench.word_count $(BENCH_ARGS)
 
 clean: ## remove what builds and checks leave behind (.venv stays)
+	rm -f tupletree/_compiled/*.so tupletree/_compiled/SOURCES $(COMPILED)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ holds the public names; ``tupletree.testing`` runs topologies in tests.
 
 from __future__ import annotations
 
+from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
 from tupletree.client import NimbusClient
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext

@@ -88,8 +88,12 @@ class Tuple:
             IndexError: no such position.
         """
         if isinstance(key, str):
-            return self.values[self._origin.index[key]]
+            return self._named(key)
         return self.values[key]
+
+    def _named(self, field: str) -> Any:
+        at = self._origin.index[field]
+        return self.values[at]
 
     def get(self, field: str, default: Any = None) -> Any:
         """The value of ``field``, or ``default`` where the tuple has no such field."""

@@ -19,6 +19,9 @@ from .prints import capture
 GC_THRESHOLD = 50_000
 """Tuples are many small objects in no cycles: to collect after every 700, Python's default, costs some percent."""
 
+SWITCH_INTERVAL_S = 0.0005
+"""For so long a busy run loop keeps the asyncio thread, which has messages to pass on, from running."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, until the slot is taken away, or until a component raises. Returns the exit status."""
@@ -41,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         capture()
     add_code_path(launch.bundle_dir)
     gc.set_threshold(GC_THRESHOLD, 20, 20)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     async def run(stop: asyncio.Event) -> int:
         return await WorkerDaemon(launch).run(stop)

@@ -18,6 +18,7 @@ from tupletree.v1 import worker_pb2
 from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
+from .outbox import OutBuffer
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
 Deliver = Callable[[Origin, int, Rows], None]
@@ -55,6 +56,7 @@ class Executor:
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unordered = [buffer for buffer in self._buffers if not buffer.stream.is_report]
+        self._near: list[OutBuffer] = []
         self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
 
     def open(self) -> None:
@@ -113,25 +115,39 @@ class Executor:
         for task in self.tasks:
             task.must_yield = True
 
-    def flush(self, least: int) -> None:
+    def know_neighbours(self, tasks: frozenset[int]) -> None:
+        """Take note of the tasks of this worker: to hand rows to them costs next to nothing."""
+        self._near = [buffer for buffer in self._unordered if buffer.task in tasks]
+
+    def flush_near(self) -> bool:
+        """Hand over what is for tasks of this worker, except reports; return whether there was any."""
+        return bool(self._hand_over(self._near, 1)) if any(self._near) else False
+
+    def flush(self, least: int) -> int:
         """Hand over what lies in buffers of open tasks that hold at least so many rows: all of it, or (``least`` above
-        1) full batches.
+        1) full batches. Return how many rows that were.
 
         Reports (of batches) go when everything goes, and are declared last: they must not overtake what they report.
         """
-        closed = self._gate.closed
         self._has_held = False
-        for buffer in self._buffers if least == 1 else self._unordered:
+        return self._hand_over(self._buffers if least == 1 else self._unordered, least)
+
+    def _hand_over(self, buffers: Sequence[OutBuffer], least: int) -> int:
+        closed = self._gate.closed
+        count = 0
+        for buffer in buffers:
             if len(buffer) >= least:
                 if buffer.task in closed and not buffer.ignores_gate:
                     self._has_held = True
                     continue
                 try:
                     for rows in buffer.take() if least == 1 else buffer.take_full():
+                        count += len(rows)
                         buffer.stream.transferred += len(rows)
                         self._deliver(buffer.origin, buffer.task, rows)
                 except UnregisteredTypeError as error:
                     raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+        return count
 
     def _adapt(self, elapsed_s: float) -> None:
         """Fit the size of a step to the time that the last one took."""

@@ -141,6 +141,7 @@ class BasicBoltTask(Task):
         """
         collector = self.collector
         execute = self.bolt.execute
+        acks = self.updates.acks
         values, roots, edges, pairs = rows.values, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         failed = 0
@@ -170,11 +171,11 @@ class BasicBoltTask(Task):
                 ack ^= edge ^ collector.children
             else:
                 if tree:
-                    self.updates.add_ack(tree, ack)
+                    acks[tree] = acks.get(tree, 0) ^ ack
                 tree = root
                 ack = edge ^ collector.children
         if tree:
-            self.updates.add_ack(tree, ack)
+            acks[tree] = acks.get(tree, 0) ^ ack
         collector.root = 0
         collector.pairs = None
         self._count(at - start, failed, self._env.clock() - started_s)
@@ -291,6 +292,7 @@ class SpoutTask(Task):
         self.max_pending = max_pending or None
         self.pending: RotatingMap[int, tuple[Any, float]] = RotatingMap(2)
         self.tracked = 0  # trees begun so far
+        self._clock = env.clock
 
     def open(self) -> None:
         self.is_open = True
@@ -316,7 +318,7 @@ class SpoutTask(Task):
     def track(self, root: int, value: int, msg_id: Any) -> None:
         """A tree was begun by an emit; its root is new."""
         self.tracked += 1
-        self.pending.add(root, (msg_id, self._env.clock()))
+        self.pending.add(root, (msg_id, self._clock()))
         updates = self.updates
         updates.init_roots.append(root)
         updates.init_values.append(value)
@@ -350,7 +352,7 @@ class SpoutTask(Task):
     def on_acked(self, roots: Iterable[int]) -> None:
         """Ackers found these trees complete."""
         counters = self.counters
-        now_s = self._env.clock()
+        now_s = self._clock()
         ack = self.spout.ack
         for msg_id, emitted_s in self.pending.pop_many(roots):
             counters.acked += 1

@@ -125,8 +125,12 @@ class DaemonProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without the variables that would override what the plan says."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TUPLETREE_")}
+    """Ours, without the variables that would override what the plan says. TUPLETREE_PURE is no configuration."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TUPLETREE_") or name == "TUPLETREE_PURE"
+    }
 
 
 def last_line(path: str) -> str:

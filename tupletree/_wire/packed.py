@@ -13,7 +13,7 @@ _SWAP = sys.byteorder != "little"
 
 def pack_u64(values: Iterable[int]) -> bytes:
     """Roots, edges or xor values as bytes."""
-    return _pack(array("Q", values))
+    return _pack(array("Q", values if isinstance(values, (list, array)) else list(values)))
 
 
 def unpack_u64(data: bytes) -> array[int]:

@@ -7,6 +7,7 @@ from importlib.metadata import version as installed
 
 import click
 
+from tupletree._compiled import CHOICE
 from tupletree.cli.options import json_option
 from tupletree.cli.output import print_json
 
@@ -19,7 +20,7 @@ def command(as_json: bool) -> None:
     """Print the version of Tupletree, of Python and of the libraries that matter on the wire."""
     versions = {"python": platform.python_version(), **{package: installed(package) for package in _PACKAGES}}
     if as_json:
-        print_json(versions)
+        print_json({**versions, "hot_path": CHOICE})
         return
-    click.echo(f"tupletree {versions['tupletree']}")
+    click.echo(f"tupletree {versions['tupletree']}, hot path: {CHOICE}")
     click.echo(", ".join(f"{name} {number}" for name, number in versions.items() if name != "tupletree"))

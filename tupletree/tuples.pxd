@@ -1,0 +1,23 @@
+# What of tuples.py is C where it is compiled: docs/adr/0016.
+cimport cython
+
+ctypedef unsigned long long u64
+
+@cython.final
+cdef class Origin:
+    cdef public object component, task, stream
+    cdef public tuple fields
+    cdef public dict index
+
+    @cython.locals(tup=Tuple)
+    cpdef Tuple new_tuple(self, list values, u64 root, u64 edge, object pairs)
+
+@cython.freelist(1024)
+cdef class Tuple:
+    cdef public list values
+    cdef public u64 _root, _edge, _children
+    cdef public Origin _origin
+    cdef public object _pairs
+
+    @cython.locals(at=Py_ssize_t)
+    cpdef _named(self, str field)

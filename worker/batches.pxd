@@ -1,0 +1,12 @@
+cimport cython
+
+@cython.final
+cdef class Rows:
+    cdef readonly list values
+    cdef readonly object roots, edges
+    cdef readonly dict pairs
+
+@cython.final
+cdef class Batch:
+    cdef readonly object origin, target_task
+    cdef readonly Rows rows

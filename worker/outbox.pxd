@@ -1,0 +1,34 @@
+cimport cython
+
+from tupletree.tuples cimport Origin
+from tupletree.worker.routing cimport One
+
+ctypedef unsigned long long u64
+
+@cython.final
+cdef class OutBuffer:
+    cdef readonly OutStream stream
+    cdef readonly Origin origin
+    cdef readonly object task
+    cdef readonly bint ignores_gate
+    cdef list _full, _values
+    cdef dict _pairs
+    cdef Py_ssize_t _at, _room, _size
+    cdef u64[::1] _roots, _edges
+
+    @cython.locals(at=Py_ssize_t)
+    cpdef append(self, list values, u64 root, u64 edge)
+    cpdef append_multi(self, list values, pairs)
+
+@cython.final
+cdef class OutStream:
+    cdef readonly Origin origin
+    cdef readonly Py_ssize_t batch_size, arity
+    cdef readonly bint is_direct, is_report
+    cdef public dict buffers
+    cdef public object direct_tasks
+    cdef public One choose_one
+    cdef public object choose_many, observe
+    cdef public long long emitted, transferred
+
+    cpdef list checked(self, values)
