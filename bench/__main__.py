@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from bench import report
 from bench._processes import busy_s
@@ -40,10 +40,19 @@ from tupletree.errors import UsageError
 from tupletree.testing import wait_until
 
 END_S = 60.0
-TRIES = 5
-LOOK_S, CALM_WITHIN_S = 1.0, 180.0
+LOOK_S = 1.0
 
 Results = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+class Calm(NamedTuple):
+    """How many processors others may use during a run, and how many seconds to try for that."""
+
+    cores: float = math.inf
+    patience_s: float = 0.0
+
+
+ANYHOW = Calm()
 
 
 class RunError(Exception):
@@ -64,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
-    results, failed = run_all(benches, arguments.rounds, arguments.calm)
+    results, failed = run_all(benches, arguments.rounds, Calm(arguments.calm, arguments.patience))
     shown: dict[str, Any] = {}
     for bench, cases in benches:
         runs = results[bench.name]
@@ -79,14 +88,8 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def run_all(
-    benches: Sequence[tuple[Bench, list[str]]], rounds: int, calm: float = math.inf
-) -> tuple[Results, set[str]]:
-    """Every case once in each round; and the names of the benches of which a run failed.
-
-    ``calm``: a run waits, for some minutes at most, until others use no more processors than that; one during which
-    they did is done again, up to ``TRIES`` times, and the calmest counts.
-    """
+def run_all(benches: Sequence[tuple[Bench, list[str]]], rounds: int, calm: Calm = ANYHOW) -> tuple[Results, set[str]]:
+    """Every case once in each round, calmly; and the names of the benches of which a run failed."""
     turns = [(bench, case) for bench, cases in benches for case in cases]
     results: Results = {bench.name: {} for bench, _ in benches}
     failed = set()
@@ -105,24 +108,28 @@ def run_all(
     return results, failed
 
 
-def calmest(run: Callable[[], dict[str, Any]], calm: float, wait: Callable[[float], None]) -> dict[str, Any]:
-    """The first run with no more than ``calm`` processors in use by others, else the calmest of a few.
+def calmest(
+    run: Callable[[], dict[str, Any]],
+    calm: Calm,
+    wait: Callable[[float, float], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
+    """The first run that was calm, or the calmest of those begun while there was patience.
 
-    ``wait`` is called before each, with ``calm``.
+    ``wait(cores, timeout_s)`` is called before each.
     """
+    until_s = clock() + calm.patience_s
     tries: list[dict[str, Any]] = []
-    while len(tries) < TRIES:
-        wait(calm)
+    while not tries or (_disturbance(tries[-1]) > calm.cores and clock() < until_s):
+        wait(calm.cores, until_s - clock())
         tries.append(run())
-        if _disturbance(tries[-1]) <= calm:
-            break
     return min(tries, key=_disturbance)
 
 
-def wait_calm(calm: float) -> None:
-    """Wait until no more processors are in use than that, but for some minutes at most."""
+def wait_calm(cores: float, timeout_s: float) -> None:
+    """Wait until no more processors are in use than that, or the time is up."""
     with contextlib.suppress(TimeoutError):
-        wait_until(lambda: calm == math.inf or busy_cores(LOOK_S) <= calm, CALM_WITHIN_S, what="the machine is calm")
+        wait_until(lambda: cores == math.inf or busy_cores(LOOK_S) <= cores, timeout_s, what="the machine is calm")
 
 
 def busy_cores(seconds: float) -> float:
@@ -213,8 +220,9 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=math.inf,
         metavar="CORES",
-        help=f"wait until others use no more processors than this; repeat a run, up to {TRIES} times, while they did",
+        help="wait until others use no more processors than this, and repeat a run during which they did",
     )
+    run.add_argument("--patience", type=float, default=180, help="seconds to try that for each run (%(default)s)")
     run.add_argument("--json", action="store_true", help="one line of JSON: bench, case, figure, median")
     run.add_argument("--record", action="store_true", help="keep the result in bench/results/")
     page = commands.add_parser("report", help="write docs/performance.md", description=report.__doc__)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from bench.__main__ import calmest, median
+from bench.__main__ import Calm, calmest, median
 from bench._suite import SUITE, Bench, chosen, config_of
 from tupletree.errors import UsageError
 
@@ -46,14 +46,18 @@ def test_medians_over_runs() -> None:
 
 
 def test_a_disturbed_run_is_repeated_and_the_calmest_counts() -> None:
-    others = iter([0.9, 0.5, 0.7, 0.6, 0.8, 0.4, 0.2, 0.1])
-    waited: list[float] = []
+    others = iter([0.9, 0.5, 0.7, 0.8, 0.2, 0.1])
+    now_s = 0.0
 
     def run() -> dict[str, float]:
+        nonlocal now_s
+        now_s += 10
         return {"others_cores": next(others)}
 
-    assert calmest(run, 0.3, waited.append) == {"others_cores": 0.5}
-    assert calmest(run, 0.3, waited.append) == {"others_cores": 0.2}
-    assert calmest(run, math.inf, waited.append) == {"others_cores": 0.1}
-    assert calmest(lambda: {"figure": 1}, 0.3, waited.append) == {"figure": 1}
-    assert waited == [*[0.3] * 7, math.inf, 0.3]
+    def wait(cores: float, timeout_s: float) -> None:
+        assert cores in (0.3, math.inf)
+
+    assert calmest(run, Calm(0.3, 25), wait, lambda: now_s) == {"others_cores": 0.5}  # three runs
+    assert calmest(run, Calm(0.3, 25), wait, lambda: now_s) == {"others_cores": 0.2}
+    assert calmest(run, Calm(), wait, lambda: now_s) == {"others_cores": 0.1}
+    assert calmest(lambda: {"figure": 1}, Calm(0.3, 25), wait, lambda: now_s) == {"figure": 1}
