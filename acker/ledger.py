@@ -50,7 +50,7 @@ import numpy as np
 from tupletree.errors import UsageError
 
 from .pending import FAILED, MOST_COHORTS, OPEN, Pending
-from .table import U32, U64, Index
+from .table import U32, U64, Places
 from .verdicts import Totals, Verdicts, add_verdicts
 
 __all__ = ["Ledger", "Totals", "Verdicts"]
@@ -208,86 +208,83 @@ class Ledger:
     # Many updates, each of another root
 
     def _init_many(self, roots: U64, hashes: U64, values: U64, tasks: U32, born: int, verdicts: Verdicts) -> None:
-        slots = self._pending.find(roots, hashes)
-        is_new = slots < 0
-        if not is_new.all():
-            is_known = ~is_new
-            known = roots[is_known], hashes[is_known], values[is_known], tasks[is_known]
-            self._init_known(slots[is_known], *known, verdicts)
-            roots, hashes, values, tasks = roots[is_new], hashes[is_new], values[is_new], tasks[is_new]
-        is_tree = values != 0
-        if not is_tree.all():
-            is_empty = ~is_tree
-            add_verdicts(verdicts.acked, tasks[is_empty], roots[is_empty])
-            self.totals.completed += int(np.count_nonzero(is_empty))
-            roots, hashes, values, tasks = roots[is_tree], hashes[is_tree], values[is_tree], tasks[is_tree]
-        if roots.size:
+        places = self._pending.find(roots, hashes)
+        known = (places.slots >= 0).nonzero()[0]
+        if known.size:
+            self._init_known(places.take(known), roots.take(known), values.take(known), tasks.take(known), verdicts)
+        begun = ((places.slots < 0) & (values != 0)).nonzero()[0]
+        if len(begun) + len(known) < len(roots):
+            empty = ((places.slots < 0) & (values == 0)).nonzero()[0]
+            add_verdicts(verdicts.acked, tasks.take(empty), roots.take(empty))
+            self.totals.completed += len(empty)
+        if len(begun) < len(roots):
+            roots, hashes, values, tasks = (column.take(begun) for column in (roots, hashes, values, tasks))
+        if begun.size:
             self._pending.add(roots, hashes, values, tasks, born, 0)
 
-    def _init_known(self, slots: Index, roots: U64, hashes: U64, values: U64, tasks: U32, verdicts: Verdicts) -> None:
+    def _init_known(self, places: Places, roots: U64, values: U64, tasks: U32, verdicts: Verdicts) -> None:
         pending, table = self._pending, self._pending.table
-        pending.touch(slots)
-        is_open = table.states.take(slots) >= OPEN
-        slots, roots, hashes = slots[is_open], roots[is_open], hashes[is_open]
-        left = table.values.take(slots) ^ values[is_open]
-        table.values[slots] = left
-        pending.begin(slots, tasks[is_open])
-        is_acked = left == 0
-        is_failed = ~is_acked & (table.states.take(slots) >= FAILED)
-        pending.report(slots[is_acked], roots[is_acked], verdicts.acked)
-        pending.report(slots[is_failed], roots[is_failed], verdicts.failed)
-        self.totals.completed += int(np.count_nonzero(is_acked))
-        self.totals.failed += int(np.count_nonzero(is_failed))
-        has_ended = is_acked | is_failed
-        if has_ended.any():
-            pending.remove(slots[has_ended], hashes[has_ended])
+        pending.touch(places.slots)
+        was_open = (table.states.take(places.slots) >= OPEN).nonzero()[0]
+        places, roots = places.take(was_open), roots.take(was_open)
+        slots = places.slots
+        table.values[slots] = left = table.values.take(slots) ^ values.take(was_open)
+        pending.begin(slots, tasks.take(was_open))
+        is_failed = table.states.take(slots) >= FAILED
+        acked, failed = (left == 0).nonzero()[0], (is_failed & (left != 0)).nonzero()[0]
+        pending.report(slots.take(acked), roots.take(acked), verdicts.acked)
+        pending.report(slots.take(failed), roots.take(failed), verdicts.failed)
+        self.totals.completed += len(acked)
+        self.totals.failed += len(failed)
+        if len(acked) + len(failed):
+            pending.remove(places.take(np.concatenate((acked, failed))))
 
     def _ack_many(self, roots: U64, hashes: U64, values: U64, born: int, verdicts: Verdicts) -> None:
         pending, table = self._pending, self._pending.table
-        slots = pending.find(roots, hashes)
-        is_new = slots < 0
-        new = (roots[is_new], hashes[is_new], values[is_new]) if is_new.any() else None
-        if new is not None:
-            is_known = ~is_new
-            slots, roots, hashes, values = slots[is_known], roots[is_known], hashes[is_known], values[is_known]
-        left = table.values.take(slots) ^ values
-        table.values[slots] = left
+        places = pending.find(roots, hashes)
+        new = (places.slots < 0).nonzero()[0]
+        added = roots.take(new), hashes.take(new), values.take(new)
+        if new.size:
+            known = (places.slots >= 0).nonzero()[0]
+            places, roots, values = places.take(known), roots.take(known), values.take(known)
+        slots = places.slots
+        table.values[slots] = left = table.values.take(slots) ^ values
         pending.touch(slots)
-        ended = np.flatnonzero(left == 0)
+        ended = (left == 0).nonzero()[0]
         ended = ended[table.states.take(slots.take(ended)) < OPEN]
         if ended.size:
-            slots = slots.take(ended)
-            pending.report(slots, roots.take(ended), verdicts.acked)
-            pending.remove(slots, hashes.take(ended))
+            pending.report(slots.take(ended), roots.take(ended), verdicts.acked)
+            pending.remove(places.take(ended))
             self.totals.completed += len(ended)
-        if new is not None:
-            pending.add(*new, 0, born, OPEN)
+        if new.size:
+            pending.add(*added, 0, born, OPEN)
 
     def _fail_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
-        slots = self._pending.find(roots, hashes)
-        is_new = slots < 0
-        slots, known, known_hashes = slots[~is_new], roots[~is_new], hashes[~is_new]
-        self._pending.touch(slots)
-        is_open = self._pending.table.states.take(slots) >= OPEN
-        self._pending.touch(slots[is_open], FAILED)
-        has_ended = ~is_open
-        if has_ended.any():
-            ended = slots[has_ended]
-            self._pending.report(ended, known[has_ended], verdicts.failed)
-            self._pending.remove(ended, known_hashes[has_ended])
+        pending, table = self._pending, self._pending.table
+        places = pending.find(roots, hashes)
+        new, known = (places.slots < 0).nonzero()[0], (places.slots >= 0).nonzero()[0]
+        places, known_roots = places.take(known), roots.take(known)
+        pending.touch(places.slots)
+        is_open = table.states.take(places.slots) >= OPEN
+        pending.touch(places.slots[is_open], FAILED)
+        ended = (~is_open).nonzero()[0]
+        if ended.size:
+            pending.report(places.slots.take(ended), known_roots.take(ended), verdicts.failed)
+            pending.remove(places.take(ended))
             self.totals.failed += len(ended)
-        if is_new.any():
-            self._pending.add(roots[is_new], hashes[is_new], 0, 0, born, OPEN | FAILED)
+        if new.size:
+            pending.add(roots.take(new), hashes.take(new), 0, 0, born, OPEN | FAILED)
 
     def _reset_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
-        table, slots = self._pending.table, self._pending.find(roots, hashes)
-        is_new = slots < 0
-        slots, known = slots[~is_new], roots[~is_new]
-        self._pending.touch(slots)
-        is_tree = table.states.take(slots) < OPEN
-        add_verdicts(verdicts.reset, table.tasks.take(slots[is_tree]), known[is_tree])
-        if is_new.any():
-            self._pending.add(roots[is_new], hashes[is_new], 0, 0, born, OPEN)
+        pending, table = self._pending, self._pending.table
+        slots = pending.find(roots, hashes).slots
+        new, known = (slots < 0).nonzero()[0], (slots >= 0).nonzero()[0]
+        slots, known_roots = slots.take(known), roots.take(known)
+        pending.touch(slots)
+        trees = (table.states.take(slots) < OPEN).nonzero()[0]
+        add_verdicts(verdicts.reset, table.tasks.take(slots.take(trees)), known_roots.take(trees))
+        if new.size:
+            pending.add(roots.take(new), hashes.take(new), 0, 0, born, OPEN)
 
     # One update
 
@@ -363,8 +360,8 @@ def _integers(column: Any) -> Any:
 
 def _repeated(roots: U64, hashes: U64) -> Any:
     """A mask of the roots that are there before already; None if all are distinct."""
-    place = (hashes >> np.uint64(49)).view(np.int64)
-    last = np.empty(1 << 15, np.uint16)
+    place = (hashes >> np.uint64(48)).view(np.int64)
+    last = np.empty(1 << 16, np.uint16)
     number = _NUMBERS[: len(roots)]
     last[place] = number
     rivals = np.flatnonzero(last.take(place) != number)

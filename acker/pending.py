@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .table import U8, U32, U64, Entries, Index, Table
+from .table import U8, U32, U64, Entries, Index, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
 OPEN, FAILED = 128, 64
@@ -52,14 +52,14 @@ class Pending:
 
     # Batches
 
-    def find(self, roots: U64, hashes: U64) -> Index:
-        """The slots of those that live; -1 for the others."""
-        slots = self.table.find(roots, hashes)
+    def find(self, roots: U64, hashes: U64) -> Places:
+        """The places of those that live; the slots of the others are -1."""
+        places = self.table.find(roots, hashes)
         if self._dead:
-            found = slots[slots >= 0]
+            found = places.slots[places.slots >= 0]
             if self._expire(found[self._is_dead.take(self.table.states.take(found))], self._late):
-                slots = self.table.find(roots, hashes)
-        return slots
+                places = self.table.find(roots, hashes)
+        return places
 
     def add(self, roots: U64, hashes: U64, values: U64 | int, tasks: U32 | int, born: int, flags: int) -> None:
         """Begin entries that are absent."""
@@ -92,10 +92,10 @@ class Pending:
         add_verdicts(into, self.table.tasks.take(slots), roots)
         self._settle(self.table.births.take(slots))
 
-    def remove(self, slots: Index, hashes: U64) -> None:
+    def remove(self, places: Places) -> None:
         """Take out entries that were touched in this batch."""
-        self._held[self.cohort] -= len(slots)
-        self.table.remove(slots, hashes)
+        self._held[self.cohort] -= len(places.slots)
+        self.table.remove(places)
 
     def _begin(self, born: int, trees: int) -> None:
         self.trees += trees
@@ -213,7 +213,7 @@ class Pending:
             self._totals.timeouts += len(trees)
         self._count_out(states)
         self._dead -= len(slots)
-        table.remove(slots, table.hashes(roots))
+        table.remove(table.places(slots))
         return True
 
 

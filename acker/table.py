@@ -51,6 +51,19 @@ class Entries:
     state: int
 
 
+@dataclass(slots=True)
+class Places:
+    """Where roots are, or would be: arrays of the same length. ``before`` is the slot that points to this one."""
+
+    slots: Index  # -1: absent
+    before: Index  # -1: the bucket
+    bucket: Index
+
+    def take(self, numbers: Index) -> Places:
+        """Some of them."""
+        return Places(self.slots.take(numbers), self.before.take(numbers), self.bucket.take(numbers))
+
+
 class Table:
     """Entries by root. Not thread-safe.
 
@@ -85,18 +98,28 @@ class Table:
 
     # Batches
 
-    def find(self, roots: U64, hashes: U64) -> Index:
-        """The slot of each root, or -1."""
-        slots = self._heads.take(self._bucket(hashes)).astype(np.int64)
-        left = (self.roots.take(slots) != roots).nonzero()[0]
+    def find(self, roots: U64, hashes: U64) -> Places:
+        """The place of each root."""
+        bucket = self._bucket(hashes)
+        slots = self._heads.take(bucket).astype(np.int64)
+        before = np.full_like(slots, -1)
+        left = ((self.roots.take(slots) != roots) & (slots >= 0)).nonzero()[0]
         while left.size > _SINGLE:
             at = slots.take(left)
-            left, at = left[at >= 0], at[at >= 0]
+            before[left] = at
             slots[left] = at = self._next.take(at)
-            left = left[self.roots.take(at) != roots.take(left)]
+            left = left.take(((self.roots.take(at) != roots.take(left)) & (at >= 0)).nonzero()[0])
         for number in left.tolist():
-            slots[number] = self.find_one(int(roots[number]), int(hashes[number]))
-        return slots
+            root, slot, previous = int(roots[number]), int(slots[number]), int(before[number])
+            while slot >= 0 and self.root_view[slot] != root:
+                previous, slot = slot, self._next_view[slot]
+            slots[number], before[number] = slot, previous
+        return Places(slots, before, bucket)
+
+    def places(self, slots: Index) -> Places:
+        """The places of entries whose slots are known."""
+        bucket = self._bucket(self.hashes(self.roots.take(slots)))
+        return Places(slots, self._before(slots, bucket), bucket)
 
     def insert(self, entries: Entries, hashes: U64) -> None:
         """Add entries whose roots are absent."""
@@ -110,10 +133,9 @@ class Table:
         self.states[new] = entries.state
         self._link(np.arange(first, self._count), hashes)
 
-    def remove(self, slots: Index, hashes: U64) -> None:
-        """Take entries out; the hashes are those of their roots."""
-        bucket = self._bucket(hashes)
-        before = self._before(slots, bucket)
+    def remove(self, places: Places) -> None:
+        """Take entries out."""
+        slots, before, bucket = places.slots, places.before, places.bucket
         after = self._next.take(slots).astype(np.int64)
         self.states[slots] = 0
         while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours that go together
@@ -218,8 +240,8 @@ class Table:
         end = self._count - len(removed)
         moving = self.states[end : self._count].nonzero()[0] + end
         into = removed[removed < end]
-        bucket = self._bucket(self.hashes(self.roots.take(moving)))
-        self._point(self._before(moving, bucket), bucket, into)
+        places = self.places(moving)
+        self._point(places.before, places.bucket, into)
         for column in self._columns():
             column[into] = column.take(moving)
         self.states[end : self._count] = 0

@@ -119,6 +119,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
     if len(batch.ack_roots) != len(batch.ack_values):
         acks = f"{len(batch.ack_roots)} ack roots, {len(batch.ack_values)} values"
         raise ProtocolError(f"updates for shard {shard}: {acks}")
-    if unknown := set(batch.init_tasks) - hello.spout_tasks:
-        raise ProtocolError(f"updates for shard {shard}: task {min(unknown)} is not a spout task of {hello.worker_id}")
+    if not hello.spout_tasks.issuperset(batch.init_tasks):
+        unknown = min(set(batch.init_tasks) - hello.spout_tasks)
+        raise ProtocolError(f"updates for shard {shard}: task {unknown} is not a spout task of {hello.worker_id}")
     return batch

@@ -1,12 +1,16 @@
-"""How fast one shard's ledger takes updates, and what a pending tree costs. Prints one JSON line.
+"""How fast one shard's ledger takes updates, and what a pending tree costs.
 
-    python -m bench.ledger [--trees 400000] [--acks 3] [--window 50000] [--batch 4096] [--pending 1000000]
-                           [--record]
+    python -m bench.ledger [--batch 8192] [--rounds 200] [--pending 1000000,10000000] [--json] [--record]
 
-Speed: ``trees`` trees of one init and ``acks`` acks each, with at most ``window`` of them pending at a time, in batches
-as a worker's flush sends them; the arrays are made before the clock starts. Every tree must end as acked.
-Memory: resident bytes of this process before and after ``pending`` trees were initialised, and again after their cohort
-has aged once, so that it counts what Python really keeps.
+*Updates*: each round is one ``Ledger.apply`` of ``batch`` inits and the acks of as many trees for each ack of a tree,
+in any order within a round, as arrays like those that come from the wire; ``window`` trees are pending. Every tree must
+end as acked. Rates are per second of processor time: one core's. ``many_pending`` is the same on top of the largest
+number of trees in ``--pending``.
+*Small batches*: microseconds of an ``apply`` of 1, 10 or 100 updates, a quarter of them inits, 10,000 trees pending.
+*Memory*, for each number of trees, in a process of its own: resident bytes for each pending tree once all are there,
+and as computed; the highest of both on the way from a half of that number, so that growth is in it; and the peak.
+*Stalls*, there: the longest ``apply`` of 4,096 inits while growing, and the longest step of the rotation that expires
+them all, in milliseconds of processor time.
 """
 
 from __future__ import annotations
@@ -14,89 +18,180 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
+import statistics
+import subprocess
+import sys
 import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
-from bench._record import RESULTS, record
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import _cli
+from bench._processes import peak_rss_mb
 from tupletree.acker.ledger import Ledger
 
+U64: TypeAlias = NDArray[np.uint64]
 Batch: TypeAlias = "tuple[array[int], array[int], array[int], array[int], array[int]]"
+NONE: Final = array("Q")
+SPOUT_TASKS: Final = 4
+KEY: Final = 0x5DEECE66D_9E3779B97F4A7C15_BF58476D1CE4E5B9
 
 
-def batches(trees: int, acks: int, window: int, size: int, rng: random.Random) -> Iterator[Batch]:
-    """Inits and acks of ``trees`` trees; the k-th ack of a tree comes ``k * window / acks`` trees after its init."""
-    stride = max(1, window // acks)
-    roots = array("Q", (rng.getrandbits(64) for _ in range(trees)))
-    edges = [array("Q", (rng.getrandbits(64) | 1 for _ in range(trees))) for _ in range(acks)]
-    for start in range(0, trees + acks * stride, size):
-        inits = range(min(start, trees), min(start + size, trees))
-        ack_roots, ack_values = array("Q"), array("Q")
-        for k in range(acks):
-            first = start - (k + 1) * stride
-            for tree in range(max(0, first), max(0, min(first + size, trees))):
-                ack_roots.append(roots[tree])
-                ack_values.append(edges[k][tree] ^ (edges[k + 1][tree] if k + 1 < acks else 0))
+def words(ids: U64) -> array[int]:
+    """As they come from the wire."""
+    return array("Q", ids.tobytes())
+
+
+def ids(rng: np.random.Generator, count: int) -> U64:
+    """Random and not 0."""
+    return rng.integers(1, 1 << 64, count, dtype=np.uint64)
+
+
+def rounds(count: int, acks: int, batch: int, window: int) -> Iterator[Batch]:
+    """``batch`` trees begin in each of the first rounds; the k-th ack of a tree follows ``k * window / acks`` trees
+    later. Rounds in which every kind is full come first after ``window / batch`` ones, and the last ones only ack."""
+    rng = np.random.default_rng(1)
+    lag = max(1, window // batch // acks)
+    tasks = array("I", (np.arange(batch, dtype=np.uint32) % SPOUT_TASKS + 1).tobytes())
+    begun: list[list[U64]] = []
+    for number in range(count + acks * lag):
+        is_beginning = number < count
+        if is_beginning:
+            begun.append([ids(rng, batch) for _ in range(1 + acks)])
+        roots, values = [], []
+        for ack in range(1, acks + 1):
+            if 0 <= number - ack * lag < count:
+                tree, *edges = begun[number - ack * lag]
+                order = rng.permutation(batch)
+                roots.append(tree[order])
+                values.append((edges[ack - 1] ^ edges[ack] if ack < acks else edges[ack - 1])[order])
         yield (
-            roots[inits.start : inits.stop],
-            edges[0][inits.start : inits.stop],
-            array("I", (1 + tree % 4 for tree in inits)),
-            ack_roots,
-            ack_values,
+            words(begun[-1][0]) if is_beginning else NONE,
+            words(begun[-1][1]) if is_beginning else NONE,
+            tasks if is_beginning else array("I"),
+            words(np.concatenate(roots)) if roots else NONE,
+            words(np.concatenate(values)) if values else NONE,
         )
 
 
-def updates_per_s(trees: int, acks: int, window: int, size: int) -> float:
-    work = list(batches(trees, acks, window, size, random.Random(1)))
-    ledger, none, acked = Ledger(), array("Q"), 0
-    began_s = time.perf_counter()
-    for number, batch in enumerate(work):
-        verdicts = ledger.apply(*batch, none, none, number / 1000)
-        acked += sum(map(len, verdicts.acked.values()))
-    took_s = time.perf_counter() - began_s
-    assert acked == trees, f"{acked} of {trees} trees acked"
-    assert len(ledger) == 0
-    return trees * (1 + acks) / took_s
-
-
-def bytes_per_tree(pending: int) -> tuple[float, float]:
-    """Resident bytes for each pending tree: as measured, and as the ledger reports them."""
-    rng, none, ledger, size = random.Random(2), array("Q"), Ledger(), 4096
-    tasks = array("I", [7] * size)
-    before = resident_bytes()
+def filled(pending: int, ledger: Ledger) -> Iterator[float]:
+    """Begin that many trees, 4,096 at a time; the processor seconds that each batch took."""
+    rng, size = np.random.default_rng(2), 4096
+    tasks = array("I", [SPOUT_TASKS + 1]) * size
     for number in range(pending // size):
-        roots, values = (array("Q", (rng.getrandbits(64) for _ in range(size))) for _ in range(2))
-        ledger.apply(roots, values, tasks, none, none, none, none, number / 100)
-    ledger.rotate(0.0)
-    return (resident_bytes() - before) / len(ledger), ledger.bytes_held / len(ledger)
+        roots, values = words(ids(rng, size)), words(ids(rng, size))
+        before_s = time.process_time()
+        ledger.apply(roots, values, tasks, NONE, NONE, NONE, NONE, number / 1000)
+        yield time.process_time() - before_s
+
+
+def updates_per_s(count: int, acks: int, batch: int, window: int, pending: int = 0) -> float:
+    """Of the median round in which every kind is full.
+
+    Raises:
+        WrongResultError: not every tree was acked.
+    """
+    ledger, took_s, acked = Ledger(hash_key=KEY), [], 0
+    for _ in filled(pending, ledger):
+        pass
+    before = len(ledger)
+    for number, work in enumerate(rounds(count, acks, batch, window)):
+        before_s = time.process_time()
+        verdicts = ledger.apply(*work, NONE, NONE, 1e6 + number / 1000)
+        if len(work[0]) == batch and len(work[3]) == acks * batch:
+            took_s.append(time.process_time() - before_s)
+        acked += sum(map(len, verdicts.acked.values()))
+    if acked != count * batch or len(ledger) != before:
+        raise _cli.WrongResultError(f"{acked} of {count * batch} trees were acked, {len(ledger) - before} are left")
+    return batch * (1 + acks) / statistics.median(took_s)
+
+
+def small_batch_us(updates: int) -> float:
+    """Microseconds of one ``apply`` with so many updates: a quarter inits, the others acks of three."""
+    inits = max(1, updates // 4)
+    ledger = Ledger(hash_key=KEY)
+    works = list(rounds(max(2000, 30_000 // inits), 3, inits, 10_000))
+    if updates == 1:
+        nothing = array("I")
+        works = [part for work in works for part in ((*work[:3], NONE, NONE), (NONE, NONE, nothing, *work[3:]))]
+    before_s = time.process_time()
+    applied = 0
+    for work in works:
+        applied += len(work[0]) + len(work[3])
+        ledger.apply(*work, NONE, NONE, 0.0)
+    return (time.process_time() - before_s) / applied * updates * 1e6
 
 
 def resident_bytes() -> int:
+    """Of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trees", type=int, default=400_000)
-    parser.add_argument("--acks", type=int, default=3)
-    parser.add_argument("--window", type=int, default=50_000)
-    parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--pending", type=int, default=1_000_000)
-    parser.add_argument("--record", action="store_true", help="also write the result to bench/results")
-    args = parser.parse_args()
-    measured, reported = bytes_per_tree(args.pending)
-    result = {
-        "updates_per_s": round(updates_per_s(args.trees, args.acks, args.window, args.batch)),
-        "bytes_per_tree": round(measured, 1),
-        "bytes_per_tree_reported": round(reported, 1),
+def memory(pending: int) -> dict[str, float]:
+    """What so many trees cost, in this process, which holds nothing else."""
+    ledger = Ledger(hash_key=KEY)
+    for _ in filled(8192, Ledger()):
+        pass  # so that what is only there once is there before
+    before = resident_bytes()
+    highest, computed, longest_s = 0.0, 0.0, 0.0
+    for took_s in filled(pending, ledger):
+        longest_s = max(longest_s, took_s)
+        if len(ledger) > pending // 2:
+            highest = max(highest, (resident_bytes() - before) / len(ledger))
+            computed = max(computed, ledger.bytes_held / len(ledger))
+    figures = {
+        "bytes_per_tree": round((resident_bytes() - before) / len(ledger), 1),
+        "bytes_per_tree_computed": round(ledger.bytes_held / len(ledger), 1),
+        "bytes_per_tree_highest": round(highest, 1),
+        "bytes_per_tree_computed_highest": round(computed, 1),
+        "bytes_per_tree_of_peak": round((peak_rss_mb([os.getpid()]) * 1024**2 - before) / len(ledger), 1),
+        "longest_insert_ms": round(longest_s * 1e3, 1),
     }
-    config = {name: value for name, value in vars(args).items() if name != "record"}
-    entry = record("ledger", config, result, RESULTS if args.record else None)
-    print(json.dumps({**result, **{name: value for name, value in entry.items() if name != "result"}}))
+    steps = [0.0]
+    for _ in range(2):
+        ledger.rotate(0.0)
+    rotation = ledger.rotation(0.0)
+    while True:
+        before_s = time.process_time()
+        if next(rotation, None) is None:
+            break
+        steps.append(time.process_time() - before_s)
+    return {**figures, "longest_rotation_step_ms": round(max(steps) * 1e3, 1), "rotation_s": round(sum(steps), 2)}
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All of it."""
+    count, batch, window = arguments.rounds, arguments.batch, arguments.window
+    numbers = [int(number) for number in arguments.pending.split(",")]
+    result: dict[str, Any] = {
+        "updates_per_s": round(updates_per_s(count, 3, batch, window)),
+        "updates_per_s_1_ack": round(updates_per_s(count, 1, batch, window)),
+        "updates_per_s_8_acks": round(updates_per_s(count // 2, 8, batch, window)),
+        "updates_per_s_batches_of_1024": round(updates_per_s(count * 2, 3, 1024, window)),
+        "updates_per_s_many_pending": round(updates_per_s(count // 2, 3, batch, window, max(numbers))),
+    }
+    result |= {f"apply_{updates}_us": round(small_batch_us(updates), 1) for updates in (1, 10, 100)}
+    for number in numbers:
+        command = [sys.executable, "-m", "bench.ledger", "--only-memory", str(number)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True)
+        result |= {f"{name}_{number}": value for name, value in json.loads(told.stdout).items()}
+    return result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
+    parser.add_argument("--batch", type=int, default=8192, help="trees that begin in a round (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--window", type=int, default=50_000, help="trees pending (%(default)s)")
+    parser.add_argument("--pending", default="1000000,10000000", help="trees to measure memory with (%(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--only-memory"]:
+        print(json.dumps(memory(int(sys.argv[2]))))
+        sys.exit(0)
+    sys.exit(_cli.run("ledger", __doc__, add_arguments, measure))

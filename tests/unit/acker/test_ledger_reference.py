@@ -235,7 +235,7 @@ def test_many_and_one_find_the_same() -> None:
     assert hashes.tolist() == [table.hash_one(root) for root in roots.tolist()]
     for root, mixed in zip(roots.tolist()[:2500], hashes.tolist(), strict=False):
         table.insert_one(root, mixed, root, 1, 2, 3)
-    slots = table.find(roots, hashes)
+    slots = table.find(roots, hashes).slots
     assert slots.tolist() == [table.find_one(root, table.hash_one(root)) for root in roots.tolist()]
     assert (slots[:2500] >= 0).all()
     assert (slots[2500:] == -1).all()

@@ -1,0 +1,232 @@
+"""Completed tuple trees a second through one real acker process: inits, acks and verdicts over gRPC.
+
+    python -m bench.acker [--clients 2] [--batch 1000] [--acks 2] [--trees 2000000] [--window 50000] [--json] [--record]
+
+Each client is a process with one Track stream, as a worker has it. A message holds the inits of ``batch`` trees and the
+acks of as many trees for each ack of a tree, begun some messages before; at most ``window`` trees are pending for each
+client, so it goes on only as verdicts come. Messages are made before the clock starts, so that a client costs little;
+its verdicts are read and counted, and every tree must end as acked, once. ``trees_per_s`` is from the first message to
+the last verdict; clients and acker share the machine, so ``trees_per_acker_cpu_s`` says what the acker could do with a
+core of its own. ``--clients 0`` does the same with messages that are put into the acker's service without gRPC, in this
+process: what is left is decoding, ledger and verdicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bench import _cli
+from bench._processes import cpu_s, peak_rss_mb
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._rpc.channels import channel
+from tupletree._wait import wait_until
+from tupletree.acker.books import Books
+from tupletree.acker.gate import Gate
+from tupletree.acker.service import AckerService
+from tupletree.v1 import acker_pb2 as pb
+
+TOPOLOGY: Final = "bench-1"
+SPOUTS: Final = 4  # of each client
+METHOD: Final = "/tupletree.v1.Acker/Track"
+TIMEOUT_S: Final = 120.0
+
+
+def hello(client: int) -> bytes:
+    """The first message of a client."""
+    tasks = range(1 + client * SPOUTS, 1 + (client + 1) * SPOUTS)
+    said = pb.TrackHello(
+        topology_id=TOPOLOGY, worker_id=f"w{client}", spout_tasks=tasks, message_timeout_s=30, shards=1
+    )
+    return pb.TrackRequest(hello=said).SerializeToString()
+
+
+def messages(client: int, trees: int, batch: int, acks: int, lag: int) -> Iterator[bytes]:
+    """All updates of a client, ready to be sent. The k-th acks follow ``k * lag`` messages after the inits."""
+    rng = np.random.default_rng(client)
+    tasks = (np.arange(batch, dtype=np.uint32) % SPOUTS + 1 + client * SPOUTS).tobytes()
+    count = trees // batch
+    begun: list[list[Any]] = []
+    for number in range(count + acks * lag):
+        update = pb.ShardUpdate()
+        if number < count:
+            begun.append([rng.integers(1, 1 << 64, batch, dtype=np.uint64) for _ in range(1 + acks)])
+            update.init_roots, update.init_values = begun[-1][0].tobytes(), begun[-1][1].tobytes()
+            update.init_tasks = tasks
+        for ack in range(1, acks + 1):
+            if 0 <= number - ack * lag < count:
+                roots, *edges = begun[number - ack * lag]
+                values = edges[ack - 1] ^ edges[ack] if ack < acks else edges[ack - 1]
+                update.ack_roots += roots.tobytes()
+                update.ack_values += values.tobytes()
+        updates = pb.LedgerUpdates(sequence=number + 1, shard_version=1, shards=[update])
+        yield pb.TrackRequest(updates=updates).SerializeToString()
+
+
+def acked(reply: Any) -> int:
+    """Trees acked by a reply; it must say nothing else."""
+    if any(verdicts.failed or verdicts.expired or verdicts.reset for verdicts in reply.verdicts):
+        raise _cli.WrongResultError("trees failed or expired")
+    roots: int = sum(len(verdicts.acked) for verdicts in reply.verdicts) // 8
+    return roots
+
+
+def client(number: int, address: str, options: argparse.Namespace, begin: Any, results: Any) -> None:
+    """One client process: sends all it has, and tells when it began and when all of its trees were acked."""
+    trees = options.trees // options.clients
+    count = trees // options.batch
+    work = list(messages(number, trees, options.batch, options.acks, lag(options)))
+    room = threading.Semaphore(max(lag(options) * options.acks + 2, options.window // options.batch))
+
+    def requests() -> Iterator[bytes]:
+        yield hello(number)
+        begin.wait()
+        for position, message in enumerate(work):
+            if position < count:
+                room.acquire()
+            yield message
+        ended.wait(TIMEOUT_S)
+
+    ended, ended_trees, freed, began_s = threading.Event(), 0, 0, 0.0
+    with channel(address) as opened:
+        track: Any = opened.stream_stream(METHOD)  # bytes as they are
+        stream = track(requests())
+        for reply in stream:
+            message = pb.TrackReply.FromString(reply)
+            if message.acker_id:
+                results.put(("ready", number))
+                begin.wait()
+                began_s = time.monotonic()
+            ended_trees += acked(message)
+            while freed < ended_trees // options.batch:
+                room.release()
+                freed += 1
+            if ended_trees >= count * options.batch:
+                break
+        results.put(("done", ended_trees, began_s, time.monotonic()))
+        ended.set()
+        stream.cancel()
+
+
+def lag(options: argparse.Namespace) -> int:
+    """Messages between two updates of a tree, so that half of the window is pending."""
+    return max(1, options.window // options.batch // (2 * options.acks))
+
+
+def over_grpc(options: argparse.Namespace) -> dict[str, Any]:
+    """The acker as a process of its own, and the clients."""
+    with tempfile.TemporaryDirectory() as place, EmbeddedZooKeeper(Path(place) / "zookeeper") as zookeeper:
+        told = Path(place) / "announce.json"
+        settings = {
+            "zookeeper.servers": f"[{zookeeper.connect_string}]",
+            "local.dir": place,
+            "acker.port": 0,
+            "acker.http.port": 0,
+        }
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        acker = subprocess.Popen([sys.executable, "-m", "tupletree.acker", *arguments, "--announce", str(told)])
+        try:
+            wait_until(lambda: told.exists() or acker.poll() is not None, 30, what="the acker serves")
+            return with_clients(f"127.0.0.1:{json.loads(told.read_text())['grpc_port']}", acker.pid, options)
+        finally:
+            acker.kill()
+            acker.wait()
+
+
+def with_clients(address: str, pid: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Begin all clients at once and wait for them.
+
+    Raises:
+        WrongResultError: not every tree was acked.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    begin, results = spawn.Event(), spawn.Queue()
+    clients = [
+        spawn.Process(target=client, args=(number, address, options, begin, results), daemon=True)
+        for number in range(options.clients)
+    ]
+    for one in clients:
+        one.start()
+    try:
+        for _ in clients:
+            results.get(timeout=TIMEOUT_S)
+        before_s = cpu_s([pid])
+        begin.set()
+        ends = [results.get(timeout=TIMEOUT_S) for _ in clients]
+        spent_s = cpu_s([pid]) - before_s
+        peak_mb = peak_rss_mb([pid])
+    finally:
+        for one in clients:
+            one.join(5)
+            one.kill()
+    expected = options.trees // options.clients // options.batch * options.batch * options.clients
+    ended = sum(end[1] for end in ends)
+    if ended != expected:
+        raise _cli.WrongResultError(f"{ended} of {expected} trees were acked")
+    took_s = max(end[3] for end in ends) - min(end[2] for end in ends)
+    return {**figures(ended, took_s, spent_s, options), "acker_busy": round(spent_s / took_s, 2), "peak_mb": peak_mb}
+
+
+def figures(ended: int, took_s: float, spent_s: float, options: argparse.Namespace) -> dict[str, Any]:
+    """What has taken so long."""
+    return {
+        "trees_per_s": round(ended / took_s),
+        "updates_per_s": round(ended * (1 + options.acks) / took_s),
+        "trees_per_acker_cpu_s": round(ended / spent_s),
+        "acker_ns_per_tree": round(spent_s / ended * 1e9),
+    }
+
+
+def within_this_process(options: argparse.Namespace) -> dict[str, Any]:
+    """The acker's service, fed with the bytes of messages and asked for the bytes of replies."""
+    work = list(messages(0, options.trees, options.batch, options.acks, lag(options)))
+    count = options.trees // options.batch * options.batch
+
+    async def requests() -> AsyncIterator[pb.TrackRequest]:
+        yield pb.TrackRequest.FromString(hello(0))
+        for message in work:
+            yield pb.TrackRequest.FromString(message)
+            await asyncio.sleep(0)
+
+    async def track() -> int:
+        service, ended = AckerService("bench", Books(), Gate(20_000_000), Readiness()), 0
+        async for reply in service.Track(requests(), None):
+            ended += len(reply.SerializeToString()) and acked(reply)
+            if ended >= count:
+                break
+        return ended
+
+    before_s, began_s = time.process_time(), time.monotonic()
+    ended = asyncio.run(track())
+    return figures(ended, time.monotonic() - began_s, time.process_time() - before_s, options)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """With clients, or without."""
+    return over_grpc(options) if options.clients else within_this_process(options)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be varied."""
+    parser.add_argument("--clients", type=int, default=2, help="processes, each with a stream (%(default)s)")
+    parser.add_argument("--batch", type=int, default=1000, help="trees that begin in a message (%(default)s)")
+    parser.add_argument("--acks", type=int, default=2, help="for each tree (%(default)s)")
+    parser.add_argument("--trees", type=int, default=2_000_000, help="of all clients (%(default)s)")
+    parser.add_argument("--window", type=int, default=50_000, help="trees pending for each client (%(default)s)")
+
+
+if __name__ == "__main__":
+    sys.exit(_cli.run("acker", __doc__, add_arguments, measure))
