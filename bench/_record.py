@@ -4,6 +4,7 @@
 
 writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns what it wrote. A figure without the machine
 and the commit it comes from cannot be compared with anything; so a benchmark prints and keeps all of them together.
+``hot_path`` says whether tuples pass through compiled modules or plain Python, where a case does not say otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from tupletree import _compiled
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LIBRARIES = ("grpcio", "protobuf", "msgpack", "kazoo", "cloudpickle", "pyspark")
@@ -39,6 +42,7 @@ def record(
         "benchmark": benchmark,
         "at": now.isoformat(timespec="seconds"),
         "commit": commit,
+        "hot_path": _compiled.CHOICE,
         "machine": describe_machine(),
         "config": dict(config),
         "result": dict(result),

@@ -40,7 +40,8 @@ SECTIONS: Final = (
             ("two workers against one", "two-workers", "one-worker"),
             ("untracked against tracked", "untracked", "two-workers"),
             ("`emit_many` against `emit`", "emit-many", "two-workers"),
-            ("combined against plain", "combined", "two-workers"),
+            ("compiled against plain Python", "two-workers", "plain-python"),
+            ("combined against not", "combined", "two-workers"),
         ),
     ),
     Section(

@@ -38,6 +38,7 @@ SUITE: Final = (
             "one-worker": f"--workers 1 --split plain {WORDS}",
             "untracked": f"--workers 2 --split plain {WORDS.replace('--ackers 1', '--ackers 0')}",
             "emit-many": f"--workers 2 --split many {WORDS}",
+            "plain-python": f"--workers 2 --split plain --pure {WORDS}",
             "combined": f"--workers 2 --split combined --held 200 {WORDS}",
         },
     ),
@@ -70,6 +71,15 @@ SUITE: Final = (
         "the acker's ledger alone",
         "updates_per_s",
         {"default": "--batch 8192 --rounds 200 --window 50000 --pending 1000000,10000000"},
+    ),
+    Bench(
+        "acker",
+        "one acker process, over gRPC and without",
+        "trees_per_s",
+        {
+            name: f"--clients {clients} --batch 1000 --acks 2 --trees 2000000 --window 50000"
+            for name, clients in (("grpc", 2), ("no-grpc", 0))
+        },
     ),
     Bench(
         "start",

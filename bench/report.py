@@ -91,9 +91,10 @@ def _origin(record: Record) -> str:
     rounds = record["config"].get("rounds")
     changed = " and changes" if commit["is_changed"] else ""
     of_rounds = f", {rounds} round{'s' if rounds != 1 else ''}" if rounds else ""
+    hot_path = f", {record['hot_path']}" if "hot_path" in record else ""
     return (
-        f"*{str(record['at'])[:10]}, commit {str(commit['id'])[:7]}{changed}{of_rounds}; {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {machine['python']}*"
+        f"*{str(record['at'])[:10]}, commit {str(commit['id'])[:7]}{changed}{hot_path}{of_rounds}; "
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {machine['python']}*"
     )
 
 

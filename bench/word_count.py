@@ -21,6 +21,7 @@ of their highest resident sizes; ``p50_ms`` and ``p99_ms`` are from emit to ack 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -123,6 +124,8 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run on a fresh cluster."""
+    if arguments.pure:
+        os.environ["TUPLETREE_PURE"] = "1"  # for the processes of the cluster
     with DevCluster(slots=max(1, arguments.workers), ackers=max(1, arguments.ackers)) as cluster:
         return measure_on(cluster, arguments)
 
@@ -135,6 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending (%(default)s)")
     parser.add_argument("--split", choices=("plain", "many", "combined"), default="plain", help="how words are emitted")
     parser.add_argument("--held", type=int, default=200, help="sentences that are combined (%(default)s)")
+    parser.add_argument("--pure", action="store_true", help="plain Python, even where the hot path was compiled")
     parser.add_argument("--timeout", type=float, default=300, help="seconds to give up after (%(default)s)")
 
 

@@ -22,7 +22,15 @@ def cluster() -> Iterator[DevCluster]:
 
 
 def words(**changed: Any) -> Namespace:
-    given = {"workers": WORKERS, "ackers": 1, "sentences": 300, "pending": 100, "split": "plain", "held": 20}
+    given = {
+        "workers": WORKERS,
+        "ackers": 1,
+        "sentences": 300,
+        "pending": 100,
+        "split": "plain",
+        "held": 20,
+        "pure": False,
+    }
     return Namespace(**{**given, "timeout": 60.0, **changed})
 
 

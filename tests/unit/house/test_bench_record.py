@@ -16,6 +16,7 @@ def test_a_record_is_written_and_returned_whole(tmp_path: Path) -> None:
     assert entry["config"] == {"workers": 2}
     assert entry["result"] == {"words_per_s": 1}
     assert entry["machine"]["cores"] >= 1
+    assert entry["hot_path"].startswith(("compiled", "plain Python"))
     assert set(entry["commit"]) == {"id", "is_changed"}
 
 
