@@ -4,7 +4,8 @@
 
 writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns what it wrote. A figure without the machine
 and the commit it comes from cannot be compared with anything; so a benchmark prints and keeps all of them together.
-``hot_path`` says whether tuples pass through compiled modules or plain Python, where a case does not say otherwise.
+``hot_path`` says whether tuples pass through compiled modules or plain Python, where a case does not say otherwise;
+``niceness`` with which priority everything ran: on a machine that others use, a negative one keeps them out of the way.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def record(
         "at": now.isoformat(timespec="seconds"),
         "commit": commit,
         "hot_path": _compiled.CHOICE,
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
         "machine": describe_machine(),
         "config": dict(config),
         "result": dict(result),

@@ -92,8 +92,9 @@ def _origin(record: Record) -> str:
     changed = " and changes" if commit["is_changed"] else ""
     of_rounds = f", {rounds} round{'s' if rounds != 1 else ''}" if rounds else ""
     hot_path = f", {record['hot_path']}" if "hot_path" in record else ""
+    nice = f", niceness {record['niceness']}" if record.get("niceness") else ""
     return (
-        f"*{str(record['at'])[:10]}, commit {str(commit['id'])[:7]}{changed}{hot_path}{of_rounds}; "
+        f"*{str(record['at'])[:10]}, commit {str(commit['id'])[:7]}{changed}{hot_path}{of_rounds}{nice}; "
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_mb'] / 1024:.0f} GB, {machine['python']}*"
     )
 

@@ -13,17 +13,8 @@ from bench._record import record
 def entry(name: str, result: dict[str, Any], at: str = "2026-01-02T03:04:05+00:00", **more: Any) -> dict[str, Any]:
     machine = {"processor": "A processor", "cores": 2, "memory_mb": 2048, "python": "CPython 3.11.7"}
     commit = {"id": "1a2b3c4d5e", "is_changed": False}
-    origin = {"commit": commit, "hot_path": "compiled", "machine": machine}
-    return {
-        "benchmark": name,
-        "at": at,
-        "commit": commit,
-        "hot_path": "compiled",
-        "machine": machine,
-        "config": {},
-        "result": result,
-        **more,
-    }
+    origin = {"commit": commit, "hot_path": "compiled", "niceness": -5, "machine": machine}
+    return {"benchmark": name, "at": at, **origin, "config": {}, "result": result, **more}
 
 
 def test_the_newest_record_of_each_bench_is_shown_and_one_of_cases_first(tmp_path: Path) -> None:
@@ -47,7 +38,7 @@ def test_cases_become_a_table_a_chart_and_ratios() -> None:
     }
     files = report.pages({"word_count": entry("word_count", result, config={"rounds": 5})})
     page = files[report.PAGE]
-    assert "commit 1a2b3c4, compiled, 5 rounds; A processor, 2 cores, 2 GB, CPython 3.11.7" in page
+    assert "commit 1a2b3c4, compiled, 5 rounds, niceness -5; A processor, 2 cores, 2 GB, CPython 3.11.7" in page
     assert "| two-workers | 3,000 |" in page
     assert "* two workers against one: 2.00" in page
     chart = files["docs/images/word-count.svg"]
