@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import random
 import sys
@@ -280,6 +281,7 @@ class WorkerDaemon:
     async def _until_opened(self) -> None:
         while not self._engine.has_opened:
             await asyncio.sleep(0.005)
+        gc.freeze()  # what was imported and built stays: no collection need look at it
         self._opened.set()
 
     async def _apply(self, latest: View) -> None:

@@ -110,6 +110,11 @@ class Executor:
         closed = self._gate.closed
         return self._has_held and any(buffer and buffer.task not in closed for buffer in self._buffers)
 
+    @property
+    def has_held(self) -> bool:
+        """Whether the last flush held rows back."""
+        return self._has_held
+
     def hurry(self) -> None:
         """Let the present step end with its present row. Any thread."""
         for task in self.tasks:

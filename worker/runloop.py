@@ -17,7 +17,7 @@ A blocking executor hands over everything after every step, since nobody knows h
 
 When to hand over is a matter of load. A message to another worker or an acker costs about as much as a hundred rows. So
 a loop that has nothing left to do hands over at once what is for its own worker, and all else too if little comes; the
-more comes, the longer it waits after one handing over before the next, so that there are fewer and larger messages.
+more comes, the longer it pauses after one handing over before the next, so that there are fewer and larger messages.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ WAITING_SHARE = 0.85
 """Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
 LONGEST_WAIT_S = 1.0
 PAUSE_S2 = 3e-9
-"""Times the rows and updates handed over a second: the pause after handing over (0.15 ms at 50,000 a second)."""
+"""Times the rows handed over a second: the pause before more is handed over (0.15 ms at 50,000 a second)."""
 LONGEST_PAUSE_S = 0.002
+UPDATES_PAUSE_S = 0.001
+"""The pause for updates to ackers, unless that for rows is longer: they are not what anybody looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ class RunLoop(threading.Thread):
         self._is_stopping = False
         self._last_flush_s = settings.clock()
         self._rows = 0  # handed over in full batches since then
-        self._rate = 0.0  # rows and updates handed over a second
-        self._flushed_s = time.perf_counter()
+        self._rate = 0.0  # rows handed over a second
+        self._flushed_s = self._posted_s = time.perf_counter()
         self._pause_s = 0.0
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = _Glance(0, 0.0, 0.0)
@@ -137,9 +139,11 @@ class RunLoop(threading.Thread):
                 self._turn()
             self._not_stepping()
             self._flush()
+            self._post()
             for executor in self._executors:
                 executor.close()
             self._flush()
+            self._post()
         except TaskFailure as failure:
             self._settings.on_failure(failure)
         except Exception as error:  # a fault of ours: the worker must end all the same
@@ -161,18 +165,15 @@ class RunLoop(threading.Thread):
         self._not_stepping()
         now_s = self._settings.clock()
         is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
-        pause_left_s = self._flushed_s + self._pause_s - time.perf_counter()
-        is_idle = not worked
-        if is_due or (is_idle and pause_left_s <= 0) or self._has_blocking:
+        if is_due or self._has_blocking:
             self._flush()
+            self._post()
             self._last_flush_s = now_s
-            pause_left_s = math.inf  # what is still here is held by the gate, which wakes
-        elif is_idle:
-            is_idle = not any([executor.flush_near() for executor in self._executors])
+        is_idle = not worked and not self._hand_over_at_leisure()
         self.turns += 1
         self.busy_turns += worked
         if is_idle:
-            self._wait(pause_left_s)
+            self._wait()
 
     def _drive(self, executor: Executor) -> bool:
         started_s = time.perf_counter()
@@ -190,17 +191,32 @@ class RunLoop(threading.Thread):
     def _has_blocking(self) -> bool:
         return any([executor.is_blocking for executor in self._executors])
 
-    def _flush(self) -> None:
-        count = self._rows + len(self.updates)
-        for executor in self._executors:
-            count += executor.flush(1)
-        self._rows = 0
+    def _hand_over_at_leisure(self) -> bool:
+        """Hand over what may be, when there is nothing else to do; return whether that made work in this worker."""
         now_s = time.perf_counter()
+        has_near = False
+        if self._flushed_s + self._pause_s <= now_s:
+            self._flush()
+        else:
+            has_near = any([executor.flush_near() for executor in self._executors])
+        if self._posted_s + max(self._pause_s, UPDATES_PAUSE_S) <= now_s:
+            self._post()
+        return has_near
+
+    def _flush(self) -> None:
+        """Hand over every row."""
+        count = self._rows + sum([executor.flush(1) for executor in self._executors])
+        self._rows = 0
         if count:
+            now_s = time.perf_counter()
             self._rate = (self._rate + count / max(now_s - self._flushed_s, 1e-6)) / 2
             self._pause_s = min(LONGEST_PAUSE_S, self._rate * PAUSE_S2)
             self._flushed_s = now_s
+
+    def _post(self) -> None:
+        """Tell the ackers."""
         if self.updates:
+            self._posted_s = time.perf_counter()
             updates, fresh = self.updates, Updates()
             self.updates = fresh
             for executor in self._executors:
@@ -208,8 +224,8 @@ class RunLoop(threading.Thread):
                     task.updates = fresh
             self._settings.post(updates)
 
-    def _wait(self, pause_left_s: float) -> None:
-        """Sleep until woken, until an executor is due, or until what was emitted may be handed over."""
+    def _wait(self) -> None:
+        """Sleep until woken, until an executor is due, or until what waits to be handed over may be."""
         self._is_waiting = True
         # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
         # line is seen here.
@@ -217,11 +233,14 @@ class RunLoop(threading.Thread):
             self._is_waiting = False
             return
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
-        wait_s = max(0.0, min(due_s - self._settings.clock(), LONGEST_WAIT_S))
-        if self.updates or any([executor.has_buffered for executor in self._executors]):
-            wait_s = min(wait_s, pause_left_s)
+        wait_s = min(due_s - self._settings.clock(), LONGEST_WAIT_S)
+        now_s = time.perf_counter()
+        if any([executor.has_buffered and not executor.has_held for executor in self._executors]):
+            wait_s = min(wait_s, self._flushed_s + self._pause_s - now_s)
+        if self.updates:
+            wait_s = min(wait_s, self._posted_s + max(self._pause_s, UPDATES_PAUSE_S) - now_s)
         with contextlib.suppress(queue.Empty):
-            self._wakeups.get(timeout=wait_s)
+            self._wakeups.get(timeout=max(0.0, wait_s))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
 
     def look_after(self, now_s: float) -> None:
