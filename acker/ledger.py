@@ -59,7 +59,7 @@ TICKS_PER_S = 10
 """Resolution of an entry's birth. Ages depend on it, an expiry never does."""
 
 _PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
-_FEW = 64  # updates that are faster applied one by one
+_FEW = 32  # updates that are faster applied one by one
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
 Ids: TypeAlias = "Sequence[int] | U64"

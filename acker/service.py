@@ -27,7 +27,7 @@ from .updates import check_hello, check_updates
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
-_PART = 8_192  # updates of one kind applied without a pause: some 3 ms
+_PART = 8_192  # updates of one kind applied without a pause: one or two milliseconds
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
