@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tupletree.v1 import nimbus_pb2
 
 from .inbox import Inbox
-from .tasks import SpoutTask, Task, stream_counts
+from .outbox import OutStream
+from .tasks import SpoutTask, Task
 
 
 def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.TaskStats:
@@ -30,3 +33,16 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
     for name, (emitted, transferred) in stream_counts(task.streams).items():
         message.streams.add(stream=name, emitted=emitted, transferred=transferred)
     return message
+
+
+def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
+    """Emitted and transferred tuples of each stream.
+
+    Where each tuple goes to one task, what still lies in a buffer is emitted but not yet transferred.
+    """
+    counts = {}
+    for name, stream in streams.items():
+        waiting = sum(map(len, stream.buffers.values()))
+        emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
+        counts[name] = (emitted, stream.transferred)
+    return counts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -354,10 +354,11 @@ class SpoutTask(Task):
         counters = self.counters
         now_s = self._clock()
         ack = self.spout.ack
-        for msg_id, emitted_s in self.pending.pop_many(roots):
-            counters.acked += 1
+        ended = self.pending.pop_many(roots)
+        counters.acked += len(ended)
+        counters.complete_samples += len(ended)
+        for msg_id, emitted_s in ended:
             counters.complete_s_sum += now_s - emitted_s
-            counters.complete_samples += 1
             ack(msg_id)
 
     def on_failed(self, roots: Iterable[int]) -> None:
@@ -390,16 +391,3 @@ class SpoutTask(Task):
 
 
 AnyTask = BasicBoltTask | BoltTask | SpoutTask
-
-
-def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
-    """Emitted and transferred tuples of each stream.
-
-    Where each tuple goes to one task, what still lies in a buffer is emitted but not yet transferred.
-    """
-    counts = {}
-    for name, stream in streams.items():
-        waiting = sum(map(len, stream.buffers.values()))
-        emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
-        counts[name] = (emitted, stream.transferred)
-    return counts
