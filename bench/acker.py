@@ -123,7 +123,8 @@ def client(number: int, address: str, options: argparse.Namespace, begin: Any, r
 
 def lag(options: argparse.Namespace) -> int:
     """Messages between two updates of a tree, so that half of the window is pending."""
-    return max(1, options.window // options.batch // (2 * options.acks))
+    count: int = options.window // options.batch // (2 * options.acks)
+    return max(1, count)
 
 
 def over_grpc(options: argparse.Namespace) -> dict[str, Any]:
