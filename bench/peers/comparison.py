@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -84,7 +85,7 @@ def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: floa
     rounds, rest = divmod(count, len(lengths))
     program = trial.Program(
         command=[str(place / "bin" / "python"), "-m", f"bench.peers.programs.{row.program}"],
-        environment={},
+        environment={"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"},
         settings=Settings(str(file), count, row.parallelism, "", row.options),
         words=rounds * sum(lengths) + sum(lengths[:rest]),
         timeout_s=timeout_s,

@@ -63,7 +63,42 @@ def _pathway() -> list[Row]:
     ]
 
 
-ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway())
+def _flink() -> list[Row]:
+    object_reuse = {"pipeline.object-reuse": "true"}
+    mini_batch = {
+        "table.exec.mini-batch.enabled": "true",
+        "table.exec.mini-batch.allow-latency": "1 s",
+        "table.exec.mini-batch.size": "100000",
+        "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+    }
+    ways: list[tuple[str, str, dict[str, str], int]] = [
+        ("default", "flink_datastream", {}, 100),
+        ("tuned", "flink_datastream", {"python.execution-mode": "thread", **object_reuse}, 5),
+        ("table", "flink_table", {**mini_batch, **object_reuse}, 1),
+    ]
+    return [
+        Row(f"flink-{way}-{parallelism}", program, parallelism, {"configuration": configuration}, share)
+        for way, program, configuration, share in ways
+        for parallelism in (1, 2)
+    ]
+
+
+def _spark() -> list[Row]:
+    state_store = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    configuration = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.stateStore.providerClass": state_store,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }
+    return [
+        Row(f"spark-{way}-2", "spark_words", 2, {"way": way, "files": files, "configuration": configuration}, share)
+        for way, files, share in (("jvm", 8, 1), ("state", 2, 10))
+    ]
+
+
+ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway(), *_flink(), *_spark())
 PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))
 
 

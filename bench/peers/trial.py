@@ -10,7 +10,6 @@ is the sum of their highest resident sizes, read every quarter of a second and a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import tempfile
@@ -42,15 +41,6 @@ class Program:
     settings: marks.Settings
     words: int
     timeout_s: float
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What the marks in a directory say together; ``first_s`` is None before the first record."""
-
-    first_s: float | None
-    words: int
-    last_s: float
 
 
 def measure(program: Program) -> dict[str, Any]:
@@ -90,7 +80,7 @@ def _watch(leader: subprocess.Popen[bytes], marked: Path, program: Program) -> d
     memory_s = 0.0
     while True:
         is_over = session.is_over(leader)
-        told = read_marks(marked)
+        told = marks.read(marked)
         if told.first_s is not None:
             before_s = session.cpu_s(leader.pid) if before_s is None else before_s
             is_done = told.words >= program.words
@@ -107,10 +97,10 @@ def _watch(leader: subprocess.Popen[bytes], marked: Path, program: Program) -> d
         time.sleep(NOTICE_S)
     with contextlib.suppress(subprocess.TimeoutExpired):
         leader.wait(GRACE_S)
-    return _figures(read_marks(marked), program.words, used_s, sum(peaks_kb.values()) / 1024)
+    return _figures(marks.read(marked), program.words, used_s, sum(peaks_kb.values()) / 1024)
 
 
-def _figures(told: Marks, words: int, used_s: float, memory_mb: float) -> dict[str, Any]:
+def _figures(told: marks.Told, words: int, used_s: float, memory_mb: float) -> dict[str, Any]:
     if told.words != words or told.first_s is None:
         raise FailedError(f"it counted {told.words} words where there are {words}")
     elapsed_s = told.last_s - told.first_s
@@ -121,20 +111,6 @@ def _figures(told: Marks, words: int, used_s: float, memory_mb: float) -> dict[s
         "cpu_us_per_word": round(1e6 * used_s / words, 3),
         "peak_rss_mb": round(memory_mb),
     }
-
-
-def read_marks(directory: Path) -> Marks:
-    """The earliest first record, the sum of the sinks' words, the latest result."""
-    firsts: list[float] = []
-    counts: list[dict[str, Any]] = []
-    for path in directory.glob("[!.]*"):
-        facts = json.loads(path.read_text())
-        if path.name.startswith("first-"):
-            firsts.append(facts["at_s"])
-        else:
-            counts.append(facts)
-    words = sum(facts["words"] for facts in counts)
-    return Marks(min(firsts, default=None), words, max((facts["at_s"] for facts in counts), default=0.0))
 
 
 def _tail(log: Path) -> str:

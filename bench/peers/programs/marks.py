@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,42 @@ def first_record(directory: str) -> None:
 def counted(directory: str, sink: str, words: int, at_s: float) -> None:
     """Say how many words the sink of this name has counted so far, and when it got the last."""
     leave(directory, f"counted-{sink}", {"words": words, "at_s": at_s})
+
+
+def tell(directory: str, told: Callable[[], tuple[int, float]]) -> None:
+    """Leave marks of one sink in the background, whenever what it tells, words and time of the last, has changed."""
+    threading.Thread(target=_tell, args=(directory, told), daemon=True).start()
+
+
+def _tell(directory: str, told: Callable[[], tuple[int, float]]) -> None:
+    sink = uuid.uuid4().hex
+    before = told()
+    while Path(directory).exists():
+        now = told()
+        if now != before:
+            counted(directory, sink, *now)
+            before = now
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the marks in a directory say together; ``first_s`` is None before the first record."""
+
+    first_s: float | None
+    words: int
+    last_s: float
+
+
+def read(directory: Path) -> Told:
+    """The earliest first record, the sum of the sinks' words, the latest result."""
+    firsts: list[float] = []
+    counts: list[dict[str, Any]] = []
+    for path in directory.glob("[!.]*"):
+        facts = json.loads(path.read_text())
+        if path.name.startswith("first-"):
+            firsts.append(facts["at_s"])
+        else:
+            counts.append(facts)
+    words = sum(facts["words"] for facts in counts)
+    return Told(min(firsts, default=None), words, max((facts["at_s"] for facts in counts), default=0.0))

@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from bench.peers.programs import marks
+from bench.peers.programs.files import write_files
 
 
 def main() -> NoReturn:
     """Write the files, if it is to read files: one for each worker. Then become ``pathway spawn``."""
     settings = marks.settings()
     if settings.options["source"] == "files":
-        directory = tempfile.mkdtemp()
-        for part in range(settings.parallelism):
-            lines = settings.sentences(part, settings.parallelism)
-            Path(directory, f"{part}.txt").write_text("\n".join(lines) + "\n")
+        directory = tempfile.mkdtemp(prefix="sentences-")
+        write_files(settings, directory, settings.parallelism)
         settings = replace(settings, options={**settings.options, "directory": directory})
     spawn = str(Path(sys.executable).parent / "pathway")
     program = [sys.executable, "-m", "bench.peers.programs.pathway_words"]

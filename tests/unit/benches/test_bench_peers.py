@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 from bench.peers import __main__ as command
 from bench.peers import environments, report, trial
 from bench.peers.environments import UnavailableError
+from bench.peers.programs import marks
+from bench.peers.programs.files import WarmedUp
 from bench.peers.programs.marks import Settings
 from bench.peers.rows import BASE, PEERS, ROWS, UnknownRowError, chosen
+from tupletree.testing import wait_until
 
 COUNT = """
 import subprocess, sys, time
@@ -78,7 +82,6 @@ def test_a_program_that_counts_right_has_figures(tmp_path: Path) -> None:
     figures = trial.measure(program(COUNT + TELL, tmp_path / "sentences"))
     assert figures["words"] == 5
     assert figures["words_per_s"] > 0
-    assert figures["peak_rss_mb"] > 0
     assert figures["cpu_us_per_word"] >= 0
 
 
@@ -103,7 +106,8 @@ def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_no_process_of_a_program_outlives_it(tmp_path: Path) -> None:
     child = "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
     told = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
-    trial.measure(program(COUNT + child + told + TELL, tmp_path / "sentences"))
+    figures = trial.measure(program(COUNT + child + told + TELL, tmp_path / "sentences"))
+    assert figures["peak_rss_mb"] > 0
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -128,3 +132,23 @@ def test_medians_and_ratios() -> None:
         "pathway-files-1: wrong: it counted 9 words where there are 10",
         "storm: not available: no mvn",
     ]
+
+
+def test_files_come_when_the_warm_up_came_through_and_its_words_are_taken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    marked = tmp_path / "marks"
+    marked.mkdir()
+    (tmp_path / "sentences").write_text("one two\nthree\n")
+    files = WarmedUp(Settings(str(tmp_path / "sentences"), 3, 1, str(marked), {}), 2)
+    files.start()
+    (warm_up,) = Path(files.directory).iterdir()
+    words = len(warm_up.read_text().split())
+    told = marks.read(marked)
+    assert (told.words, told.first_s) == (-words, None)
+    marks.counted(str(marked), "sink", words, 1.0)
+    wait_until(lambda: len(list(Path(files.directory).iterdir())) == 3, 30, what="the other files")
+    lines = [line for file in Path(files.directory).glob("[0-9]*") for line in file.read_text().splitlines()]
+    assert sorted(lines) == ["one two", "one two", "three"]
+    assert marks.read(marked).first_s is not None

@@ -1,0 +1,53 @@
+"""Sentences as lines of files, for engines that read files. Standard library only."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from bench.peers.programs import marks
+
+WARM_UP = "warm up"
+WARM_UP_TIMEOUT_S = 120
+
+
+def write_files(settings: marks.Settings, directory: str, parts: int) -> None:
+    """Write all sentences to so many files of equal size in a folder. Each file appears whole."""
+    for part in range(parts):
+        partial = Path(tempfile.mkdtemp(prefix="partial-"), f"{part}.txt")
+        partial.write_text("\n".join(settings.sentences(part, parts)) + "\n")
+        partial.rename(Path(directory, partial.name))
+
+
+class WarmedUp:
+    """A folder that an engine watches: first with one sentence, then, once that came through, with all others.
+
+    So the engine has started what it starts only for records, such as its Python workers, before the clock does: the
+    first record of the run is when the other files appear. The words of the warm-up are taken off by a mark of their
+    own.
+    """
+
+    def __init__(self, settings: marks.Settings, parts: int) -> None:
+        self.settings = settings
+        self.parts = parts
+        self.directory = tempfile.mkdtemp(prefix="watched-")
+        Path(self.directory, "warm-up.txt").write_text(f"{WARM_UP}\n" * parts)
+        marks.counted(settings.marks, "warm-up", -len(WARM_UP.split()) * parts, 0.0)
+
+    def start(self) -> None:
+        """Wait in the background until the sinks have counted the warm-up, then bring the other files."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        prepared = tempfile.mkdtemp(prefix="prepared-")
+        write_files(self.settings, prepared, self.parts)
+        deadline_s = time.monotonic() + WARM_UP_TIMEOUT_S
+        while marks.read(Path(self.settings.marks)).words < 0:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("the warm-up did not come through")
+            time.sleep(0.01)
+        marks.first_record(self.settings.marks)
+        for file in Path(prepared).iterdir():
+            file.rename(Path(self.directory, file.name))
