@@ -129,7 +129,7 @@ class Ledger:
         tick = int(now_s * TICKS_PER_S)
         if self._began is None:
             self._began = tick
-        born, verdicts, totals = tick - self._began, Verdicts(), self.totals
+        born, verdicts, totals = max(0, tick - self._began), Verdicts(), self.totals
         totals.inits += len(init_roots)
         totals.acks += len(ack_roots)
         totals.fails += len(fail_roots)
