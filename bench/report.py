@@ -29,7 +29,8 @@ HEAD: Final = """# Performance
 Written by `python -m bench.report` from the files in [bench/results](../bench/results): do not edit it. What each bench
 measures, and how to run it: [bench/README.md](../bench/README.md). Figures of one section were measured in one run,
 case by case in turn, and are medians over its rounds; those of different sections may come from different machines
-and commits, and are not to be compared with each other.
+and commits, and are not to be compared with each other. `others_cores` is how many processors everything else on the
+machine kept busy meanwhile: where it is not near 0, rates are too low, and processor time per item says more.
 """
 
 Record = Mapping[str, Any]
