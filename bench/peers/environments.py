@@ -10,7 +10,8 @@ from typing import Final
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 DEFAULT: Final = Path("~/.cache/tupletree-peers")
-NEED_JAVA: Final = ("flink", "spark")
+STORM: Final = Path(__file__).parent / "storm"
+NEED: Final = {"flink": ("java",), "spark": ("java",), "storm": ("java", "javac", "mvn")}
 INSTALL_S: Final = 1800
 
 
@@ -34,14 +35,16 @@ def set_up(directory: Path, peer: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     requirements = REQUIREMENTS / f"{peer}.txt"
     try:
+        _need_programs(peer)
         _run(sys.executable, "-m", "venv", str(place))
         _run(str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", str(requirements))
-        _need_java(peer)
+        if peer == "storm":
+            _build_storm(place)
     except UnavailableError as error:
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         (place / "reason").write_text(str(error))
         raise
-    (place / "installed").write_text(requirements.read_text())
+    (place / "installed").write_text(_wanted(peer))
 
 
 def find(directory: Path, peer: str) -> Path:
@@ -54,15 +57,28 @@ def find(directory: Path, peer: str) -> Path:
     if (place / "reason").exists():
         raise UnavailableError((place / "reason").read_text())
     installed = place / "installed"
-    if not installed.exists() or installed.read_text() != (REQUIREMENTS / f"{peer}.txt").read_text():
+    if not installed.exists() or installed.read_text() != _wanted(peer):
         raise UnavailableError(f"it is not set up: python -m bench.peers setup --only {peer}")
-    _need_java(peer)
+    _need_programs(peer)
     return place
 
 
-def _need_java(peer: str) -> None:
-    if peer in NEED_JAVA and shutil.which("java") is None:
-        raise UnavailableError("it needs Java, and there is no java on the path")
+def _wanted(peer: str) -> str:
+    files = [REQUIREMENTS / f"{peer}.txt", *(sorted(STORM.iterdir()) if peer == "storm" else [])]
+    return "".join(file.read_text() for file in files)
+
+
+def _need_programs(peer: str) -> None:
+    missing = [program for program in NEED.get(peer, ()) if shutil.which(program) is None]
+    if missing:
+        raise UnavailableError(f"it needs programs that are not on the path: {', '.join(missing)}")
+
+
+def _build_storm(place: Path) -> None:
+    """Storm's jars from the repository that this user's Maven is configured with, and our topology compiled."""
+    jars, pom = place / "jars", str(STORM / "pom.xml")
+    _run("mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={jars.resolve()}")
+    _run("javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(place / "classes"), str(STORM / "StormWords.java"))
 
 
 def _run(*command: str) -> None:

@@ -98,7 +98,15 @@ def _spark() -> list[Row]:
     ]
 
 
-ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway(), *_flink(), *_spark())
+def _storm() -> list[Row]:
+    return [
+        Row(f"storm-{bolts}-{tasks}", "storm_start", tasks, {"bolts": bolts}, share)
+        for bolts, share in (("java", 1), ("python", 20))
+        for tasks in (1, 2)
+    ]
+
+
+ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway(), *_flink(), *_spark(), *_storm())
 PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))
 
 
