@@ -5,8 +5,8 @@
 On one cluster the same word count is submitted and killed again ``--times`` times. Milliseconds from the call of
 ``submit``, median of all times: until it returns (``submitted_ms``), the spout is open (``opened_ms``), the first word
 is counted (``first_word_ms``), the first sentence is acked (``first_ack_ms``); the longest time to the first word is
-``first_word_max_ms``. ``cpu_s`` is the processor time of the workers until then, ``idle_rss_mb`` what one of them
-holds.
+``first_word_max_ms``, and ``failed`` counts the times in which the first sentence failed and was emitted again.
+``cpu_s`` is the processor time of the workers until then, ``idle_rss_mb`` what one of them holds.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class OneSentence(Spout):
         if not self.is_done:
             self.is_done = True
             self.collector.emit(["to be or not to be"], 1)
+
+    def fail(self, msg_id: Any) -> None:
+        self.is_done = False
+        tell(self.directory, "failed", time.perf_counter())
 
     def ack(self, msg_id: Any) -> None:
         tell(self.directory, "first_ack", time.perf_counter())
@@ -94,6 +98,7 @@ def once(cluster: DevCluster, workers: int) -> dict[str, float]:
         pids = [process.pid for process in cluster.processes if process.role == "worker"]
         figures["cpu_s"] = cpu_s(pids)
         figures["idle_rss_mb"] = peak_rss_mb(pids) / len(pids)
+        figures["failed"] = float(Path(directory, "failed").exists())
         figures |= {f"{name}_ms": 1000 * (told(directory, name) - began_s) for name in TOLD}
         end(cluster, NAME)
     return figures
@@ -103,6 +108,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     """The median of all times."""
     runs = [once(cluster, arguments.workers) for _ in range(arguments.times)]
     result: dict[str, Any] = {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
+    result["failed"] = round(sum(run["failed"] for run in runs))
     return {**result, "first_word_max_ms": round(max(run["first_word_ms"] for run in runs), 2)}
 
 
