@@ -99,7 +99,6 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
         built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
     for task in tasks:
         task.context.call_soon = functools.partial(_call_soon, inbox, task.task_id)
-    built.know_neighbours(plan.local_tasks)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
 

@@ -18,7 +18,6 @@ from tupletree.v1 import worker_pb2
 from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
-from .outbox import OutBuffer
 from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
 
 Deliver = Callable[[Origin, int, Rows], None]
@@ -55,8 +54,7 @@ class Executor:
         self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
-        self._unordered = [buffer for buffer in self._buffers if not buffer.stream.is_report]
-        self._near: list[OutBuffer] = []
+        self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
 
     def open(self) -> None:
@@ -110,49 +108,30 @@ class Executor:
         closed = self._gate.closed
         return self._has_held and any(buffer and buffer.task not in closed for buffer in self._buffers)
 
-    @property
-    def has_held(self) -> bool:
-        """Whether the last flush held rows back."""
-        return self._has_held
-
     def hurry(self) -> None:
         """Let the present step end with its present row. Any thread."""
         for task in self.tasks:
             task.must_yield = True
 
-    def know_neighbours(self, tasks: frozenset[int]) -> None:
-        """Take note of the tasks of this worker: to hand rows to them costs next to nothing."""
-        self._near = [buffer for buffer in self._unordered if buffer.task in tasks]
-
-    def flush_near(self) -> bool:
-        """Hand over what is for tasks of this worker, except reports; return whether there was any."""
-        return bool(self._hand_over(self._near, 1)) if any(self._near) else False
-
-    def flush(self, least: int) -> int:
+    def flush(self, least: int) -> None:
         """Hand over what lies in buffers of open tasks that hold at least so many rows: all of it, or (``least`` above
-        1) full batches. Return how many rows that were.
+        1) full batches.
 
         Reports (of batches) go when everything goes, and are declared last: they must not overtake what they report.
         """
-        self._has_held = False
-        return self._hand_over(self._buffers if least == 1 else self._unordered, least)
-
-    def _hand_over(self, buffers: Sequence[OutBuffer], least: int) -> int:
         closed = self._gate.closed
-        count = 0
-        for buffer in buffers:
+        self._has_held = False
+        for buffer in self._buffers if least == 1 else self._unreported:
             if len(buffer) >= least:
                 if buffer.task in closed and not buffer.ignores_gate:
                     self._has_held = True
                     continue
                 try:
                     for rows in buffer.take() if least == 1 else buffer.take_full():
-                        count += len(rows)
                         buffer.stream.transferred += len(rows)
                         self._deliver(buffer.origin, buffer.task, rows)
                 except UnregisteredTypeError as error:
                     raise TaskFailure(self.component_id, buffer.origin.task, error) from error
-        return count
 
     def _adapt(self, elapsed_s: float) -> None:
         """Fit the size of a step to the time that the last one took."""

@@ -14,10 +14,6 @@ An executor moves with its inbox and its buffers, so nothing is reordered. What 
 stays with the loop.
 
 A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
-
-When to hand over is a matter of load. A message to another worker or an acker costs about as much as a hundred rows. So
-a loop that has nothing left to do hands over at once what is for its own worker, and all else too if little comes; the
-more comes, the longer it pauses after one handing over before the next, so that there are fewer and larger messages.
 """
 
 from __future__ import annotations
@@ -41,11 +37,6 @@ WINDOW_S = 1.0
 WAITING_SHARE = 0.85
 """Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
 LONGEST_WAIT_S = 1.0
-PAUSE_S2 = 3e-9
-"""Times the rows handed over a second: the pause before more is handed over (0.15 ms at 50,000 a second)."""
-LONGEST_PAUSE_S = 0.002
-UPDATES_PAUSE_S = 0.001
-"""The pause for updates to ackers, unless that for rows is longer: they are not what anybody looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +86,6 @@ class RunLoop(threading.Thread):
         self._is_waiting = False
         self._is_stopping = False
         self._last_flush_s = settings.clock()
-        self._rows = 0  # handed over in full batches since then
-        self._rate = 0.0  # rows handed over a second
-        self._flushed_s = self._posted_s = time.perf_counter()
-        self._pause_s = 0.0
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = _Glance(0, 0.0, 0.0)
         self._window = _Window(0.0, 0.0, {})
@@ -138,12 +125,10 @@ class RunLoop(threading.Thread):
             while not self._is_stopping:
                 self._turn()
             self._not_stepping()
-            self._flush()
-            self._post()
+            self._flush(least=1)
             for executor in self._executors:
                 executor.close()
-            self._flush()
-            self._post()
+            self._flush(least=1)
         except TaskFailure as failure:
             self._settings.on_failure(failure)
         except Exception as error:  # a fault of ours: the worker must end all the same
@@ -165,21 +150,19 @@ class RunLoop(threading.Thread):
         self._not_stepping()
         now_s = self._settings.clock()
         is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
-        if is_due or self._has_blocking:
-            self._flush()
-            self._post()
+        if is_due or not worked or any(executor.is_blocking for executor in self._executors):
+            self._flush(least=1)
             self._last_flush_s = now_s
-        is_idle = not worked and not self._hand_over_at_leisure()
         self.turns += 1
         self.busy_turns += worked
-        if is_idle:
+        if not worked:
             self._wait()
 
     def _drive(self, executor: Executor) -> bool:
         started_s = time.perf_counter()
         worked = executor.step()
         if worked:
-            self._rows += executor.flush(self._settings.batch_size)
+            executor.flush(self._settings.batch_size)
         self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
         return worked
 
@@ -187,36 +170,10 @@ class RunLoop(threading.Thread):
         with self._lock:
             self._stepping = None
 
-    @property
-    def _has_blocking(self) -> bool:
-        return any([executor.is_blocking for executor in self._executors])
-
-    def _hand_over_at_leisure(self) -> bool:
-        """Hand over what may be, when there is nothing else to do; return whether that made work in this worker."""
-        now_s = time.perf_counter()
-        has_near = False
-        if self._flushed_s + self._pause_s <= now_s:
-            self._flush()
-        else:
-            has_near = any([executor.flush_near() for executor in self._executors])
-        if self._posted_s + max(self._pause_s, UPDATES_PAUSE_S) <= now_s:
-            self._post()
-        return has_near
-
-    def _flush(self) -> None:
-        """Hand over every row."""
-        count = self._rows + sum([executor.flush(1) for executor in self._executors])
-        self._rows = 0
-        if count:
-            now_s = time.perf_counter()
-            self._rate = (self._rate + count / max(now_s - self._flushed_s, 1e-6)) / 2
-            self._pause_s = min(LONGEST_PAUSE_S, self._rate * PAUSE_S2)
-            self._flushed_s = now_s
-
-    def _post(self) -> None:
-        """Tell the ackers."""
+    def _flush(self, least: int) -> None:
+        for executor in self._executors:
+            executor.flush(least)
         if self.updates:
-            self._posted_s = time.perf_counter()
             updates, fresh = self.updates, Updates()
             self.updates = fresh
             for executor in self._executors:
@@ -225,7 +182,7 @@ class RunLoop(threading.Thread):
             self._settings.post(updates)
 
     def _wait(self) -> None:
-        """Sleep until woken, until an executor is due, or until what waits to be handed over may be."""
+        """Sleep until woken or until an executor is due."""
         self._is_waiting = True
         # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
         # line is seen here.
@@ -233,14 +190,8 @@ class RunLoop(threading.Thread):
             self._is_waiting = False
             return
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
-        wait_s = min(due_s - self._settings.clock(), LONGEST_WAIT_S)
-        now_s = time.perf_counter()
-        if any([executor.has_buffered and not executor.has_held for executor in self._executors]):
-            wait_s = min(wait_s, self._flushed_s + self._pause_s - now_s)
-        if self.updates:
-            wait_s = min(wait_s, self._posted_s + max(self._pause_s, UPDATES_PAUSE_S) - now_s)
         with contextlib.suppress(queue.Empty):
-            self._wakeups.get(timeout=max(0.0, wait_s))
+            self._wakeups.get(timeout=max(0.0, min(due_s - self._settings.clock(), LONGEST_WAIT_S)))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
 
     def look_after(self, now_s: float) -> None:
