@@ -232,3 +232,11 @@ def test_a_tuple_that_does_not_fit_fails_alone(tmp_path):
     assert [error[:20] for error in task.told.errors] == ["column 'n' is int64:"] * 2
     assert Reading(tmp_path, SCHEMA).more() == [(1,), (3,)]
     assert len(files(tmp_path)) == 1
+
+
+def test_what_comes_after_a_query_found_nothing_is_read_with_the_next_micro_batch(tmp_path):
+    task, query = Exporting(tmp_path), Reading(tmp_path, SCHEMA)
+    nothing = query.reader.latestOffset(query.offset, query.reader.getDefaultReadLimit())
+    task.export(1, 2, 3)
+    assert query.between(query.offset, nothing) == []
+    assert query.more() == [(1,), (2,), (3,)]

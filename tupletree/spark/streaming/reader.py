@@ -61,11 +61,11 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {} if offer is None else offer.latest(offer.initial(), None)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        if not end:  # nothing was offered; what was exported since then belongs to the next micro-batch
+            return []
         offer = self._offer()
         if offer is None:
-            if end:
-                raise UsageError(f"the checkpoint says {end}, and nothing is in {self._directory.path}")
-            return []
+            raise UsageError(f"the checkpoint says {end}, and nothing is in {self._directory.path}")
         chunks = offer.chunks(start or offer.initial(), end)
         return [InputPartition(group) for group in offers.packed(chunks, BYTES_PER_PARTITION)]
 
