@@ -23,15 +23,13 @@ from importlib.metadata import version
 from typing import Any
 
 from kazoo.client import KazooClient
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, disconnect
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http import HttpServer
+from tupletree._daemon.http import HttpServer, json_page
+from tupletree._daemon.http_connection import Page
 from tupletree._daemon.logs import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree.errors import UnavailableError
@@ -65,7 +63,7 @@ class AckerDaemon:
         self._books = Books(secrets.randbits(192))
         self._gate = Gate(config.max_pending)
         self._service = AckerService(self._acker_id, self._books, self._gate, self._readiness)
-        self._http = HttpServer(self._readiness, registry(self._service, self._gate), [Route("/ledger", self._ledger)])
+        self._http = HttpServer(self._readiness, registry(self._service, self._gate), {"/ledger": self._ledger})
         self._presence = pb.Presence(
             id=self._acker_id,
             host=config.advertise_host,
@@ -183,8 +181,8 @@ class AckerDaemon:
                 event(logger, "topology.forgotten", topology=topology_id)
             self._service.recount()
 
-    async def _ledger(self, request: Request) -> Response:
-        return JSONResponse(ledger_json(self._service.describe()))
+    def _ledger(self) -> Page:
+        return json_page(ledger_json(self._service.describe()))
 
 
 def ledger_json(reply: acker_pb2.DescribeLedgerReply) -> dict[str, Any]:

@@ -33,10 +33,10 @@ The cases people ask about, each with a test of its name in tests/unit/acker/tes
 * init of 0 (a spout tuple that nobody consumes): acked at once.
 * fail of a tree whose value then turns 0 before its init comes: acked. Zero is looked at first; all was processed.
 
-The entries lie in a packed table (acker/table.py), 38 to 40 bytes for a pending tree, and batches of updates are
-applied by whole arrays. Batches of a few updates, and what a batch says of one root again, are applied one by one. So
-the rules are written down twice; test_ledger_reference.py holds both against a plain dictionary, and
-`python -m bench.ledger` measures both.
+The entries lie in a packed table (acker/table.py), 38 to 40 bytes a pending tree. Batches of many updates are applied
+by whole arrays; smaller ones, and what a batch says of one root again, one after the other (acker/each.py, compiled
+where it can be). So the rules are written down twice; test_ledger_reference.py holds both against a plain dictionary,
+and `python -m bench.ledger` measures both.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tupletree._compiled import CHOICE
 from tupletree.errors import UsageError
 
-from .pending import FAILED, MOST_COHORTS, OPEN, Pending
+from .each import ack_each, fail_each, init_each, reset_each
+from .pending import MOST_COHORTS, Pending
+from .states import FAILED, OPEN
 from .table import U32, U64, Places
 from .verdicts import Totals, Verdicts, add_verdicts
 
@@ -59,7 +62,9 @@ TICKS_PER_S = 10
 """Resolution of an entry's birth. Ages depend on it, an expiry never does."""
 
 _PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
-_FEW = 32  # updates that are faster applied one by one
+_IS_COMPILED = CHOICE == "compiled"
+_FEW = 4_096 if _IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
+_KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # of a kind's columns, with the bytes of an item
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
 Ids: TypeAlias = "Sequence[int] | U64"
@@ -137,11 +142,11 @@ class Ledger:
         if len(init_roots):
             self._init(init_roots, init_values, init_tasks, born, verdicts)
         if len(ack_roots):
-            self._each(self._ack_many, self._ack_one, (ack_roots, ack_values), born, verdicts)
+            self._each(self._ack_many, ack_each, (ack_roots, ack_values), born, verdicts)
         if len(fail_roots):
-            self._each(self._fail_many, self._fail_one, (fail_roots,), born, verdicts)
+            self._each(self._fail_many, fail_each, (fail_roots,), born, verdicts)
         if len(reset_roots):
-            self._each(self._reset_many, self._reset_one, (reset_roots,), born, verdicts)
+            self._each(self._reset_many, reset_each, (reset_roots,), born, verdicts)
         return verdicts
 
     def rotate(self, now_s: float, *, trees_expire: bool = True) -> Verdicts:
@@ -167,28 +172,28 @@ class Ledger:
             self._pending.spare_trees()
 
     def _init(self, roots: Ids, values: Ids, tasks: Tasks, born: int, verdicts: Verdicts) -> None:
-        self._each(self._init_many, self._init_one, (roots, values, tasks), born, verdicts)
+        self._each(self._init_many, init_each, (roots, values, tasks), born, verdicts)
 
     def _each(
         self,
         many: Callable[..., None],
-        one: Callable[..., None],
+        each: Callable[..., None],
         columns: tuple[Any, ...],
         born: int,
         verdicts: Verdicts,
     ) -> None:
         """Apply updates of one kind, many at a time or one by one; those for one root in their order."""
         count = len(columns[0])
-        if count >= _FEW:
-            arrays = [_array(column, np.uint32 if place == 2 else np.uint64) for place, column in enumerate(columns)]
+        if count < _FEW:
+            each(self._pending, self.totals, *_items(columns), born, verdicts)
+        else:
+            arrays = _arrays(columns)
             for start in range(0, count, _PART):
-                self._part(many, one, [column[start : start + _PART] for column in arrays], born, verdicts)
-            return
-        for update in zip(*map(_integers, columns), strict=True):
-            one(*update, born, verdicts)
+                self._part(many, each, [column[start : start + _PART] for column in arrays], born, verdicts)
+        self._pending.settle()
 
     def _part(
-        self, many: Callable[..., None], one: Callable[..., None], columns: list[Any], born: int, verdicts: Verdicts
+        self, many: Callable[..., None], each: Callable[..., None], columns: list[Any], born: int, verdicts: Verdicts
     ) -> None:
         while True:
             hashes = self._pending.table.hashes(columns[0])
@@ -202,8 +207,7 @@ class Ledger:
             columns = [column[again] for column in columns]
             if min(len(roots), len(columns[0])) < _FEW:
                 break
-        for update in zip(*(column.tolist() for column in columns), strict=True):
-            one(*update, born, verdicts)
+        each(self._pending, self.totals, *_items(columns), born, verdicts)
 
     # Many updates, each of another root
 
@@ -286,76 +290,27 @@ class Ledger:
         if new.size:
             pending.add(roots.take(new), hashes.take(new), 0, 0, born, OPEN)
 
-    # One update
 
-    def _init_one(self, root: int, value: int, task: int, born: int, verdicts: Verdicts) -> None:
-        pending = self._pending
-        mixed = pending.table.hash_one(root)
-        slot = pending.find_one(root, mixed)
-        if slot < 0:
-            if value:
-                pending.add_one(root, mixed, value, task, born, 0)
-            else:
-                verdicts.acked.setdefault(task, array("Q")).append(root)
-                self.totals.completed += 1
-            return
-        state = pending.touch_one(slot)
-        if not state & OPEN:
-            return
-        pending.begin_one(slot, task)
-        left = pending.table.value_view[slot] ^ value
-        pending.table.value_view[slot] = left
-        if not left:
-            pending.end_one(slot, root, mixed, verdicts.acked)
-            self.totals.completed += 1
-        elif state & FAILED:
-            pending.end_one(slot, root, mixed, verdicts.failed)
-            self.totals.failed += 1
-
-    def _ack_one(self, root: int, value: int, born: int, verdicts: Verdicts) -> None:
-        pending = self._pending
-        mixed = pending.table.hash_one(root)
-        slot = pending.find_one(root, mixed)
-        if slot < 0:
-            pending.add_one(root, mixed, value, 0, born, OPEN)
-            return
-        left = pending.table.value_view[slot] ^ value
-        pending.table.value_view[slot] = left
-        if not pending.touch_one(slot) & OPEN and not left:
-            pending.end_one(slot, root, mixed, verdicts.acked)
-            self.totals.completed += 1
-
-    def _fail_one(self, root: int, born: int, verdicts: Verdicts) -> None:
-        pending = self._pending
-        mixed = pending.table.hash_one(root)
-        slot = pending.find_one(root, mixed)
-        if slot < 0:
-            pending.add_one(root, mixed, 0, 0, born, OPEN | FAILED)
-        elif pending.touch_one(slot) & OPEN:
-            pending.touch_one(slot, FAILED)
-        else:
-            pending.end_one(slot, root, mixed, verdicts.failed)
-            self.totals.failed += 1
-
-    def _reset_one(self, root: int, born: int, verdicts: Verdicts) -> None:
-        pending = self._pending
-        mixed = pending.table.hash_one(root)
-        slot = pending.find_one(root, mixed)
-        if slot < 0:
-            pending.add_one(root, mixed, 0, 0, born, OPEN)
-        elif not pending.touch_one(slot) & OPEN:
-            verdicts.reset.setdefault(pending.table.task_view[slot], array("Q")).append(root)
+def _arrays(columns: Sequence[Any]) -> list[Any]:
+    """The same integers as numpy arrays, without a copy where that is possible."""
+    return [
+        np.frombuffer(column, kind) if _fits(column, size) else np.asarray(column, kind)
+        for column, (kind, size) in zip(columns, _KINDS, strict=False)
+    ]
 
 
-def _array(column: Any, kind: type[np.uint32 | np.uint64]) -> Any:
-    """The same integers as a numpy array, without a copy where that is possible."""
-    if isinstance(column, array) and column.itemsize == np.dtype(kind).itemsize:
-        return np.frombuffer(column, kind)
-    return np.asarray(column, kind)
+def _items(columns: Sequence[Any]) -> list[Any]:
+    """The same integers as what they are best read from one after the other."""
+    if not _IS_COMPILED:
+        return [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
+    return [
+        column if _fits(column, size) else np.asarray(column, kind)
+        for column, (kind, size) in zip(columns, _KINDS, strict=False)
+    ]
 
 
-def _integers(column: Any) -> Any:
-    return column.tolist() if isinstance(column, np.ndarray) else column
+def _fits(column: Any, size: int) -> bool:
+    return isinstance(column, array) and column.itemsize == size
 
 
 def _repeated(roots: U64, hashes: U64) -> Any:

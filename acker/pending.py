@@ -1,9 +1,11 @@
 """The entries of a ledger: a packed table, and the books about it (cohorts, births, trees), kept right by every change.
 
-An entry's state is a byte: ``OPEN`` while its init has not come, ``FAILED`` if a fail came before the init, and the
-cohort of its last update, 1 to 63. The youngest ``buckets`` cohorts live. A rotation takes the oldest one's number out
-of the living; its entries count no longer from that moment on, and are cleared away step by step: by ``expire``, or by
-the update that meets one of them.
+An entry's state is a byte (acker/states.py). The youngest ``buckets`` of the cohorts in it live. A rotation takes the
+oldest one's number out of the living; its entries count no longer from that moment on, and are cleared away step by
+step: by ``expire``, or by the update that meets one of them.
+
+What changes one entry is C where it is compiled; numbers of trees by birth are then summed up on the way. Whoever has
+changed entries one by one says ``settle`` afterwards.
 """
 
 from __future__ import annotations
@@ -14,15 +16,36 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .states import COHORT, FAILED, OPEN
 from .table import U8, U32, U64, Entries, Index, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
-OPEN, FAILED = 128, 64
 MOST_COHORTS = 60  # of 63: one more is in the clearing, or two
-_COHORT = 63
 _WINDOW = 1 << 16  # slots looked through at once
 _NEAR = 4096  # ticks
 _LATEST = (1 << 32) - 1
+
+
+class Ended:
+    """Trees that ended one after the other, at most so many: their spout tasks and roots, to be reported at once."""
+
+    def __init__(self, most: int) -> None:
+        self._tasks: U32 = np.empty(most, np.uint32)
+        self._roots: U64 = np.empty(most, np.uint64)
+        self._task_view, self._root_view = self._tasks.data, self._roots.data
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, task: int, root: int) -> None:
+        self._task_view[self._count] = task
+        self._root_view[self._count] = root
+        self._count += 1
+
+    def report(self, into: dict[int, array[int]]) -> None:
+        if self._count:
+            add_verdicts(into, self._tasks[: self._count], self._roots[: self._count])
 
 
 class Pending:
@@ -37,10 +60,13 @@ class Pending:
         self._totals = totals
         self.cohort = buckets  # the youngest
         self._living = list(range(buckets, 0, -1))  # youngest first
-        self._held = [0] * (_COHORT + 1)  # entries of each cohort
+        self._held = array("q", bytes(8 * (COHORT + 1)))  # entries of each cohort
         self._dead = 0  # entries whose cohort has expired
         self._is_dead: NDArray[np.bool_] = np.zeros(256, np.bool_)  # by state
+        self._dead_view = self._is_dead.data.cast("B")
         self._late = Verdicts()  # the expired ones that updates met
+        self._born = 0
+        self._change = 0  # in the number of trees born then, to be settled
 
     def __len__(self) -> int:
         return len(self.table) - self._dead
@@ -72,7 +98,7 @@ class Pending:
         """These were updated: they live again as long as new ones, and have these flags from now on."""
         states = self.table.states
         old = states.take(slots)
-        is_old = (old & np.uint8(_COHORT)) != self.cohort
+        is_old = (old & np.uint8(COHORT)) != self.cohort
         if is_old.any():
             self._count_out(old[is_old])
             self._held[self.cohort] += int(np.count_nonzero(is_old))
@@ -109,7 +135,7 @@ class Pending:
                 del self.births[born]
 
     def _count_out(self, states: U8) -> None:
-        counts = np.bincount(states & np.uint8(_COHORT))
+        counts = np.bincount(states & np.uint8(COHORT))
         for cohort in counts.nonzero()[0].tolist():
             self._held[cohort] -= int(counts[cohort])
 
@@ -118,55 +144,64 @@ class Pending:
     def find_one(self, root: int, mixed: int) -> int:
         """The slot of a root, or -1. ``mixed`` is its hash."""
         slot = self.table.find_one(root, mixed)
-        if self._dead and slot >= 0 and self._is_dead[self.table.state_view[slot]]:
+        if self._dead and slot >= 0 and self._dead_view[self.table.state_view[slot]]:
             self._expire(np.array([slot]), self._late)
             return -1
         return slot
 
     def add_one(self, root: int, mixed: int, value: int, task: int, born: int, flags: int) -> None:
+        """Begin an entry that is absent."""
         self.table.insert_one(root, mixed, value, task, born, flags | self.cohort)
         self._held[self.cohort] += 1
         if not flags & OPEN:
-            self._begin(born, 1)
+            self._count_tree(born, 1)
 
     def touch_one(self, slot: int, flags: int = 0) -> int:
         """The state that the entry has now."""
-        states = self.table.state_view
-        old: int = states[slot]
-        new = old & ~_COHORT | self.cohort | flags
+        old: int = self.table.state_view[slot]
+        new = old & ~COHORT | self.cohort | flags
         if new != old:
-            states[slot] = new
-            self._held[old & _COHORT] -= 1
+            self.table.state_view[slot] = new
+            self._held[old & COHORT] -= 1
             self._held[self.cohort] += 1
         return new
 
     def begin_one(self, slot: int, task: int) -> None:
+        """Its init has come."""
         self.table.task_view[slot] = task
-        self.table.state_view[slot] &= ~OPEN
-        self._begin(self.table.birth_view[slot], 1)
+        self.table.state_view[slot] &= 255 - OPEN
+        self._count_tree(self.table.birth_view[slot], 1)
 
-    def end_one(self, slot: int, root: int, mixed: int, into: dict[int, array[int]]) -> None:
-        table = self.table
-        into.setdefault(table.task_view[slot], array("Q")).append(root)
-        born = table.birth_view[slot]
-        self.trees -= 1
-        self.births[born] -= 1
-        if not self.births[born]:
-            del self.births[born]
-        self._held[table.state_view[slot] & _COHORT] -= 1
-        table.remove_one(slot, mixed)
+    def end_one(self, slot: int, root: int, mixed: int, ended: Ended) -> None:
+        """A tree that was touched in this batch, and has a task, has ended: take it out."""
+        ended.add(self.table.task_view[slot], root)
+        self._count_tree(self.table.birth_view[slot], -1)
+        self._held[self.cohort] -= 1
+        self.table.remove_one(slot, mixed)
+
+    def _count_tree(self, born: int, change: int) -> None:
+        if born != self._born:
+            self.settle()
+            self._born = born
+        self._change += change
+
+    def settle(self) -> None:
+        """Have ``trees`` and ``births`` tell what was changed one by one."""
+        if self._change:
+            change, self._change = self._change, 0
+            self._begin(self._born, change)
+            if not self.births[self._born]:
+                del self.births[self._born]
 
     # Rotation
 
     def age(self) -> None:
         """Begin a new cohort; the oldest is dead."""
-        young = next(
-            number for number in range(1, _COHORT + 1) if number not in self._living and not self._held[number]
-        )
+        young = next(number for number in range(1, COHORT + 1) if number not in self._living and not self._held[number])
         self._dead += self._held[self._living.pop()]
         self._living.insert(0, young)
         self.cohort = young
-        self._is_dead[:] = ~np.isin(np.arange(256) & _COHORT, [0, *self._living])
+        self._is_dead[:] = ~np.isin(np.arange(256) & COHORT, [0, *self._living])
 
     def clear(self, step: int) -> Iterator[Verdicts]:
         """Take the dead out, at most ``step`` of them at a time, and say which trees expired."""

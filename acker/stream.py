@@ -1,13 +1,16 @@
 """One Track stream from the acker's side: what it still has to tell its worker, and how often it does.
 
 Verdicts come from anybody's updates; the stream collects them until its one writer takes them. The first word after a
-silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``: under load that packs the verdicts
-of a few milliseconds into one message, which costs both ends far less than a message each.
+silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``, and after a reply of many roots
+every ``BUSY_INTERVAL_S``: under load that packs the verdicts of a few milliseconds into one message, which costs both
+ends far less than a message each. A confirmation that has no verdicts to go with is in no hurry: it tells the worker
+what it need not doubt should the stream break.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 
@@ -19,6 +22,8 @@ from .ledger import Verdicts
 from .updates import Hello
 
 REPLY_INTERVAL_S = 0.002
+BUSY_INTERVAL_S, _BUSY_ROOTS = 0.006, 100
+CONFIRM_INTERVAL_S = 0.05  # after the reply before, if there are no verdicts
 MOST_WAITING = 16_000_000  # roots: 128 MB
 _ROOTS_PER_REPLY = 1_000_000  # 8 MB, well under the limit of a message
 
@@ -41,7 +46,9 @@ class TrackStream:
         self._wake = asyncio.Event()
         self._ended = False
         self._error: BaseException | None = None
-        self._next_reply_s = 0.0
+        self._replied_s = -math.inf
+        self._interval_s = REPLY_INTERVAL_S
+        self._rest: asyncio.TimerHandle | None = None  # until a confirmation goes out alone
 
     def put(self, verdicts: Verdicts) -> None:
         """Have these delivered, unless the stream has ended: a worker that writes on would keep it from its end."""
@@ -60,7 +67,8 @@ class TrackStream:
         if self._ended:
             return
         self._confirmed = sequence
-        self._wake.set()
+        if self._rest is None:
+            self._wake.set()
 
     def end(self, error: BaseException | None) -> None:
         """Finish the stream: with this error, or properly. The first call decides."""
@@ -70,20 +78,35 @@ class TrackStream:
 
     async def next_reply(self) -> pb.TrackReply | None:
         """The next message for the worker; None when the stream ended properly. Raises the error it ended with."""
+        await self._due()
+        if not self._pieces and self._confirmed == self._told:
+            return None
+        pause_s = self._replied_s + self._interval_s - time.monotonic()
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        self._replied_s = time.monotonic()
+        return self._take()
+
+    async def _due(self) -> None:
+        """Wait for verdicts, the end, or the time for a lone confirmation. Raises the error the stream ended with."""
         while True:
             await self._wake.wait()
             if self._error is not None:
                 raise self._error
-            if self._pieces or self._confirmed != self._told:
+            is_untold = self._confirmed != self._told
+            pause_s = self._replied_s + CONFIRM_INTERVAL_S - time.monotonic()
+            if self._pieces or self._ended or (is_untold and pause_s <= 0):
                 break
-            if self._ended:
-                return None
             self._wake.clear()
-        pause_s = self._next_reply_s - time.monotonic()
-        if pause_s > 0:
-            await asyncio.sleep(pause_s)
-        self._next_reply_s = time.monotonic() + REPLY_INTERVAL_S
-        return self._take()
+            if is_untold and self._rest is None:
+                self._rest = asyncio.get_running_loop().call_later(pause_s, self._rested)
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._wake.set()
 
     def _take(self) -> pb.TrackReply:
         taken: defaultdict[int, defaultdict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
@@ -96,6 +119,7 @@ class TrackStream:
                 break
         del self._pieces[:count]
         self.waiting -= roots
+        self._interval_s = BUSY_INTERVAL_S if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
         self._told = self._confirmed
         verdicts = [
             pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})

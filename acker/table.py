@@ -10,12 +10,14 @@ not there, until nobody is left. With half an entry to a bucket that takes four 
 
 The number of buckets grows with that of the entries by linear hashing (Litwin 1980): bucket 0 gives the entries whose
 next bit of the hash is set to a new bucket 2^k, bucket 1 to 2^k + 1, and so on, just as many as the batch requires.
+(One entry requires as many more as there are, at most 4,096: splitting two buckets costs as much as splitting 1,000.)
 Arrays grow by a thirty-second, in place: realloc moves large ones by remapping them (on Linux; elsewhere it may copy).
 So no update ever waits for a table to be rebuilt, and no second one is there meanwhile. Shrinking is the reverse.
 
 That makes 29 bytes for an entry, 8 for its two buckets and a thirty-second of both to spare.
 
-The twins for one entry (``find_one`` and so on) do for few updates what would take a dozen numpy calls.
+The twins for one entry (``find_one`` and so on) do for few updates what would take a dozen numpy calls. They are C
+where they are compiled, and look at the arrays' memory; ``_blind`` and ``_look`` stand around all that moves it.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ Index: TypeAlias = NDArray[np.int64]
 
 _LEAST = 64  # slots and buckets
 _SINGLE = 16  # entries that are faster handled one by one
+_STEP = 4096  # slots and buckets: small tables double, others grow by this at least
 _REBUCKETED = 1 << 15  # buckets given up by one removal, at most
 _32 = np.uint64(32)
 
@@ -73,8 +76,7 @@ class Table:
     """
 
     def __init__(self, key: int = 0) -> None:
-        hashed = KeyedHash(key)
-        self.hashes, self.hash_one = hashed.many, hashed.one
+        self._hash = KeyedHash(key)
         self.roots: U64 = np.zeros(_LEAST, np.uint64)
         self.values: U64 = np.zeros(_LEAST, np.uint64)
         self.tasks: U32 = np.zeros(_LEAST, np.uint32)
@@ -97,6 +99,10 @@ class Table:
         return sum(column.nbytes for column in (*self._columns(), self._heads))
 
     # Batches
+
+    def hashes(self, roots: U64) -> U64:
+        """What entries are found by."""
+        return self._hash.many(roots)
 
     def find(self, roots: U64, hashes: U64) -> Places:
         """The place of each root."""
@@ -149,6 +155,9 @@ class Table:
 
     # One entry
 
+    def hash_one(self, root: int) -> int:
+        return self._hash.one(root)
+
     def find_one(self, root: int, mixed: int) -> int:
         """The slot of a root, or -1. ``mixed`` is its hash."""
         slot: int = self._head_view[self._bucket_one(mixed)]
@@ -177,8 +186,12 @@ class Table:
         last = self._count = self._count - 1
         if slot != last:
             self._redirect(last, self.hash_one(self.root_view[last]), slot)
-            for column in self._views:
-                column[slot] = column[last]
+            self.root_view[slot] = self.root_view[last]
+            self.value_view[slot] = self.value_view[last]
+            self.task_view[slot] = self.task_view[last]
+            self.birth_view[slot] = self.birth_view[last]
+            self.state_view[slot] = self.state_view[last]
+            self._next_view[slot] = self._next_view[last]
         self.state_view[last] = 0
         if not last & 63:
             self._shrink()
@@ -189,10 +202,10 @@ class Table:
         at = self._head_view[bucket]
         if at == slot:
             self._head_view[bucket] = to
-            return
-        while (after := self._next_view[at]) != slot:
-            at = after
-        self._next_view[at] = to
+        else:
+            while (after := self._next_view[at]) != slot:
+                at = after
+            self._next_view[at] = to
 
     # Chains
 
@@ -255,9 +268,9 @@ class Table:
     def _make_room(self) -> None:
         """See that the slots suffice for all entries, and that there are two buckets for each."""
         if self._count > len(self.roots):
-            self._resize(self._count + self._count // 32 + _LEAST)
+            self._resize(self._count + max(self._count // 32, min(self._count, _STEP)) + _LEAST)
         while self._buckets < 2 * self._count:
-            end = min(2 * self._count, 2 * self._half)
+            end = min(max(2 * self._count, self._buckets + min(self._buckets, _STEP)), 2 * self._half)
             if end > len(self._heads):
                 self._resize_heads(end + end // 32)
             slots = self._chained(self._buckets - self._half, end - self._half)
@@ -268,7 +281,7 @@ class Table:
 
     def _shrink(self) -> None:
         """Give back some of what is not needed, if that is much."""
-        if self._buckets > 8 * self._count + _LEAST:
+        if self._buckets > 8 * self._count + _STEP:
             half = self._half if self._buckets > self._half else self._half // 2
             end = max(half, 4 * self._count, _LEAST, self._buckets - _REBUCKETED)
             slots = self._chained(end, self._buckets)
@@ -305,13 +318,13 @@ class Table:
 
     def _blind(self) -> None:
         """Let go of the arrays: what is looked at must not move."""
-        nothing: Any = memoryview(b"")
-        self._views: list[Any] = []
-        self._head_view = self.root_view = self.value_view = self.task_view = nothing
-        self.birth_view = self.state_view = self._next_view = nothing
+        nothing: Any = None
+        self.root_view = self.value_view = self.task_view = self.birth_view = self.state_view = nothing
+        self._next_view = self._head_view = nothing
 
     def _look(self) -> None:
         """See the arrays as they are now: Python reads single items of a memoryview three times as fast."""
-        columns: tuple[Any, ...] = (*self._columns(), self._heads)
-        *self._views, self._head_view = [memoryview(column) for column in columns]
-        self.root_view, self.value_view, self.task_view, self.birth_view, self.state_view, self._next_view = self._views
+        self.root_view, self.value_view = self.roots.data, self.values.data
+        self.task_view, self.birth_view = self.tasks.data, self.births.data
+        self.state_view = self.states.data
+        self._next_view, self._head_view = self._next.data, self._heads.data

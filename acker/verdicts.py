@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+_FEW = 64  # roots that are faster added one by one
+
 
 @dataclass(slots=True)
 class Verdicts:
@@ -39,7 +41,9 @@ class Totals:
 
 def add_verdicts(into: dict[int, array[int]], tasks: NDArray[np.uint32], roots: NDArray[np.uint64]) -> None:
     """Add roots to those of their tasks, in the order given."""
-    if not len(tasks):
+    if len(tasks) < _FEW:
+        for task, root in zip(tasks.tolist(), roots.tolist(), strict=True):
+            into.setdefault(task, array("Q")).append(root)
         return
     if (tasks == tasks[0]).all():
         into.setdefault(int(tasks[0]), array("Q")).frombytes(roots.tobytes())

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
 
-import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
 from tupletree._rpc.ports import bind
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn inside somebody else's loop: signals are not its business, and it says when it is up."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.up.set()
 
 
 class HttpServer:
@@ -41,55 +22,75 @@ class HttpServer:
     /healthz  200 while the process answers at all
     /readyz   200 {"ready": true, "reasons": []}, or 503 with the reasons
     /metrics  Prometheus text of ``registry``
+
+    ``routes`` adds pages by path, or replaces these.
     """
 
-    def __init__(self, readiness: Readiness, registry: CollectorRegistry, routes: Sequence[BaseRoute] = ()) -> None:
+    def __init__(
+        self,
+        readiness: Readiness,
+        registry: CollectorRegistry,
+        routes: Mapping[str, Handler] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self._readiness = readiness
         self._registry = registry
-        own = [
-            Route("/healthz", self._healthz),
-            Route("/readyz", self._readyz),
-            Route("/metrics", self._metrics),
-        ]
-        self._app = Starlette(routes=[*own, *routes])
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
+        own: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        self._routes = own | dict(routes or {})
+        self._limits = limits or Limits()
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], None] = {}  # the oldest connection first
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
         listener = bind(host, port)
-        listener.listen(128)
-        config = uvicorn.Config(
-            self._app,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-            ws="none",
-        )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
-        up = asyncio.create_task(self._server.up.wait())
-        await asyncio.wait({self._task, up}, return_when=asyncio.FIRST_COMPLETED)
-        up.cancel()
-        if self._task.done():
-            self._task.result()
+        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=128)
         return int(listener.getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening and end open connections within a second. Idempotent."""
-        if self._server is None or self._task is None:
+        server, self._server = self._server, None
+        if server is None:
             return
-        self._server.should_exit = True
-        await self._task
+        for listener in server.sockets:
+            asyncio.get_running_loop().remove_reader(listener)
+        await asyncio.sleep(0)  # asyncio loses a socket if its server closes between accept and connection_made
+        server.close()
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+        await server.wait_closed()
 
-    async def _healthz(self, request: Request) -> Response:
-        return JSONResponse({"alive": True})
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # accepted before stop, and only heard of after it
+            writer.transport.abort()
+            return
+        if len(self._open) >= self._limits.connections:
+            oldest = next((task for task in self._open if not task.cancelling()), None)
+            if oldest is not None:
+                oldest.cancel()
+        task = asyncio.create_task(Connection(reader, writer, self._routes, self._limits).serve())
+        self._open[task] = None
+        task.add_done_callback(lambda _: self._ended(task, writer))
 
-    async def _readyz(self, request: Request) -> Response:
+    def _ended(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        del self._open[task]
+        writer.transport.abort()
+
+    def _healthz(self) -> Page:
+        return json_page({"alive": True})
+
+    def _readyz(self) -> Page:
         reasons = self._readiness.reasons
-        return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        return json_page({"ready": not reasons, "reasons": reasons}, status)
 
-    async def _metrics(self, request: Request) -> Response:
-        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
+    def _metrics(self) -> Page:
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+
+
+def json_page(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Page:
+    """A page of JSON. Raises TypeError or ValueError if ``value`` has no JSON, as for NaN."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return status, "application/json", text.encode()

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http import HttpServer
+from tupletree._daemon.http import HttpServer, json_page
+from tupletree._daemon.http_connection import Page
 from tupletree.errors import UsageError
 
 
@@ -30,13 +28,13 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def test_health_readiness_metrics_and_own_routes() -> None:
-    async def ledger(request: Request) -> JSONResponse:
-        return JSONResponse({"shards": []})
+    def ledger() -> Page:
+        return json_page({"shards": []})
 
     async def scenario() -> None:
         readiness, registry = Readiness(), CollectorRegistry()
         Counter("tupletree_trees", "trees", registry=registry).inc(3)
-        server = HttpServer(readiness, registry, [Route("/ledger", ledger)])
+        server = HttpServer(readiness, registry, {"/ledger": ledger})
         port = await server.start("127.0.0.1", 0)
 
         async def fetch(path: str) -> tuple[int, Any]:

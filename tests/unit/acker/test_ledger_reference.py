@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +20,8 @@ from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.acker.table import Table
 
 KINDS = ("acked", "failed", "expired", "reset")
+LIMITS = (1, 64, ledger_module._FEW, sys.maxsize)
+"""Below how many updates a batch is applied one after the other: never, where some are, as it is here, always."""
 FIGURES = ("inits", "acks", "fails", "resets", "completed", "failed", "timeouts")
 
 
@@ -81,6 +85,13 @@ class Both:
                 assert self.ledger.ack_value(root) == bucket[root].value
 
 
+@contextmanager
+def one_after_the_other_below(limit: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_module, "_FEW", limit)
+        yield
+
+
 def history(rng: random.Random, both: Both, steps: int, roots: int, most: int) -> None:
     """Few roots and few values, so that everything meets everything; batches of one to ``most`` updates."""
     for _ in range(steps):
@@ -98,10 +109,27 @@ def history(rng: random.Random, both: Both, steps: int, roots: int, most: int) -
         )
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([3, 40, 1000, 5000]), st.sampled_from([5, 63, 64, 300]))
-def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int) -> None:
-    history(random.Random(seed), Both(), 40, roots, most)
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([3, 40, 1000, 5000]),
+    st.sampled_from([5, 31, 32, 63, 64, 65, 300]),
+    st.sampled_from(LIMITS),
+)
+def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int, limit: int) -> None:
+    with one_after_the_other_below(limit):
+        history(random.Random(seed), Both(), 40, roots, most)
+
+
+@pytest.mark.parametrize("size", [ledger_module._FEW - 1, ledger_module._FEW, ledger_module._FEW + 1])
+def test_batches_around_the_limit(size: int) -> None:
+    rng = random.Random(size)
+    history(rng, Both(), 12, 3 * size, size)
+    both = Both()
+    trees = {rng.getrandbits(64): rng.getrandbits(64) for _ in range(size)}
+    both.apply([(root, value, root % 3) for root, value in trees.items()])
+    assert len(both.apply(acks=list(trees.items()))["acked"]) == 3
+    assert len(both.ledger) == 0
 
 
 @settings(max_examples=10, deadline=None)
@@ -110,11 +138,15 @@ def test_any_history_has_the_same_verdicts_with_other_numbers_of_buckets(seed: i
     history(random.Random(seed), Both(Ledger(buckets), ReferenceLedger(buckets)), 40, 300, 200)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_table_that_grows_and_shrinks(seed: int) -> None:
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_that_grows_and_shrinks(seed: int, limit: int) -> None:
     """Thousands of trees come, in large batches and in small ones, and go in each of the ways there are."""
-    rng = random.Random(seed)
-    both = Both()
+    with one_after_the_other_below(limit):
+        grow_and_shrink(random.Random(seed), Both())
+
+
+def grow_and_shrink(rng: random.Random, both: Both) -> None:
     for most in (3000, 40, 6000):
         trees: dict[int, int] = {}
         while len(both.reference) < 12_000 if most > 40 else len(trees) < 1500:
@@ -135,10 +167,14 @@ def test_a_table_that_grows_and_shrinks(seed: int) -> None:
         assert len(both.ledger) == 0
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_updates_between_the_steps_of_a_rotation_do_not_find_what_expires(seed: int) -> None:
-    rng = random.Random(seed)
-    both = Both()
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("seed", range(4))
+def test_updates_between_the_steps_of_a_rotation_do_not_find_what_expires(seed: int, limit: int) -> None:
+    with one_after_the_other_below(limit):
+        update_between_steps(random.Random(seed), Both())
+
+
+def update_between_steps(rng: random.Random, both: Both) -> None:
     trees = {rng.getrandbits(64): rng.getrandbits(64) for _ in range(rng.choice([50, 3000]))}
     both.apply([(root, value, root % 3) for root, value in trees.items()])
     both.apply(acks=[(rng.getrandbits(64), 1) for _ in range(100)])
@@ -223,9 +259,11 @@ def test_roots_that_a_peer_has_chosen_spread_over_the_buckets(kind: str) -> None
     assert len(ledger) == 0
 
 
-def test_one_batch_that_says_the_same_root_thousands_of_times() -> None:
+@pytest.mark.parametrize("limit", LIMITS)
+def test_one_batch_that_says_the_same_root_thousands_of_times(limit: int) -> None:
     both = Both()
-    both.apply([(5, 1, 2)] * 3000, [(5, value % 3) for value in range(5000)], [5] * 200, [5] * 200)
+    with one_after_the_other_below(limit):
+        both.apply([(5, 1, 2)] * 3000, [(5, value % 3) for value in range(5000)], [5] * 200, [5] * 200)
 
 
 def test_many_and_one_find_the_same() -> None:

@@ -71,13 +71,17 @@ def test_pop_takes_the_entry_out_of_an_older_bucket() -> None:
     assert pending.rotate() == {}
 
 
-def test_a_new_key_can_be_added_and_expires_like_one_that_was_put() -> None:
+def test_what_is_set_in_the_youngest_bucket_expires_like_what_was_put() -> None:
     aged: RotatingMap[str, int] = RotatingMap(2)
-    aged.add("a", 1)
+    buckets = aged.buckets
+    buckets[0]["a"] = 1
     assert aged.rotate() == {}
-    aged.add("b", 2)
+    buckets[0]["b"] = 2
     assert aged.rotate() == {"a": 1}
     assert list(aged) == ["b"]
+    assert aged.clear() == {"b": 2}
+    buckets[0]["c"] = 3
+    assert list(aged) == ["c"]
 
 
 def test_many_keys_are_popped_in_their_order_from_whatever_bucket() -> None:

@@ -66,6 +66,67 @@ def test_a_confirmation_goes_alone_and_once() -> None:
     run(scenario)
 
 
+def test_a_confirmation_that_has_no_verdicts_waits_for_others_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "CONFIRM_INTERVAL_S", 0.2)
+
+    async def scenario(stream: TrackStream) -> None:
+        stream.confirm(1)
+        await reply_of(stream)
+        waiting = asyncio.ensure_future(stream.next_reply())
+        for sequence in (2, 3):
+            stream.confirm(sequence)
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        reply = await waiting
+        assert reply is not None
+        assert reply.confirmed == 3
+
+    run(scenario)
+
+
+def test_many_verdicts_are_followed_by_a_longer_rest_in_which_others_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "BUSY_INTERVAL_S", 0.2)
+
+    async def scenario(stream: TrackStream) -> None:
+        stream.put(Verdicts(acked={1: array("Q", range(1000))}))
+        await reply_of(stream)
+        stream.put(Verdicts(acked={1: array("Q", [10])}))
+        waiting = asyncio.ensure_future(stream.next_reply())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        stream.put(Verdicts(acked={1: array("Q", [11])}))
+        reply = await waiting
+        assert reply is not None
+        assert [verdicts.acked for verdicts in reply.verdicts] == [packed(10, 11)]
+
+    run(scenario)
+
+
+def test_verdicts_do_not_wait_with_a_confirmation_nor_does_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "CONFIRM_INTERVAL_S", 1e6)
+
+    async def scenario(stream: TrackStream) -> None:
+        stream.confirm(1)
+        await reply_of(stream)
+        waiting = asyncio.ensure_future(stream.next_reply())
+        stream.confirm(2)
+        await asyncio.sleep(0)
+        stream.put(Verdicts(acked={1: array("Q", [10])}))
+        reply = await waiting
+        assert reply is not None
+        assert (reply.confirmed, reply.verdicts[0].acked) == (2, packed(10))
+        waiting = asyncio.ensure_future(stream.next_reply())
+        stream.confirm(3)
+        await asyncio.sleep(0)
+        stream.end(None)
+        reply = await waiting
+        assert reply is not None
+        assert reply.confirmed == 3
+        assert await stream.next_reply() is None
+
+    run(scenario)
+
+
 def test_replies_under_load_are_bounded_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_module, "_ROOTS_PER_REPLY", 4)
 

@@ -1,0 +1,164 @@
+"""One HTTP/1.1 connection: h11 says what the bytes mean, this moves them, calls handlers and keeps the limits.
+
+    wait (idle_s) -> read a request (request_s, header_bytes) -> answer it (request_s) -> wait …
+                                \\_ not HTTP, too slow, too large, a body: one answer, then the end
+
+Requests are answered one after the other, also those that a client sends without waiting. A handler takes no arguments:
+a query is ignored, a request body is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+log = logging.getLogger("tupletree.http")
+
+Page = tuple[HTTPStatus, str, bytes]
+"""Status, content type, body."""
+Handler = Callable[[], Page | Awaitable[Page]]
+"""What serves GET and HEAD of one path, in the daemon's event loop. What it raises is logged and answered with 500."""
+
+_CHUNK_BYTES: Final = 16 * 1024
+_CLOSE_S: Final = 0.5  # for the client to take what was sent, before the connection is cut
+_METHODS: Final = (b"GET", b"HEAD")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may ask of the server, seconds and bytes."""
+
+    header_bytes: int = 16 * 1024  # request line and headers
+    request_s: float = 10.0  # for a request to arrive once it has begun, and for its answer to be taken
+    idle_s: float = 75.0  # between requests
+    connections: int = 128  # one more, and the oldest is ended
+
+
+class Connection:
+    """Serves one client until it leaves, breaks a limit, or its task is cancelled; the caller then aborts the socket.
+
+    The caller does so because a task that is cancelled before its first step runs nothing.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        routes: Mapping[str, Handler],
+        limits: Limits,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._routes = routes
+        self._limits = limits
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
+        writer.transport.set_write_buffer_limits(0)  # what drain has waited for is no longer ours to lose
+
+    async def serve(self) -> None:
+        """Answer requests, then close the connection. Cancelled, it closes it within half a second."""
+        try:
+            while await self._exchange():
+                self._http.start_next_cycle()
+            await self._linger()
+        except OSError:
+            pass  # the client is gone, or does not take its answer
+        finally:
+            await self._close()
+
+    async def _exchange(self) -> bool:
+        """Read a request and answer it. Returns whether another one may follow."""
+        request = None
+        try:
+            request = await self._next_request()
+            if request is None:
+                return False
+            page = await self._page(request)
+        except h11.RemoteProtocolError as error:
+            page = plain(HTTPStatus(error.error_status_hint))
+        except TimeoutError:
+            page = plain(HTTPStatus.REQUEST_TIMEOUT)
+        await self._send(page, with_body=request is None or request.method != b"HEAD")
+        return self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
+
+    async def _next_request(self) -> h11.Request | None:
+        """The next request; None if the client has left or sent nothing for too long.
+
+        Raises RemoteProtocolError if it is not HTTP, TimeoutError if the rest of a request does not come.
+        """
+        if not self._http.trailing_data[0]:
+            try:
+                async with asyncio.timeout(self._limits.idle_s):
+                    await self._receive()
+            except TimeoutError:
+                return None
+        async with asyncio.timeout(self._limits.request_s):
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                await self._receive()
+        return event if isinstance(event, h11.Request) else None
+
+    async def _receive(self) -> None:
+        self._http.receive_data(await self._reader.read(_CHUNK_BYTES))
+
+    async def _page(self, request: h11.Request) -> Page:
+        has_body = not isinstance(self._http.next_event(), h11.EndOfMessage)
+        if request.method not in _METHODS:
+            return plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        if has_body:
+            return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        path = request.target.partition(b"?")[0].decode("ascii")
+        handler = self._routes.get(path)
+        if handler is None:
+            return plain(HTTPStatus.NOT_FOUND)
+        try:
+            page = handler()
+            return page if isinstance(page, tuple) else await page
+        except Exception:
+            log.exception("http.failed path=%s", path)
+            return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    async def _send(self, page: Page, *, with_body: bool) -> None:
+        """Answer. Raises OSError, TimeoutError included, if the client does not take it."""
+        status, content_type, body = page
+        headers = [
+            ("date", formatdate(usegmt=True)),
+            ("content-type", content_type),
+            ("content-length", str(len(body))),
+        ]
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("allow", b", ".join(_METHODS).decode()))
+        if self._http.their_state is not h11.DONE:  # what else the client sends is not understood, or not read
+            headers.append(("connection", "close"))
+        events: list[h11.Event] = [h11.Response(status_code=status, reason=status.phrase, headers=headers)]
+        if with_body:
+            events.append(h11.Data(data=body))
+        events.append(h11.EndOfMessage())
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
+        async with asyncio.timeout(self._limits.request_s):
+            await self._writer.drain()
+
+    async def _linger(self) -> None:
+        """Let the client read the last answer: to close while it still sends would reset the connection under it."""
+        self._writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while await self._reader.read(_CHUNK_BYTES):
+                    pass
+
+    async def _close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+
+
+def plain(status: HTTPStatus) -> Page:
+    """A page that says no more than its status does."""
+    return status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode()
