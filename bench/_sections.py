@@ -30,9 +30,9 @@ SECTIONS: Final = (
     Section(
         "word_count",
         "Word count",
-        "A spout emits sentences of about eight words, split emits a tuple for each word, count counts them by a "
-        "fields grouping; every sentence is tracked, but for *untracked*. *combined* counts the words of 200 sentences "
-        "before the exchange.",
+        "A spout in each worker emits sentences of about eight words, split emits a tuple for each word, count counts "
+        "them by a fields grouping; every sentence is tracked, but for *untracked*. With *one-spout* every other "
+        "sentence travels to the other worker. *combined* counts the words of many sentences before the exchange.",
         "words_per_s",
         "Word count: words a second",
         ("words_per_s", "cpu_us_per_word", *COSTS, "p50_ms", "p99_ms"),

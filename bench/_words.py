@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from bench._flow import Source, Witness
-from tupletree import BasicBolt, Bolt
+from tupletree import BasicBolt, Bolt, CombinerBolt
 from tupletree.component import BasicCollector, BoltCollector, TopologyContext
-from tupletree.grouping import CustomGrouping
 from tupletree.tuples import Tuple
 
 VOCABULARY = 10_000
@@ -87,69 +86,35 @@ class Count(BasicBolt):
         self.counts[word] = self.counts.get(word, 0) + 1
 
 
-class Combine(Bolt):
-    """Counts the words of so many sentences before they are exchanged: one tuple for each part of the vocabulary.
+class CountWords(CombinerBolt):
+    """Counts the words of so many sentences before they are exchanged: one tuple for each of their distinct words."""
 
-    A tuple of counts is anchored to every sentence that went into it, so each sentence is tracked as before. A tick
-    sends what is held when the stream pauses.
-    """
+    outputs = ("word", "count")
 
-    outputs = ("part", "counts")
-
-    def __init__(self, held: int, parts: int, tick_s: float = 0.05) -> None:
+    def __init__(self, held: int) -> None:
         self.held = held
-        self.parts = parts
-        self.tick_s = tick_s
 
-    def component_configuration(self) -> Mapping[str, Any]:
-        return {"topology.tick.tuple.freq.secs": self.tick_s}
+    def empty(self) -> Counter[str]:
+        return Counter()
+
+    def add(self, partials: dict[str, int], tuples: Sequence[Tuple]) -> None:
+        partials.update(chain.from_iterable([tup["sentence"].split() for tup in tuples]))
+
+
+class AddCounts(Bolt):
+    """Adds counts up, those of a batch at once."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
-        self.tuples: list[Tuple] = []
-        self.words: list[str] = []
-        self.part_of: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        name = f"count-{context.task_index}"
+        Witness(self.directory, name, lambda: sum(self.counts.values()), lambda: self.counts).start()
 
-    def execute(self, tup: Tuple) -> None:
-        if tup.is_tick:
-            self.send()
-            self.collector.ack(tup)
-            return
-        self.tuples.append(tup)
-        self.words += tup["sentence"].split()
-        if len(self.tuples) >= self.held:
-            self.send()
-
-    def send(self) -> None:
-        """Emit the counts of what is held, and ack it."""
-        parts: list[dict[str, int]] = [{} for _ in range(self.parts)]
-        part_of = self.part_of
-        for word, count in Counter(self.words).items():
-            part = part_of.get(word)
-            if part is None:
-                part = part_of[word] = zlib.crc32(word.encode()) % self.parts
-            parts[part][word] = count
-        for part, counts in enumerate(parts):
-            if counts:
-                self.collector.emit([part, counts], anchors=self.tuples)
-        for tup in self.tuples:
-            self.collector.ack(tup)
-        self.tuples, self.words = [], []
-
-
-class ByPart(CustomGrouping):
-    """A part to a task: equal words reach the same task, as by a fields grouping."""
-
-    def prepare(self, context: TopologyContext, stream: str, target_tasks: Sequence[int]) -> None:
-        self.tasks = list(target_tasks)
-
-    def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
-        return (self.tasks[values[0]],)
-
-
-class AddCounts(Count):
-    """Adds counts up."""
-
-    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+    def execute_batch(self, tuples: list[Tuple]) -> None:
         counts = self.counts
-        for word, count in tup["counts"].items():
-            counts[word] = counts.get(word, 0) + count
+        for tup in tuples:
+            word = tup["word"]
+            counts[word] = counts.get(word, 0) + tup["count"]
+        self.collector.ack_many(tuples)

@@ -7,15 +7,16 @@ them by a fields grouping. The sentences come from a Zipf vocabulary of 10,000 w
 starts; it starts with the first emit and stops with the last ack. Statistics and back-pressure are on, as always. In
 the end the counts must be those of the sentences, else the exit status is 1.
 
---split says how words are emitted: one by one (plain); all of a sentence by one emit_many (many); or counted for
---held sentences before the exchange, and then emitted as one tuple of counts for each counting task, anchored to all of
-those sentences (combined).
+--split says how words are emitted: one by one (plain); all of a sentence by one emit_many (many); or counted for --held
+sentences by a CombinerBolt before the exchange, and then emitted once each (combined). For that, --pending should be a
+few times the sentences that all combiners hold: --held 2000 --pending 10000.
 
 With --ackers 0 nothing is tracked: then the clock stops when the last word is counted (to 50 ms), and there is no
 latency.
 
 ``cpu_s`` is the processor time of all workers and ackers from the first emit to the last ack; ``peak_rss_mb`` the sum
-of their highest resident sizes; ``p50_ms`` and ``p99_ms`` are from emit to ack under that load.
+of their highest resident sizes; ``p50_ms`` and ``p99_ms`` are from emit to ack under that load, of each
+sixteenth sentence.
 """
 
 from __future__ import annotations
@@ -26,22 +27,26 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from bench import _cli
 from bench._cli import WrongResultError
 from bench._flow import Run, drive
-from bench._words import AddCounts, ByPart, Combine, Count, Sentences, Split, SplitMany, sentences, true_counts
-from tupletree import Topology, TopologyBuilder
+from bench._words import AddCounts, Count, CountWords, Sentences, Split, SplitMany, sentences, true_counts
+from tupletree import BasicBolt, Bolt, Topology, TopologyBuilder
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster
 
 __all__ = ["measure", "sentences"]
 
 
+TIMED_EVERY = 16
+
+
 class TimedSentences(Sentences):
-    """Sentences that also measures the time from each emit to its ack."""
+    """Sentences that also measures the time from emit to ack of each sixteenth."""
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         super().open(conf, context, collector)
@@ -49,33 +54,38 @@ class TimedSentences(Sentences):
         self.latencies_s: list[float] = []
 
     def emit(self, number: int) -> None:
-        self.emitted_s[number] = time.perf_counter()
+        if number % TIMED_EVERY == 0:
+            self.emitted_s[number] = time.perf_counter()
         self.collector.emit(self.rows[number % self.distinct], number)
 
     def ack(self, msg_id: Any) -> None:
-        self.latencies_s.append(time.perf_counter() - self.emitted_s.pop(msg_id))
+        if msg_id % TIMED_EVERY == 0:
+            self.latencies_s.append(time.perf_counter() - self.emitted_s.pop(msg_id))
         super().ack(msg_id)
 
     def facts(self) -> Mapping[str, Any]:
         latencies_s = sorted(self.latencies_s)
         return {
-            "p50_ms": round(1000 * latencies_s[self.count // 2], 2),
-            "p99_ms": round(1000 * latencies_s[self.count * 99 // 100], 2),
+            "p50_ms": round(1000 * latencies_s[len(latencies_s) // 2], 2),
+            "p99_ms": round(1000 * latencies_s[len(latencies_s) * 99 // 100], 2),
         }
 
 
 def topology(arguments: argparse.Namespace, directory: str) -> Topology:
-    """Spout, split and count, the bolts once in each worker."""
+    """Spouts, split and count, the bolts once in each worker. Every spout emits its share of the sentences."""
     builder, workers = TopologyBuilder(), arguments.workers
     spout = TimedSentences if arguments.ackers else Sentences
-    builder.set_spout("sentences", spout(directory, arguments.sentences))
-    if arguments.split == "combined":
-        builder.set_bolt("split", Combine(arguments.held, workers), workers).shuffle_grouping("sentences")
-        builder.set_bolt("count", AddCounts(directory), workers).custom_grouping("split", ByPart())
-    else:
-        split = SplitMany() if arguments.split == "many" else Split()
-        builder.set_bolt("split", split, workers).shuffle_grouping("sentences")
-        builder.set_bolt("count", Count(directory), workers).fields_grouping("split", ["word"])
+    builder.set_spout("sentences", spout(directory, arguments.sentences // arguments.spouts), arguments.spouts)
+    kinds: dict[str, Callable[[], Bolt | BasicBolt]] = {
+        "plain": Split,
+        "many": SplitMany,
+        "combined": partial(CountWords, arguments.held),
+    }
+    split = builder.set_bolt("split", kinds[arguments.split](), workers)
+    # With a spout in each worker, sentences stay where they are, and only words are exchanged.
+    (split.local_or_shuffle_grouping if arguments.spouts > 1 else split.shuffle_grouping)("sentences")
+    count = AddCounts if arguments.split == "combined" else Count
+    builder.set_bolt("count", count(directory), workers).fields_grouping("split", ["word"])
     return builder.create_topology()
 
 
@@ -85,7 +95,8 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     Raises:
         WrongResultError: the counts are not those of the sentences.
     """
-    truth = true_counts(arguments.sentences)
+    share = true_counts(arguments.sentences // arguments.spouts)
+    truth = Counter({word: arguments.spouts * count for word, count in share.items()})
     conf = {
         "topology.workers": arguments.workers,
         "topology.acker.executors": arguments.ackers,
@@ -100,7 +111,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
                 topology(arguments, directory),
                 conf,
                 directory,
-                1,
+                arguments.spouts,
                 sinks,
                 truth.total(),
                 arguments.ackers > 0,
@@ -133,6 +144,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be varied."""
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--spouts", type=int, default=1, help="by which the sentences are to be divisible (%(default)s)"
+    )
     parser.add_argument("--ackers", type=int, default=1, help="0: not tracked")
     parser.add_argument("--sentences", type=int, default=300_000)
     parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending (%(default)s)")

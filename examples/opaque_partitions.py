@@ -113,11 +113,12 @@ class AddUp(BatchBolt, Committer):
 
     def finish_batch(self):
         self.table.add(self.batch_id, self.totals)  # in every commit, also if there is nothing to add
-        say(f"{self.batch_id}: adds {sum(n for key, n in self.totals.items() if 'numbers' in key)} numbers")
+        told = f"{self.batch_id}: adds {sum(n for key, n in self.totals.items() if 'numbers' in key)} numbers"
         if self.batch_id.txid == 2 and self.machines.readable(1) == NUMBERS:
             self.machines.take_away(1, 90)
-            say("                             but fails, and queue 1 can be read up to 90 only")
+            say(f"{told}\n                             but fails, and queue 1 can be read up to 90 only")
             raise FailedException("an accident")
+        say(told)
         if self.batch_id.txid == 4:
             self.machines.bring_back(1)
 

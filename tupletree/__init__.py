@@ -6,9 +6,11 @@ holds the public names; ``tupletree.testing`` runs topologies in tests.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
-from tupletree.client import NimbusClient
+from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
@@ -16,9 +18,13 @@ from tupletree.grouping import CustomGrouping
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
 
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
 __all__ = [
     "BasicBolt",
     "Bolt",
+    "CombinerBolt",
     "Config",
     "CustomGrouping",
     "FailedException",
@@ -33,3 +39,12 @@ __all__ = [
     "direct",
     "register_type",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """NimbusClient, imported when it is first asked for: a worker has no use for a client of the cluster."""
+    if name != "NimbusClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tupletree.client import NimbusClient
+
+    return NimbusClient

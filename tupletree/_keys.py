@@ -245,7 +245,7 @@ _TOPOLOGY: Final = (
         "The component blocks (sleeps, waits for others): its executors get threads of their own.",
         component=True,
     ),
-    _int("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many."),
+    _int("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many.", maximum=1 << 20),
     _int(
         "topology.flush.interval.ms",
         5,

@@ -83,6 +83,33 @@ class BoltCollector:
         """
         raise NotImplementedError
 
+    def emit_many(
+        self, rows: Iterable[Sequence[Any]], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> int:
+        """Emit many tuples with the same anchors; return how many. As so many calls of ``emit``."""
+        raise NotImplementedError
+
+    def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
+        """Emit tuples that were made of many inputs together, and settle these inputs in time; return how many tuples.
+
+        The tuples form a tree of their own, which this task begins as a spout does. Once it is complete, the inputs are
+        acked; if it fails, times out, or is lost with an acker or a worker, they are failed. So an input is acked only
+        after all that was made of it was processed, as with ``anchors=inputs``, but a tuple costs what one of a single
+        anchor does. Do not ack or fail the inputs yourself. Inputs may go into several such trees, say one for each
+        stream, before the first can be complete, which is within one ``execute``.
+
+        What the inputs waited here and what the new tree takes must fit into ``topology.message.timeout.secs``
+        together. Inputs that nobody tracks, or tuples that nobody receives, are settled at once.
+
+        Raises:
+            EmitError: as ``emit``.
+        """
+        raise NotImplementedError
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        """Ack each of these tuples."""
+        raise NotImplementedError
+
     def ack(self, tup: Tuple) -> None:
         """Say that this bolt is done with a tuple. A second ack of the same tuple changes nothing."""
         raise NotImplementedError

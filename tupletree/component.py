@@ -178,6 +178,20 @@ class Bolt(Component):
         """Process one tuple; ack or fail it now or later."""
         raise NotImplementedError
 
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        """Process tuples that arrived together; a bolt that overrides this is not asked to ``execute``.
+
+        They come in the order in which ``execute`` would get them, all of one source task and stream: at least one, at
+        most ``topology.transfer.batch.size``. Nobody waits for a batch to fill: of a slow stream it is one tuple. Ticks
+        come in batches of their own: look at ``tuples[0].is_tick``.
+
+        Ack or fail each tuple, now or later: ``self.collector.ack_many(tuples)``. An exception ends the worker, and the
+        trees of all tuples that were not acked are replayed. A batch is processed to its end whatever time it takes;
+        the other components of the worker wait meanwhile.
+        """
+        for tup in tuples:
+            self.execute(tup)
+
     def cleanup(self) -> None:
         """Called on an orderly end."""
 

@@ -23,8 +23,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tupletree._keys import FAMILIES, FREE_FAMILIES, KEYS, KIND_WORDS, TOPOLOGY_FAMILIES, Key
 from tupletree.errors import ConfigError
 
@@ -284,11 +282,11 @@ def _from_file(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) 
     if found is None:
         return {}
     try:
-        content = yaml.safe_load(found.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{found} is not valid YAML: {_one_line(error)}") from None
+        content = _from_yaml(found.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration file {found}: {_one_line(error)}") from None
+    except ValueError as error:
+        raise ConfigError(f"{found} is not valid YAML: {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -326,11 +324,21 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return conf
 
 
+def _from_yaml(text: str) -> Any:
+    """Raises ValueError, in one line, if ``text`` is not YAML."""
+    import yaml  # not above: a worker is told its configuration in JSON
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(_one_line(error)) from None
+
+
 def _parse(key: Key | None, text: str) -> Any:
     """A value written as text: YAML, except that a string key takes any text and a list key takes ``a,b``."""
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = _from_yaml(text)
+    except ValueError:
         value = text
     if key is None or value is None:
         return value

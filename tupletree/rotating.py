@@ -34,16 +34,17 @@ class RotatingMap(Generic[K, V]):
     returns follow the order of the last ``put`` of each key, oldest first.
     """
 
-    __slots__ = ("_buckets",)
+    __slots__ = ("buckets",)
 
     def __init__(self, buckets: int) -> None:
         if buckets < 2:
             raise UsageError(f"a RotatingMap needs at least 2 buckets, not {buckets}")
-        self._buckets: list[dict[K, V]] = [{} for _ in range(buckets)]  # youngest first
+        self.buckets: list[dict[K, V]] = [{} for _ in range(buckets)]
+        """The cohorts, youngest first: one list for good, for a caller to whom a method call for each entry is much."""
 
     def put(self, key: K, value: V) -> None:
         """Set the value of ``key`` and start its life again."""
-        youngest, *older = self._buckets
+        youngest, *older = self.buckets
         for bucket in older:
             if key in bucket:
                 del bucket[key]
@@ -53,17 +54,13 @@ class RotatingMap(Generic[K, V]):
             youngest.pop(key, None)
         youngest[key] = value
 
-    def add(self, key: K, value: V) -> None:
-        """As ``put``, for a key that is known not to be here: it costs one dictionary access."""
-        self._buckets[0][key] = value
-
     @overload
     def get(self, key: K) -> V | None: ...
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: D | None = None) -> V | D | None:
         """The value of ``key``, or ``default``. Looking does not make an entry younger."""
-        for bucket in self._buckets:
+        for bucket in self.buckets:
             if key in bucket:
                 return bucket[key]
         return default
@@ -74,14 +71,14 @@ class RotatingMap(Generic[K, V]):
     def pop(self, key: K, default: D) -> V | D: ...
     def pop(self, key: K, default: D | None = None) -> V | D | None:
         """Take ``key`` out and return its value; ``default`` if it is not here."""
-        for bucket in self._buckets:
+        for bucket in self.buckets:
             if key in bucket:
                 return bucket.pop(key)
         return default
 
     def pop_many(self, keys: Iterable[K]) -> list[V]:
         """Take keys out and return the values of those that were here, in the order of the keys."""
-        youngest, *older = self._buckets
+        youngest, *older = self.buckets
         found = []
         for key in keys:
             if key in youngest:
@@ -95,29 +92,29 @@ class RotatingMap(Generic[K, V]):
 
     def rotate(self) -> dict[K, V]:
         """Age every entry by one step and return those that were in the oldest bucket, now forgotten."""
-        expired = self._buckets.pop()
-        self._buckets.insert(0, {})
+        expired = self.buckets.pop()
+        self.buckets.insert(0, {})
         return expired
 
     def clear(self) -> dict[K, V]:
         """Forget everything and return it, as if all of it had expired at once."""
         everything: dict[K, V] = {}
-        for bucket in reversed(self._buckets):
+        for bucket in reversed(self.buckets):
             everything.update(bucket)
-        self._buckets = [{} for _ in self._buckets]
+        self.buckets[:] = [{} for _ in self.buckets]
         return everything
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Every entry. The map must not change meanwhile."""
-        for bucket in reversed(self._buckets):
+        for bucket in reversed(self.buckets):
             yield from bucket.items()
 
     def __iter__(self) -> Iterator[K]:
-        for bucket in reversed(self._buckets):
+        for bucket in reversed(self.buckets):
             yield from bucket
 
     def __contains__(self, key: object) -> bool:
-        return any(key in bucket for bucket in self._buckets)
+        return any(key in bucket for bucket in self.buckets)
 
     def __len__(self) -> int:
-        return sum(map(len, self._buckets))
+        return sum(map(len, self.buckets))

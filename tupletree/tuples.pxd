@@ -11,13 +11,16 @@ cdef class Origin:
 
     @cython.locals(tup=Tuple)
     cpdef Tuple new_tuple(self, list values, u64 root, u64 edge, object pairs)
+    @cython.locals(tup=Tuple)
+    cpdef Tuple tuple_at(self, list columns, Py_ssize_t at, u64 root, u64 edge, object pairs)
 
 @cython.freelist(1024)
 cdef class Tuple:
-    cdef public list values
+    cdef public list _columns, _values
+    cdef public Py_ssize_t _at
     cdef public u64 _root, _edge, _children
     cdef public Origin _origin
     cdef public object _pairs
 
-    @cython.locals(at=Py_ssize_t)
-    cpdef _named(self, str field)
+    @cython.locals(position=Py_ssize_t, column=list)
+    cpdef _named(self, field)

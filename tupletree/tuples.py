@@ -4,6 +4,10 @@ A tuple knows its values, where it came from, and which tuple trees it is part o
 for every tree it carries the tree's *root id* and its own *edge id* in that tree, both random 64-bit numbers.
 
 Values are shared, not copied, between tasks of one worker: treat them as immutable.
+
+The tuples of a batch share its columns. So a basic bolt that keeps a tuple after ``execute`` keeps the values of its
+whole batch alive, some hundred tuples; one that keeps ``tup.values`` does not. So does a bolt with ``execute_batch``.
+Any other ``Bolt``, which may hold tuples until it acks them, gets them with values of their own.
 """
 
 from __future__ import annotations
@@ -30,15 +34,22 @@ class Origin:
         self.fields = tuple(fields)
         self.index = {name: position for position, name in enumerate(self.fields)}
 
-    def new_tuple(self, values: list[Any], root: int, edge: int, pairs: Anchors | None) -> Tuple:
+    def new_tuple(self, values: list[Any] | None, root: int, edge: int, pairs: Anchors | None) -> Tuple:
         """A tuple from here: ``Tuple(…)``, but where this module is compiled no id becomes an object on the way."""
         tup: Tuple = Tuple.__new__(Tuple)
-        tup.values = values
+        tup._values = values
         tup._root = root
         tup._edge = edge
         tup._origin = self
         tup._pairs = pairs
         tup._children = 0
+        return tup
+
+    def tuple_at(self, columns: list[list[Any]], at: int, root: int, edge: int, pairs: Anchors | None) -> Tuple:
+        """Row ``at`` of a batch from here, as a tuple that shares its columns."""
+        tup = self.new_tuple(None, root, edge, pairs)
+        tup._columns = columns
+        tup._at = at
         return tup
 
 
@@ -70,10 +81,13 @@ class Tuple:
 
     # _root and _edge hold the only tree of a tuple, as nearly all tuples have one or none (_root 0). A tuple of
     # several trees has _root 0 and its pairs in _pairs. _children is the xor of the edges anchored to it so far.
-    __slots__ = ("_children", "_edge", "_origin", "_pairs", "_root", "values")
+    # The values are row _at of _columns until somebody wants a list of them, and _values from then on.
+    __slots__ = ("_at", "_children", "_columns", "_edge", "_origin", "_pairs", "_root", "_values")
 
     def __init__(self, values: list[Any], root: int, edge: int, origin: Origin, pairs: Anchors | None = None) -> None:
-        self.values = values
+        self._columns: list[list[Any]]
+        self._at: int
+        self._values: list[Any] | None = values
         self._root = root
         self._edge = edge
         self._origin = origin
@@ -92,8 +106,21 @@ class Tuple:
         return self.values[key]
 
     def _named(self, field: str) -> Any:
-        at = self._origin.index[field]
-        return self.values[at]
+        position = self._origin.index[field]
+        if self._values is None:
+            return self._columns[position][self._at]
+        return self._values[position]
+
+    @property
+    def values(self) -> list[Any]:
+        """All values, in the order of the fields."""
+        if self._values is None:
+            self._values = [column[self._at] for column in self._columns]
+        return self._values
+
+    @values.setter
+    def values(self, values: list[Any]) -> None:
+        self._values = values
 
     def get(self, field: str, default: Any = None) -> Any:
         """The value of ``field``, or ``default`` where the tuple has no such field."""

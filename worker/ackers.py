@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
+PAUSE_S = 0.004
+"""Updates that follow others are gathered for so long: a message costs more than a sooner verdict is worth."""
 WAITING_ROOTS = 50_000
 """Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
 MOST_WAITING_ROOTS = 200_000
@@ -155,7 +157,7 @@ class AckerLink:
         self._unconfirmed.clear()
         if doubtful:
             event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
-            for shard, updates in split(Updates(fails=doubtful), self._ties.hello.shards).items():
+            for shard, updates in split(Updates.of(fails=doubtful), self._ties.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
         self._has_news = True  # a new stream has told no version yet, and an acker that drains waits for one
         self.is_up = True
@@ -180,11 +182,15 @@ class AckerLink:
 
     async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
         """Send what waits, all of it in one message, as long as not too much is unconfirmed."""
-        sequence = 0
+        clock = asyncio.get_running_loop().time
+        sequence, next_s = 0, 0.0
         while True:
             while not (self._waiting or self._has_news) or len(self._unconfirmed) >= UNCONFIRMED_UPDATES:
                 self._moved.clear()
                 await self._moved.wait()
+            if clock() < next_s:
+                await asyncio.sleep(next_s - clock())
+            next_s = clock() + PAUSE_S
             waiting, self._waiting = self._waiting, {}
             self._waiting_roots = 0
             self._has_news = False
@@ -194,7 +200,7 @@ class AckerLink:
             message = acker_pb2.LedgerUpdates(
                 sequence=sequence,
                 shard_version=self.shard_version,
-                shards=[encode(shard, updates) for shard, parts in waiting.items() for updates in parts],
+                shards=[encode(shard, parts) for shard, parts in waiting.items()],
             )
             await call.write(acker_pb2.TrackRequest(updates=message))
 

@@ -24,7 +24,8 @@ from .control import Call
 from .executor import BoltExecutor, Deliver, Executor, SpoutExecutor
 from .inbox import ACKERS, Gate, Inbox
 from .outbox import OutBuffer, OutStream
-from .tasks import AnyTask, BasicBoltTask, BoltTask, Environment, Observer, SpoutTask
+from .spout_task import SpoutTask
+from .tasks import BasicBoltTask, BoltTask, Environment, Observer, Task
 
 Kind = topology_pb2.GroupingKind
 
@@ -79,7 +80,7 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     batch_size = conf["topology.transfer.batch.size"]
     clock = plan.environment.clock
     spouts = [task for task in tasks if isinstance(task, SpoutTask)]
-    bolts = [task for task in tasks if not isinstance(task, SpoutTask)]
+    bolts = [task for task in tasks if isinstance(task, BasicBoltTask | BoltTask)]
     built: Executor
     if spouts:
         timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
@@ -107,7 +108,7 @@ def _call_soon(inbox: Inbox, task_id: int, function: Callable[[], None]) -> None
     inbox.put(Call(task_id, function), 0)
 
 
-def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> AnyTask:
+def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
     try:
         user_object = cloudpickle.loads(component.object)
     except Exception as error:

@@ -2,7 +2,7 @@ cimport cython
 
 @cython.final
 cdef class Rows:
-    cdef readonly list values
+    cdef readonly list columns
     cdef readonly object roots, edges
     cdef readonly dict pairs
 

@@ -1,8 +1,8 @@
 """The unit of the data plane: all tuples of one (source task, stream, target task).
 
-In memory, as on the wire, a batch is columns: the values of each row, its root and its edge. A row of no tree has root
-0; so has a row of several trees, whose (root, edge) pairs stand apart, by row. Rows are handed to tasks of the same
-worker as they are, by reference. For another worker they become a ``worker_pb2.Batch``: worker.proto gives its layout.
+In memory, as on the wire, a batch is columns: one for each field, the roots and the edges. A row of no tree has root 0;
+so has a row of several trees, whose (root, edge) pairs stand apart, by row. Rows are handed to tasks of the same worker
+as they are, by reference. For another worker they become a ``worker_pb2.Batch``: worker.proto gives its layout.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tupletree._wire.codec import decode_rows, decode_value, encode_rows, encode_value
+from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value
 from tupletree._wire.packed import pack_u64, unpack_u64
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError
@@ -22,17 +22,19 @@ Row = tuple[list[Any], int, Any]
 """A row by itself: values, root and edge; of several trees, the root is MULTI and the edge a tuple of pairs."""
 UNANCHORED = 0
 MULTI = -1
+MOST_ROWS = 1 << 20
+"""Of one batch from another worker: nobody is to make this one believe in more rows than there are bytes for."""
 
 
 class Rows:
     """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees."""
 
-    __slots__ = ("edges", "pairs", "roots", "values")
+    __slots__ = ("columns", "edges", "pairs", "roots")
 
     def __init__(
-        self, values: list[list[Any]], roots: array[int], edges: array[int], pairs: dict[int, Anchors]
+        self, columns: list[list[Any]], roots: array[int], edges: array[int], pairs: dict[int, Anchors]
     ) -> None:
-        self.values = values
+        self.columns = columns
         self.roots = roots
         self.edges = edges
         self.pairs = pairs
@@ -42,17 +44,18 @@ class Rows:
         """Single rows as columns."""
         given = list(rows)
         return Rows(
-            [values for values, _, _ in given],
+            [list(column) for column in zip(*(values for values, _, _ in given), strict=True)],
             array("Q", [0 if root == MULTI else root for _, root, _ in given]),
             array("Q", [0 if root == MULTI else edge for _, root, edge in given]),
             {at: edge for at, (_, root, edge) in enumerate(given) if root == MULTI},
         )
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.roots)
 
     def __iter__(self) -> Iterator[Row]:
-        for at, values in enumerate(self.values):
+        for at in range(len(self)):
+            values = [column[at] for column in self.columns]
             if at in self.pairs:
                 yield values, MULTI, self.pairs[at]
             else:
@@ -76,16 +79,15 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
     Raises:
         UnregisteredTypeError: a value cannot leave its worker.
     """
-    values, first, fields = rows.values, b"", origin.fields
-    if _share_attempt(values):
-        first, fields = encode_value(values[0][0]), fields[1:]
-        values = [row[1:] for row in values]
+    columns, first, fields = rows.columns, b"", origin.fields
+    if _is_one_attempt(columns):
+        first, fields, columns = encode_value(columns[0][0]), fields[1:], columns[1:]
     message = worker_pb2.Batch(
         source_task=origin.task,
         stream=origin.stream,
         target_task=target_task,
         rows=len(rows),
-        values=encode_rows(values, origin.component, fields),
+        values=encode_columns(columns, origin.component, fields),
         first=first,
     )
     for row, pairs in rows.pairs.items():
@@ -99,10 +101,10 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
     return message
 
 
-def _share_attempt(values: Sequence[list[Any]]) -> bool:
+def _is_one_attempt(columns: Sequence[list[Any]]) -> bool:
     """Whether all rows begin with the same attempt, as those of one transaction do: worth sending once, not in each."""
-    first = values[0][0] if values[0] else None
-    return type(first) is TransactionAttempt and all(row[0] is first or row[0] == first for row in values)
+    first = columns[0][0] if columns else None
+    return type(first) is TransactionAttempt and columns[0].count(first) == len(columns[0])
 
 
 def check(message: worker_pb2.Batch) -> None:
@@ -111,6 +113,8 @@ def check(message: worker_pb2.Batch) -> None:
     Raises:
         ProtocolError: its arrays do not fit each other.
     """
+    if message.rows > MOST_ROWS:
+        raise ProtocolError(f"a batch announces {message.rows} rows, more than {MOST_ROWS}")
     expected = message.rows * 8
     if len(message.roots) not in (0, expected) or len(message.edges) != len(message.roots):
         raise ProtocolError(f"a batch of {message.rows} rows carries {len(message.roots)} bytes of roots")
@@ -125,16 +129,14 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
     Raises:
         ProtocolError: its values cannot be decoded.
     """
-    values = decode_rows(message.values, message.rows, len(origin.fields) - bool(message.first))
+    columns = decode_columns(message.values, message.rows, len(origin.fields) - bool(message.first))
     if message.first:
-        first = decode_value(message.first)
-        for row in values:
-            row.insert(0, first)
-    nothing = b"" if message.roots else bytes(8 * len(values))
+        columns.insert(0, [decode_value(message.first)] * message.rows)
+    nothing = b"" if message.roots else bytes(8 * message.rows)
     pairs: dict[int, Anchors] = {
         multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
     }
-    return Rows(values, unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing), pairs)
+    return Rows(columns, unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing), pairs)
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:

@@ -4,6 +4,7 @@ from tupletree.collector cimport BasicCollector, BoltCollector, SpoutCollector
 from tupletree.tuples cimport Tuple
 from tupletree.worker.ids cimport RandomIds
 from tupletree.worker.outbox cimport OutBuffer, OutStream
+from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.routing cimport One
 
 ctypedef unsigned long long u64
@@ -34,6 +35,8 @@ cdef class TaskBasicCollector(BasicCollector):
 
     @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
     cpdef list emit(self, values, stream=*)
+    @cython.locals(out=OutStream, row=list, chooser=One, count=Py_ssize_t)
+    cpdef emit_many(self, rows, stream=*)
     @cython.locals(buffer=OutBuffer)
     cpdef list _emit_to_many(self, OutStream out, list row)
     @cython.locals(root=u64, edge=u64)
@@ -49,5 +52,12 @@ cdef class TaskBoltCollector(BoltCollector):
     cpdef list emit(self, values, anchors=*, stream=*)
     @cython.locals(anchor=Tuple, edge=u64)
     cpdef _append(self, OutBuffer buffer, list row, anchors)
-    @cython.locals(root=u64, children=u64)
+    @cython.locals(out=OutStream, row=list, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
+                   edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
+    cpdef emit_combined(self, rows, inputs, stream=*)
+    @cython.locals(tup=Tuple, acks=Pairs, root=u64)
+    cpdef ack_many(self, tuples)
+    @cython.locals(root=u64)
     cpdef ack(self, Tuple tup)
+    @cython.locals(children=u64)
+    cpdef _ack_pairs(self, Tuple tup)

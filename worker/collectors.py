@@ -21,7 +21,8 @@ from .ids import RandomIds
 from .outbox import OutBuffer, OutStream, unknown_stream
 
 if TYPE_CHECKING:
-    from .tasks import BasicBoltTask, BoltTask, SpoutTask
+    from .spout_task import SpoutTask
+    from .tasks import BasicBoltTask, BoltTask
 
 
 def find_stream(streams: dict[str, OutStream], component: str, stream: str) -> OutStream:
@@ -146,10 +147,15 @@ class TaskBasicCollector(BasicCollector):
             buffer.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        emit = self.emit
+        out = find_stream(self._streams, self._task.component_id, stream)
+        chooser = out.choose_one
         count = 0
         for values in rows:
-            emit(values, stream)
+            row = out.checked(values)
+            if chooser is None:
+                self._emit_to_many(out, row)
+            else:
+                self._append(chooser.choose(row), row)
             count += 1
         return count
 
@@ -230,17 +236,71 @@ class TaskBoltCollector(BoltCollector):
         else:
             buffer.append_multi(row, tuple(edges.items()))
 
+    def emit_many(
+        self, rows: Iterable[Sequence[Any]], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> int:
+        emit = self.emit
+        count = 0
+        for values in rows:
+            emit(values, anchors, stream)
+            count += 1
+        return count
+
+    def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
+        out = find_stream(self._streams, self._task.component_id, stream)
+        held = list(inputs)
+        is_tracked = self._task.is_tracked and any([tup._root or tup._pairs for tup in held])
+        root = (self._ids.draw() or 1) if is_tracked else 0
+        edge = value = 0
+        count = edges = 0
+        chooser = out.choose_one
+        for values in rows:
+            row = out.checked(values)
+            count += 1
+            if chooser is None:
+                buffers = out.choose_many(row)
+                out.emitted += 1
+            else:
+                buffers = (chooser.choose(row),)
+            for buffer in buffers:
+                if root:
+                    edge = self._ids.draw()
+                    value ^= edge
+                    edges += 1
+                buffer.append(row, root, edge)
+        if edges:
+            self._task.begin_tree(root, value, held)
+        else:
+            self.ack_many(held)
+        return count
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        acks = self._task.updates.acks
+        for tup in tuples:
+            root = tup._root
+            if root:
+                acks.add(root, tup._edge ^ tup._children)
+                tup._edge = tup._children  # so a second ack adds 0
+            else:
+                self._ack_pairs(tup)
+        self._task.acked_many(tuples)
+
     def ack(self, tup: Tuple) -> None:
         root = tup._root
         if root:
             self._task.updates.add_ack(root, tup._edge ^ tup._children)
             tup._edge = tup._children  # so a second ack adds 0
-        elif tup._pairs is not None:
-            children = tup._children
-            for tree, edge in tup._pairs:
-                self._task.updates.add_ack(tree, edge ^ children)
-            tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
+        else:
+            self._ack_pairs(tup)
         self._task.acked(tup)
+
+    def _ack_pairs(self, tup: Tuple) -> None:
+        if tup._pairs is None:
+            return
+        children = tup._children
+        for tree, edge in tup._pairs:
+            self._task.updates.add_ack(tree, edge ^ children)
+        tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
 
     def fail(self, tup: Tuple) -> None:
         self._task.updates.fails.update(root for root, _ in tup.anchors)

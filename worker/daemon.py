@@ -68,7 +68,7 @@ class WorkerDaemon:
             self._conf["topology.max.error.report.per.interval"], self._conf["topology.error.throttle.interval.secs"]
         )
         self._loop = asyncio.get_running_loop()
-        self._outbound = Outbound(self._loop)
+        self._outbound = Outbound(self._loop, launch.conf["topology.flush.interval.ms"] / 1000)
         self._opened = asyncio.Event()
         self._changed = asyncio.Event()
         self._unwanted = asyncio.Event()
@@ -172,7 +172,7 @@ class WorkerDaemon:
         hello = acker_pb2.TrackHello(
             topology_id=self._launch.topology_id,
             worker_id=self._launch.worker_id,
-            spout_tasks=self._engine.spout_tasks,
+            spout_tasks=self._engine.tree_tasks,
             message_timeout_s=self._conf["topology.message.timeout.secs"] if has_timeouts else 0,
             shards=len(first.shards),
         )
@@ -235,7 +235,7 @@ class WorkerDaemon:
         deadline_s = time.monotonic() + DRAIN_S
         await asyncio.sleep(0)
         while time.monotonic() < deadline_s:
-            if self._peers.is_idle and (self._ackers is None or self._ackers.is_idle):
+            if self._outbound.is_idle and self._peers.is_idle and (self._ackers is None or self._ackers.is_idle):
                 return
             await asyncio.sleep(0.01)
 

@@ -79,6 +79,7 @@ class Engine:
             if isinstance(executor, SpoutExecutor)
             for task in executor.tasks
         )
+        self.tree_tasks = sorted(task for executor in self.executors for task in executor.tree_tasks)
 
     def start(self) -> None:
         """Start the run loops. Spouts stay quiet until ``set_active``."""
@@ -117,15 +118,15 @@ class Engine:
         self.wake()
 
     def tell(self, task: int, control: Control) -> None:
-        """Tell a spout task how trees of it ended. A task that is not here is not told."""
+        """Tell a task how trees that it has begun ended. A task that is not here is not told."""
         if task in self._inboxes:
-            self._inboxes[task].put(control, 0)
+            self._inboxes[task].tell(control)
 
     def tell_spouts(self, control: Control) -> None:
-        """Tell every spout executor something that concerns all its tasks."""
+        """Tell every executor whose tasks begin trees, as spouts do, something that concerns all of them."""
         for executor in self.executors:
-            if isinstance(executor, SpoutExecutor):
-                executor.inbox.put(control, 0)
+            if executor.tree_tasks:
+                executor.inbox.tell(control)
 
     def receive(self, message: worker_pb2.Batch) -> None:
         """Take a batch from another worker.

@@ -18,7 +18,9 @@ from tupletree.v1 import worker_pb2
 from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
-from .tasks import BasicBoltTask, BoltTask, Clock, SpoutTask, Task, TaskFailure
+from .outbox import OutBuffer
+from .spout_task import SpoutTask
+from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
 Deliver = Callable[[Origin, int, Rows], None]
 
@@ -46,6 +48,7 @@ class Executor:
         self.component_id = tasks[0].component_id
         self.inbox = inbox
         self.is_blocking = False  # declared or found out: gets a run loop of its own
+        self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks
         self._clock = clock
         self._gate = gate
@@ -113,25 +116,33 @@ class Executor:
         for task in self.tasks:
             task.must_yield = True
 
-    def flush(self, least: int) -> None:
-        """Hand over what lies in buffers of open tasks that hold at least so many rows: all of it, or (``least`` above
-        1) full batches.
+    def flush(self) -> None:
+        """Hand over all that lies in buffers of open tasks.
 
-        Reports (of batches) go when everything goes, and are declared last: they must not overtake what they report.
+        Reports (of batches) go only now, and are declared last: they must not overtake what they report.
         """
-        closed = self._gate.closed
         self._has_held = False
-        for buffer in self._buffers if least == 1 else self._unreported:
-            if len(buffer) >= least:
-                if buffer.task in closed and not buffer.ignores_gate:
-                    self._has_held = True
-                    continue
-                try:
-                    for rows in buffer.take() if least == 1 else buffer.take_full():
-                        buffer.stream.transferred += len(rows)
-                        self._deliver(buffer.origin, buffer.task, rows)
-                except UnregisteredTypeError as error:
-                    raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+        for buffer in self._buffers:
+            if buffer:
+                self._hand_over(buffer, buffer.take)
+
+    def flush_full(self) -> None:
+        """As ``flush``, but only full batches."""
+        for buffer in self._unreported:
+            if buffer.has_full:
+                self._hand_over(buffer, buffer.take_full)
+
+    def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]]) -> None:
+        """Deliver what is taken of a buffer, unless its gate is closed."""
+        if buffer.task in self._gate.closed and not buffer.ignores_gate:
+            self._has_held = True
+            return
+        try:
+            for rows in take():
+                buffer.stream.transferred += len(rows)
+                self._deliver(buffer.origin, buffer.task, rows)
+        except UnregisteredTypeError as error:
+            raise TaskFailure(self.component_id, buffer.origin.task, error) from error
 
     def _adapt(self, elapsed_s: float) -> None:
         """Fit the size of a step to the time that the last one took."""
@@ -172,19 +183,28 @@ class BoltExecutor(Executor):
         self._tick_interval_s = tick_interval_s
         self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
         self._ticks_waiting = 0
+        self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
+        self.tree_tasks = sorted(self._trees)
 
     def step(self) -> bool:
         if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
             self._tick()
+        has_heard = self.inbox.has_news
+        while (news := self.inbox.take_news()) is not None:
+            self._handle(news)
+        for trees in self._trees.values():
+            if trees.due_s != math.inf and self._clock() >= trees.due_s:
+                trees.expire(self._clock())
         if self.is_held:
-            return False
+            return has_heard
         if self._at >= len(self._rows) and not self._take():
-            return False
+            return has_heard
         if not len(self._rows):
             return True
         started_s = self._clock()
         self._task.must_yield = False
-        done = self._task.run(self._rows, self._at, min(len(self._rows), self._at + self._quantum), self._origin)
+        stop = len(self._rows) if self._task.takes_batches else min(len(self._rows), self._at + self._quantum)
+        done = self._task.run(self._rows, self._at, stop, self._origin)
         self._adapt(self._clock() - started_s)
         self._at += done
         if self._origin is TICK_ORIGIN:
@@ -194,12 +214,12 @@ class BoltExecutor(Executor):
         return True
 
     def due_s(self) -> float:
-        return self._next_tick_s
+        return min(self._next_tick_s, *(trees.due_s for trees in self._trees.values()), math.inf)
 
     @property
     def has_work(self) -> bool:
         # A batch begun before the gate closed is not in the inbox any more.
-        return (bool(self.inbox) or self._at < len(self._rows)) and not self.is_held
+        return self.inbox.has_news or ((bool(self.inbox) or self._at < len(self._rows)) and not self.is_held)
 
     def _take(self) -> bool:
         """Make the next batch of the inbox the present one."""
@@ -217,6 +237,12 @@ class BoltExecutor(Executor):
             self._rows = self._decoded(item, self._bolts[target])
         self._task = self._bolts[target]
         return True
+
+    def _handle(self, item: Control) -> None:
+        """Tell the task, or each task, what became of trees that it has begun itself."""
+        for task, trees in self._trees.items():
+            if isinstance(item, WorkerLost | ShardsLost) or item.task == task:
+                trees.handle(item, self._clock())
 
     def _decoded(self, item: RemoteBatch, task: Task) -> Rows:
         """The rows of a remote batch; of one that makes no sense none, and its trees are failed."""
@@ -259,6 +285,7 @@ class SpoutExecutor(Executor):
         self._feeds |= feeds_ackers
         self._spouts = list(tasks)
         self._by_task = {task.task_id: task for task in tasks}
+        self.tree_tasks = list(self._by_task)
         self._is_active = False
         self.wants_active = False  # set by any thread
         self._timeout_s = timeout_s
@@ -292,7 +319,7 @@ class SpoutExecutor(Executor):
 
     def _handle_control(self) -> bool:
         worked = False
-        while (item := self.inbox.take()) is not None:
+        while (item := self.inbox.take_news() or self.inbox.take()) is not None:
             self._handle(item)
             worked = True
         return worked

@@ -64,10 +64,16 @@ class Inbox:
         self._gate = gate
         self._is_closed = False
         self._items: deque[tuple[Any, int]] = deque()
+        self._news: deque[Any] = deque()
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
-        return bool(self._items)
+        return bool(self._items or self._news)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is news."""
+        return bool(self._news)
 
     @property
     def is_congested(self) -> bool:
@@ -84,6 +90,18 @@ class Inbox:
                 self._is_closed = True
                 self._gate.set(self, self._tasks)
         self.wake()
+
+    def tell(self, news: Any) -> None:
+        """Append what does not wait behind the items, nor for a gate: how trees ended. Any thread."""
+        self._news.append(news)
+        self.wake()
+
+    def take_news(self) -> Any | None:
+        """The oldest news, or None. The owning thread only."""
+        try:
+            return self._news.popleft()
+        except IndexError:
+            return None
 
     def take(self) -> Any | None:
         """The oldest item, or None. The owning thread only; ``done`` says when its rows are processed."""

@@ -1,6 +1,7 @@
 cimport cython
 
 from tupletree.tuples cimport Origin
+from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.routing cimport One
 
 ctypedef unsigned long long u64
@@ -11,12 +12,12 @@ cdef class OutBuffer:
     cdef readonly Origin origin
     cdef readonly object task
     cdef readonly bint ignores_gate
-    cdef list _full, _values
+    cdef list _full, _columns
     cdef dict _pairs
-    cdef Py_ssize_t _at, _room, _size
-    cdef u64[::1] _roots, _edges
+    cdef Py_ssize_t _size
+    cdef Pairs _ids
 
-    @cython.locals(at=Py_ssize_t)
+    @cython.locals(position=Py_ssize_t, column=list)
     cpdef append(self, list values, u64 root, u64 edge)
     cpdef append_multi(self, list values, pairs)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,9 +10,8 @@ from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Anchors, Origin
 
 from .batches import Rows
+from .pairs import Pairs
 from .routing import Many, One
-
-FIRST_ROOM = 64
 
 
 class OutBuffer:
@@ -23,8 +21,7 @@ class OutBuffer:
     each could wait for the other for ever.
     """
 
-    __slots__ = ("_at", "_edges", "_full", "_pairs", "_room", "_roots", "_size", "_values", "ignores_gate", "origin",
-                 "stream", "task")  # fmt: skip
+    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_size", "ignores_gate", "origin", "stream", "task")
 
     def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
         self.stream = stream
@@ -32,31 +29,31 @@ class OutBuffer:
         self.task = task
         self.ignores_gate = ignores_gate
         self._full: list[Rows] = []
-        self._values: list[list[Any]] = []
+        self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
         self._pairs: dict[int, Anchors] = {}
-        self._at = 0
+        self._ids = Pairs()  # root and edge of each row
         self._size = stream.batch_size
-        self._room = min(FIRST_ROOM, self._size)  # rows that the two arrays have room for
-        self._roots = array("Q", bytes(8 * self._room))
-        self._edges = array("Q", bytes(8 * self._room))
 
     def __len__(self) -> int:
-        return self._at + len(self._full) * self._size
+        return self._ids.count + len(self._full) * self._size
 
     def append(self, values: list[Any], root: int, edge: int) -> None:
         """Append a row of one tree, or (root 0) of none."""
-        at = self._at
-        self._values.append(values)
-        self._roots[at] = root
-        self._edges[at] = edge
-        self._at = at + 1
-        if self._at == self._room:
-            self._make_room()
+        for position, column in enumerate(self._columns):
+            column.append(values[position])
+        self._ids.append(root, edge)
+        if self._ids.count == self._size:
+            self._seal()
 
     def append_multi(self, values: list[Any], pairs: Anchors) -> None:
         """Append a row of several trees."""
-        self._pairs[self._at] = pairs
+        self._pairs[self._ids.count] = pairs
         self.append(values, 0, 0)
+
+    @property
+    def has_full(self) -> bool:
+        """Whether there is a full batch."""
+        return len(self._full) > 0
 
     def take_full(self) -> list[Rows]:
         """The full batches, oldest first."""
@@ -65,26 +62,16 @@ class OutBuffer:
 
     def take(self) -> list[Rows]:
         """Everything, oldest first, in batches."""
-        if self._at:
+        if self._ids.count:
             self._seal()
         return self.take_full()
 
-    def _make_room(self) -> None:
-        if self._room == self._size:
-            self._seal()
-            return
-        roots, edges = bytes(self._roots), bytes(self._edges)
-        self._room = min(2 * self._room, self._size)
-        fresh = bytes(8 * self._room - len(roots))
-        self._roots = array("Q", roots + fresh)
-        self._edges = array("Q", edges + fresh)
-
     def _seal(self) -> None:
-        roots, edges = bytes(self._roots[: self._at]), bytes(self._edges[: self._at])
-        self._full.append(Rows(self._values, array("Q", roots), array("Q", edges), self._pairs))
-        self._values = []
+        roots, edges = self._ids.columns()
+        self._full.append(Rows(self._columns, roots, edges, self._pairs))
+        self._columns = [[] for _ in range(self.stream.arity)]
+        self._ids.clear()
         self._pairs = {}
-        self._at = 0
 
 
 class OutStream:

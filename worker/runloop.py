@@ -125,10 +125,10 @@ class RunLoop(threading.Thread):
             while not self._is_stopping:
                 self._turn()
             self._not_stepping()
-            self._flush(least=1)
+            self._flush()
             for executor in self._executors:
                 executor.close()
-            self._flush(least=1)
+            self._flush()
         except TaskFailure as failure:
             self._settings.on_failure(failure)
         except Exception as error:  # a fault of ours: the worker must end all the same
@@ -137,7 +137,7 @@ class RunLoop(threading.Thread):
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended
 
     def _turn(self) -> None:
-        """Step every executor once; flush, and wait if there was nothing to do."""
+        """Step every executor once; flush what is due, and wait if there was nothing to do."""
         generation = self._generation
         worked = False
         for executor in self._executors:
@@ -151,7 +151,7 @@ class RunLoop(threading.Thread):
         now_s = self._settings.clock()
         is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
         if is_due or not worked or any(executor.is_blocking for executor in self._executors):
-            self._flush(least=1)
+            self._flush()
             self._last_flush_s = now_s
         self.turns += 1
         self.busy_turns += worked
@@ -162,7 +162,7 @@ class RunLoop(threading.Thread):
         started_s = time.perf_counter()
         worked = executor.step()
         if worked:
-            executor.flush(self._settings.batch_size)
+            executor.flush_full()
         self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
         return worked
 
@@ -170,9 +170,9 @@ class RunLoop(threading.Thread):
         with self._lock:
             self._stepping = None
 
-    def _flush(self, least: int) -> None:
+    def _flush(self) -> None:
         for executor in self._executors:
-            executor.flush(least)
+            executor.flush()
         if self.updates:
             updates, fresh = self.updates, Updates()
             self.updates = fresh

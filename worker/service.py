@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,16 +13,24 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .engine import Engine
 
-STATUS_INTERVAL_S = 0.005
-"""Confirmations are gathered for so long: they cost a message each."""
+CONFIRM_INTERVAL_S = 0.05
+CONFIRM_BYTES = 1024 * 1024
+"""Confirmations are gathered for so long, or until so much is unconfirmed: they cost a message each."""
 
 
 @dataclass(slots=True, eq=False)
 class Sender:
-    """The stream of one sending worker."""
+    """The stream of one sending worker: the last frame taken, and how much was taken since it was told so."""
 
     confirmed: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    untold_bytes: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # something is to be told, now or later
+    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell_now(self) -> None:
+        """Have the next status sent at once."""
+        self.changed.set()
+        self.is_urgent.set()
 
 
 class WorkerService(worker_pb2_grpc.WorkerServicer):
@@ -49,7 +58,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     def congestion_changed(self) -> None:
         """Tell every sender which tasks are congested now."""
         for sender in self._senders:
-            sender.changed.set()
+            sender.tell_now()
 
     async def Transfer(
         self, requests: AsyncIterator[worker_pb2.TransferRequest], context: Any
@@ -59,13 +68,16 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         sender = Sender()
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
-        reader.add_done_callback(lambda _: sender.changed.set())
+        reader.add_done_callback(lambda _: sender.tell_now())
         try:
             while not reader.done():
                 sender.changed.clear()
+                sender.is_urgent.clear()
+                sender.untold_bytes = 0
                 yield worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
-                await asyncio.sleep(STATUS_INTERVAL_S)
                 await sender.changed.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(sender.is_urgent.wait(), CONFIRM_INTERVAL_S)
             reader.result()
         finally:
             self._senders.discard(sender)
@@ -96,4 +108,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         for batch in frame.batches:
             self._engine.receive(batch)
         sender.confirmed = frame.sequence
+        sender.untold_bytes += frame.ByteSize()
         sender.changed.set()
+        if sender.untold_bytes > CONFIRM_BYTES:
+            sender.tell_now()

@@ -8,7 +8,8 @@ from tupletree.v1 import nimbus_pb2
 
 from .inbox import Inbox
 from .outbox import OutStream
-from .tasks import SpoutTask, Task
+from .spout_task import SpoutTask
+from .tasks import Task
 
 
 def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.TaskStats:

@@ -1,4 +1,4 @@
-"""The tasks of a worker: a user's component with its collector, its streams and its counters.
+"""The tasks of bolts, and what all tasks share: a user's component with its collector, its streams and its counters.
 
 A task is driven by its executor on one thread. ``run`` is the hot path of the whole system: a loop over the rows of a
 batch with nothing in it that could be done once for each batch.
@@ -6,21 +6,20 @@ batch with nothing in it that could be done once for each batch.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tupletree.component import BasicBolt, Bolt, Component, Spout, TopologyContext
+from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
-from tupletree.rotating import RotatingMap
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Rows
-from .collectors import TaskBasicCollector, TaskBoltCollector, TaskSpoutCollector
+from .collectors import TaskBasicCollector, TaskBoltCollector
 from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
+from .own_trees import OwnTrees
 from .tracking import Updates
 
 GIVE_UP_AFTER = 20_000
@@ -87,6 +86,7 @@ class Task:
         self.updates = Updates()  # replaced by that of the run loop that drives this task
         self.is_open = False
         self.is_declared_blocking = component.blocking
+        self.takes_batches = False  # whole: a step runs all rows of a batch
         self.must_yield = False  # set by the watchdog: the present step has taken too long
         self._env = env
         component.context = context
@@ -134,19 +134,16 @@ class BasicBoltTask(Task):
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
 
-        The acks of neighbouring rows of one tree are added up before they go to the updates.
-
         Raises:
             TaskFailure: ``execute`` raised anything but FailedException.
         """
         collector = self.collector
         execute = self.bolt.execute
         acks = self.updates.acks
-        values, roots, edges, pairs = rows.values, rows.roots, rows.edges, rows.pairs
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         failed = 0
         at = start
-        tree = ack = 0
         while at < stop and not self.must_yield:
             root = roots[at]
             edge = edges[at]
@@ -154,7 +151,7 @@ class BasicBoltTask(Task):
             collector.root = root
             collector.pairs = own
             collector.children = 0
-            tup = origin.new_tuple(values[at], root, edge, own)
+            tup = origin.tuple_at(columns, at, root, edge, own)
             at += 1
             try:
                 execute(tup, collector)
@@ -166,16 +163,9 @@ class BasicBoltTask(Task):
                 raise self.failure(error) from error
             if own is not None:
                 for other, edge_there in own:
-                    self.updates.add_ack(other, edge_there ^ collector.children)
-            elif root == tree:
-                ack ^= edge ^ collector.children
-            else:
-                if tree:
-                    acks[tree] = acks.get(tree, 0) ^ ack
-                tree = root
-                ack = edge ^ collector.children
-        if tree:
-            acks[tree] = acks.get(tree, 0) ^ ack
+                    acks.add(other, edge_there ^ collector.children)
+            elif root:
+                acks.add(root, edge ^ collector.children)
         collector.root = 0
         collector.pairs = None
         self._count(at - start, failed, self._env.clock() - started_s)
@@ -197,13 +187,22 @@ class BasicBoltTask(Task):
 
 
 class BoltTask(Task):
-    """A task of a bolt that anchors and acks by hand."""
+    """A task of a bolt that anchors and acks by hand, with the trees that it has begun itself."""
 
     def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
         super().__init__(bolt, context, streams, env)
         self.bolt = bolt
         self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
+        self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
+        self.is_tracked = env.is_tracked
+        conf = context.conf
+        self.trees = OwnTrees(
+            conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
+            on_acked=self._ack_many,
+            on_failed=self._fail_many,
+            on_reset=self._reset_many,
+        )
         rate = context.conf["topology.stats.sample.rate"]
         self._sample_every = round(1 / rate) if rate else sys.maxsize
         self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
@@ -225,14 +224,17 @@ class BoltTask(Task):
         Raises:
             TaskFailure: ``execute`` raised.
         """
+        if self.takes_batches:
+            return self._run_batch(rows, start, stop, origin)
         execute = self.bolt.execute
-        values, roots, edges, pairs = rows.values, rows.roots, rows.edges, rows.pairs
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         executed = self.counters.executed
         sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else sys.maxsize  # few ack their ticks
         at = start
         while at < stop and not self.must_yield:
-            tup = origin.new_tuple(values[at], roots[at], edges[at], pairs.get(at) if pairs else None)
+            values = [column[at] for column in columns]  # its own: such a bolt may keep its tuples
+            tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
             executed += 1
@@ -244,6 +246,40 @@ class BoltTask(Task):
         self.counters.executed = executed
         self.counters.execute_s += self._env.clock() - started_s
         return at - start
+
+    def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        tuples = [
+            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
+            for at in range(start, stop)
+        ]
+        executed = self.counters.executed
+        if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
+            self._sample(tuples[0], executed)
+        try:
+            self.bolt.execute_batch(tuples)
+        except Exception as error:
+            raise self.failure(error) from error
+        self.counters.executed = executed + stop - start
+        self.counters.execute_s += self._env.clock() - started_s
+        return stop - start
+
+    def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
+        """The collector emitted for these inputs in a tree of this task's own."""
+        self.updates.add_init(root, value, self.task_id)
+        self.trees.begin(root, inputs, self._env.clock())
+
+    def _ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self.collector.ack_many(tuples)
+
+    def _fail_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.fail(tup)
+
+    def _reset_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.reset_timeout(tup)
 
     def _sample(self, tup: Tuple, count: int) -> int:
         """Measure how long until this tuple is acked, unless one is being measured; return when to sample next."""
@@ -258,136 +294,21 @@ class BoltTask(Task):
         """The collector acked a tuple."""
         self.counters.acked += 1
         if tup is self._sampled:
-            self._sampled = None
-            self.counters.process_s_sum += self._env.clock() - self._sampled_s
-            self.counters.process_samples += 1
+            self._take_sample()
+
+    def acked_many(self, tuples: Sequence[Tuple]) -> None:
+        """The collector acked these tuples."""
+        self.counters.acked += len(tuples)
+        if self._sampled is not None and self._sampled in tuples:
+            self._take_sample()
+
+    def _take_sample(self) -> None:
+        self._sampled = None
+        self.counters.process_s_sum += self._env.clock() - self._sampled_s
+        self.counters.process_samples += 1
 
     def failed(self, tup: Tuple) -> None:
         """The collector failed a tuple."""
         self.counters.failed += 1
         if tup is self._sampled:
             self._sampled = None
-
-
-class SpoutTask(Task):
-    """A task of a spout, with the trees it waits for.
-
-    A pending tree ends by a verdict of its acker or by its own timeout here, whichever comes first; the other is then
-    ignored. So a lost verdict is never a lost message.
-    """
-
-    def __init__(
-        self,
-        spout: Spout,
-        context: TopologyContext,
-        streams: dict[str, OutStream],
-        env: Environment,
-        max_pending: int | None,
-    ) -> None:
-        super().__init__(spout, context, streams, env)
-        self.spout = spout
-        self.collector = TaskSpoutCollector(self, streams, env.ids())
-        spout.collector = self.collector
-        self.is_tracked = env.is_tracked
-        self.max_pending = max_pending or None
-        self.pending: RotatingMap[int, tuple[Any, float]] = RotatingMap(2)
-        self.tracked = 0  # trees begun so far
-        self._clock = env.clock
-
-    def open(self) -> None:
-        self.is_open = True
-        self.spout.open(self.context.conf, self.context, self.collector)
-
-    def activate(self) -> None:
-        """The topology is active again."""
-        self.spout.activate()
-
-    def deactivate(self) -> None:
-        """The topology is not active any more."""
-        self.spout.deactivate()
-
-    def close(self) -> None:
-        if self.is_open:
-            self.spout.close()
-
-    @property
-    def room(self) -> float:
-        """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
-        return math.inf if self.max_pending is None or not self.is_tracked else self.max_pending - len(self.pending)
-
-    def track(self, root: int, value: int, msg_id: Any) -> None:
-        """A tree was begun by an emit; its root is new."""
-        self.tracked += 1
-        self.pending.add(root, (msg_id, self._clock()))
-        updates = self.updates
-        updates.init_roots.append(root)
-        updates.init_values.append(value)
-        updates.init_tasks.append(self.task_id)
-
-    def poll(self, times: int) -> bool:
-        """Call ``next_tuple`` until it emits nothing, at most so many times and within ``room``; whether it emitted.
-
-        Raises:
-            TaskFailure: ``next_tuple`` raised.
-        """
-        next_tuple, collector = self.spout.next_tuple, self.collector
-        first = emits = collector.emits
-        enough = self.tracked + self.room
-        while times > 0 and self.tracked < enough and not self.must_yield:
-            times -= 1
-            try:
-                next_tuple()
-            except Exception as error:
-                raise self.failure(error) from error
-            if collector.emits == emits:
-                break
-            emits = collector.emits
-        return emits != first
-
-    def acked_untracked(self, msg_id: Any) -> None:
-        """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
-        self.counters.acked += 1
-        self.spout.ack(msg_id)
-
-    def on_acked(self, roots: Iterable[int]) -> None:
-        """Ackers found these trees complete."""
-        counters = self.counters
-        now_s = self._clock()
-        ack = self.spout.ack
-        ended = self.pending.pop_many(roots)
-        counters.acked += len(ended)
-        counters.complete_samples += len(ended)
-        for msg_id, emitted_s in ended:
-            counters.complete_s_sum += now_s - emitted_s
-            ack(msg_id)
-
-    def on_failed(self, roots: Iterable[int]) -> None:
-        """These trees failed, or are taken for lost."""
-        for msg_id, _ in self.pending.pop_many(roots):
-            self._fail(msg_id)
-
-    def on_expired(self, roots: Iterable[int]) -> None:
-        """Ackers saw nothing of these trees for too long."""
-        for msg_id, _ in self.pending.pop_many(roots):
-            self.counters.timeouts += 1
-            self._fail(msg_id)
-
-    def on_reset(self, roots: Iterable[int]) -> None:
-        """A bolt asked for the timeout of these trees to begin again."""
-        for root in roots:
-            entry = self.pending.get(root)
-            if entry is not None:
-                self.pending.put(root, entry)
-
-    def rotate(self) -> None:
-        """One message timeout has passed: fail what was pending all the time since the one before."""
-        for msg_id, _ in self.pending.rotate().values():
-            self.counters.timeouts += 1
-            self._fail(msg_id)
-
-    def _fail(self, msg_id: Any) -> None:
-        self.counters.failed += 1
-        self.spout.fail(msg_id)
-
-
-AnyTask = BasicBoltTask | BoltTask | SpoutTask

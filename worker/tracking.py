@@ -1,82 +1,118 @@
-"""What one run loop has to tell the ackers, combined for each root, and how it is split among their shards.
+"""What one run loop has to tell the ackers, and how it is split among their shards.
 
-A tree's ack value is the xor of everything reported for its root, in any order and grouping (docs/protocol.md). So all
-that a run loop learns of a root between two flushes is one xor in a dict, and an ack costs one dict update.
+A tree's ack value is the xor of everything reported for its root, in any order and grouping (docs/protocol.md). So acks
+of one root that come one after the other, as those of the words of a sentence do, are reported as one. Others are not
+looked for: the acker adds them up for less than a dictionary here would take.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from tupletree._wire.packed import pack_u32, pack_u64
 from tupletree.v1 import acker_pb2
 
+from .pairs import Pairs
 
-@dataclass(slots=True)
+Ids: TypeAlias = "array[int]"
+Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
+"""Roots, values and tasks of inits; roots and values of acks; roots of fails; roots of resets."""
+
+
 class Updates:
-    """Ledger updates that wait for a flush. ``init_*`` are parallel lists, one item for each new tree."""
+    """Ledger updates that wait for a flush.
 
-    acks: dict[int, int] = field(default_factory=dict)
-    init_roots: list[int] = field(default_factory=list)
-    init_values: list[int] = field(default_factory=list)
-    init_tasks: list[int] = field(default_factory=list)
-    fails: set[int] = field(default_factory=set)
-    resets: set[int] = field(default_factory=set)
+    ``acks``: roots and what to xor into their values. ``inits``: roots and first values of new trees, ``init_tasks``
+    the spout task of each.
+    """
+
+    __slots__ = ("acks", "fails", "init_tasks", "inits", "resets")
+
+    def __init__(self) -> None:
+        self.acks = Pairs()
+        self.inits = Pairs()
+        self.init_tasks: list[int] = []
+        self.fails: set[int] = set()
+        self.resets: set[int] = set()
+
+    @staticmethod
+    def of(acks: Iterable[tuple[int, int]] = (), fails: Iterable[int] = ()) -> Updates:
+        """Updates that are known already: acks as (root, value), and roots of trees that failed."""
+        updates = Updates()
+        for root, value in acks:
+            updates.add_ack(root, value)
+        updates.fails.update(fails)
+        return updates
 
     def __bool__(self) -> bool:
-        return bool(self.acks or self.init_roots or self.fails or self.resets)
+        return len(self) > 0
 
     def __len__(self) -> int:
-        """How many roots have news; one that has two kinds counts twice."""
-        return len(self.acks) + len(self.init_roots) + len(self.fails) + len(self.resets)
+        """How many updates there are."""
+        return self.acks.count + self.inits.count + len(self.fails) + len(self.resets)
 
     def add_ack(self, root: int, value: int) -> None:
-        """Xor ``value`` into what will be reported for ``root``."""
-        self.acks[root] = self.acks.get(root, 0) ^ value
+        """Xor ``value`` into what the acker holds for ``root``."""
+        self.acks.add(root, value)
 
     def add_init(self, root: int, value: int, task: int) -> None:
         """Report a new tree of a spout task."""
-        self.init_roots.append(root)
-        self.init_values.append(value)
+        self.inits.append(root, value)
         self.init_tasks.append(task)
+
+    def columns(self) -> Columns:
+        """Copies of all columns, in the order in which ``Ledger.apply`` takes them."""
+        tasks = array("I", self.init_tasks)
+        return *self.inits.columns(), tasks, *self.acks.columns(), array("Q", self.fails), array("Q", self.resets)
 
     def roots(self) -> set[int]:
         """Every root that is mentioned."""
-        return self.fails | self.resets | self.acks.keys() | set(self.init_roots)
+        return self.fails.union(self.resets, self.acks.columns()[0], self.inits.columns()[0])
 
 
 def split(updates: Updates, shards: int) -> dict[int, Updates]:
     """Updates by shard: a root belongs to shard ``root mod shards``. Shards without updates are left out."""
     if shards == 1:
         return {0: updates}
-    parts: dict[int, Updates] = {}
-
-    def part(root: int) -> Updates:
-        shard = root % shards
-        if shard not in parts:
-            parts[shard] = Updates()
-        return parts[shard]
-
-    for root, value in updates.acks.items():
-        part(root).acks[root] = value
-    for root, value, task in zip(updates.init_roots, updates.init_values, updates.init_tasks, strict=True):
-        part(root).add_init(root, value, task)
+    parts = [Updates() for _ in range(shards)]
+    roots, values = updates.acks.columns()
+    for at in range(len(roots)):
+        part = parts[roots[at] % shards]
+        part.add_ack(roots[at], values[at])
+    roots, values = updates.inits.columns()
+    for at in range(len(roots)):
+        part = parts[roots[at] % shards]
+        part.add_init(roots[at], values[at], updates.init_tasks[at])
     for root in updates.fails:
-        part(root).fails.add(root)
+        part = parts[root % shards]
+        part.fails.add(root)
     for root in updates.resets:
-        part(root).resets.add(root)
-    return parts
+        part = parts[root % shards]
+        part.resets.add(root)
+    return {shard: part for shard, part in enumerate(parts) if part}
 
 
-def encode(shard: int, updates: Updates) -> acker_pb2.ShardUpdate:
-    """Updates of one shard as a message."""
+def encode(shard: int, parts: Iterable[Updates]) -> acker_pb2.ShardUpdate:
+    """All of these updates of one shard as one message."""
+    init_roots, init_values, init_tasks, ack_roots, ack_values, fails, resets = map(
+        _joined, zip(*(part.columns() for part in parts), strict=True)
+    )
     return acker_pb2.ShardUpdate(
         shard=shard,
-        init_roots=pack_u64(updates.init_roots),
-        init_values=pack_u64(updates.init_values),
-        init_tasks=pack_u32(updates.init_tasks),
-        ack_roots=pack_u64(updates.acks.keys()),
-        ack_values=pack_u64(updates.acks.values()),
-        fail_roots=pack_u64(updates.fails),
-        reset_roots=pack_u64(updates.resets),
+        init_roots=pack_u64(init_roots),
+        init_values=pack_u64(init_values),
+        init_tasks=pack_u32(init_tasks),
+        ack_roots=pack_u64(ack_roots),
+        ack_values=pack_u64(ack_values),
+        fail_roots=pack_u64(fails),
+        reset_roots=pack_u64(resets),
     )
+
+
+def _joined(columns: Sequence[Ids]) -> Ids:
+    first, *others = columns
+    for column in others:
+        first.extend(column)
+    return first

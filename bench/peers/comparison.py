@@ -21,6 +21,7 @@ from bench.word_count import sentences
 
 DISTINCT_SENTENCES: Final = 20_000
 WORKLOAD: Final = ("--ackers", "1", "--json")
+COMBINED: Final = ("--held", "2000", "--pending", "10000")
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,16 @@ def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: floa
 
 def _measure_ours(row: Row, count: int, timeout_s: float) -> dict[str, Any]:
     """The same by ``python -m bench.word_count``, which compares every word's count with the truth."""
-    variant = ["--workers", str(row.parallelism), "--sentences", str(count), "--split", row.options["split"]]
+    variant = [
+        f"--workers={row.parallelism}",
+        f"--spouts={row.parallelism}",
+        "--sentences",
+        str(count),
+        "--split",
+        row.options["split"],
+    ]
+    if row.options["split"] == "combined":
+        variant += COMBINED
     command = [sys.executable, "-m", "bench.word_count", *variant, *WORKLOAD]
     try:
         ended = subprocess.run(command, cwd=trial.ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)

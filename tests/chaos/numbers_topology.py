@@ -14,7 +14,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
+from tupletree import BasicBolt, Bolt, CombinerBolt, Spout, TopologyBuilder
 
 STOP = "stop"
 
@@ -71,6 +71,20 @@ class Double(BasicBolt):
         collector.emit([tup["number"], 2 * tup["number"]])
 
 
+class DoubleMany(CombinerBolt):
+    """The same for many numbers at a time, in a tree of its own."""
+
+    outputs = ("number", "doubled")
+    held = 20
+    interval_s = 0.2
+
+    def key_values(self, tup):
+        return [(tup["number"], 2 * tup["number"])]
+
+    def combine(self, first, second):
+        return first  # a number that was emitted again
+
+
 class Sink(Bolt):
     def __init__(self, directory):
         self.directory = directory
@@ -83,10 +97,10 @@ class Sink(Bolt):
         self.collector.ack(tup)
 
 
-def numbers_topology(directory, rate=500):
+def numbers_topology(directory, rate=500, double=None):
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(str(directory), rate))
-    builder.set_bolt("double", Double(), 2).fields_grouping("numbers", ["number"])
+    builder.set_bolt("double", double or Double(), 2).fields_grouping("numbers", ["number"])
     builder.set_bolt("sink", Sink(str(directory)), 2).fields_grouping("double", ["number"])
     return builder.create_topology()
 

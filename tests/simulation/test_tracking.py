@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 
+import numpy as np
 import pytest
 from tracking_nouns import Rules, Violation
 from tracking_world import World
@@ -93,7 +94,7 @@ class InitsCountAgain(Rules):
             for root, value in zip(roots, values, strict=True):
                 slot = table.find_one(root, table.hash_one(root))
                 if slot >= 0:
-                    table.value_view[slot] ^= value
+                    table.values[slot] ^= np.uint64(value)
             super()._init(roots, values, tasks, *rest)
 
 

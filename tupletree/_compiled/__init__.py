@@ -27,11 +27,18 @@ MODULES = (
     "tupletree.tuples",
     "tupletree.collector",
     "tupletree.worker.ids",
+    "tupletree.worker.pairs",
+    "tupletree.worker.tracking",
     "tupletree.worker.batches",
     "tupletree.worker.routing",
     "tupletree.worker.outbox",
     "tupletree.worker.collectors",
     "tupletree.worker.tasks",
+    "tupletree.worker.spout_task",
+    "tupletree.acker.hashing",
+    "tupletree.acker.table",
+    "tupletree.acker.pending",
+    "tupletree.acker.each",
 )
 DIRECTORY = Path(__file__).parent
 DIGEST = "SOURCES"

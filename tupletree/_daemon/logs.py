@@ -14,7 +14,7 @@ FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s %(message)s"
 DATE_FORMAT: Final = "%Y-%m-%dT%H:%M:%S"
 
 # Libraries that report each reconnect at INFO or louder; ours report the same as events.
-_QUIET: Final = {"kazoo": logging.WARNING, "uvicorn": logging.WARNING, "asyncio": logging.WARNING}
+_QUIET: Final = {"kazoo": logging.WARNING, "asyncio": logging.WARNING}
 
 
 def setup_logging(

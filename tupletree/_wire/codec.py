@@ -1,9 +1,9 @@
 """How tuple values become bytes between workers.
 
-The values of a batch are one msgpack array of rows. msgpack itself carries None, bool, int (64 bits), float, str,
-bytes, list, dict and datetime with a time zone. Beside these, five types travel as msgpack extensions, and a user may
-register more with ``register_type``. Every other type is an error, never a silent pickle: what a receiver builds is
-decided by the receiver's own registry.
+The values of a batch are one msgpack array of columns, one for each field. msgpack itself carries None, bool, int
+(64 bits), float, str, bytes, list, dict and datetime with a time zone. Beside these, five types travel as msgpack
+extensions, and a user may register more with ``register_type``. Every other type is an error, never a silent pickle:
+what a receiver builds is decided by the receiver's own registry.
 
     extension code   type
     1                tuple             msgpack array
@@ -148,16 +148,17 @@ def decode_value(data: bytes) -> Any:
         raise ProtocolError(f"a value cannot be decoded: {error}") from error
 
 
-def encode_rows(rows: Sequence[list[Any]], component: str, fields: Sequence[str]) -> bytes:
-    """The values of a batch as bytes.
+def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str]) -> bytes:
+    """The values of a batch as bytes: ``columns`` are those of the ``fields``.
 
     Raises:
         UnregisteredTypeError: names the component, the field and the type of the first value that cannot travel.
     """
     try:
-        return _pack(rows)
+        return _pack(columns)
     except (TypeError, ValueError, OverflowError):
-        return b"".join([_header(len(rows)), *(_encode_row(row, component, fields) for row in rows)])
+        parts = [_encode_column(column, component, field) for column, field in zip(columns, fields, strict=True)]
+        return b"".join([_header(len(columns)), *parts])
 
 
 def _header(count: int) -> bytes:
@@ -165,10 +166,10 @@ def _header(count: int) -> bytes:
     return header
 
 
-def _encode_row(row: list[Any], component: str, fields: Sequence[str]) -> bytes:
-    """One row, value by value: the slow path, taken only for a batch that msgpack refused as a whole."""
-    parts = [_header(len(row))]
-    for value, field in zip(row, fields, strict=True):
+def _encode_column(column: Sequence[Any], component: str, field: str) -> bytes:
+    """One column, value by value: the slow path, taken only for a batch that msgpack refused as a whole."""
+    parts = [_header(len(column))]
+    for value in column:
         try:
             parts.append(_pack(value))
         except OverflowError:
@@ -196,21 +197,21 @@ def _widen(value: Any) -> Any:
     return value
 
 
-def decode_rows(data: bytes, rows: int, arity: int) -> list[list[Any]]:
-    """The values of a batch: ``rows`` lists of ``arity`` values each.
+def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
+    """The values of a batch: ``arity`` lists of ``rows`` values each.
 
     Raises:
         ProtocolError: the bytes are not that.
     """
     try:
-        values = _unpack(data)
+        columns = _unpack(data)
     except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean a bad batch
         raise ProtocolError(f"a batch of tuples cannot be decoded: {error}") from error
-    if type(values) is not list or len(values) != rows:
+    if type(columns) is not list or len(columns) != arity:
+        raise ProtocolError(f"a batch of tuples does not hold {arity} columns")
+    if not all(type(column) is list and len(column) == rows for column in columns):
         raise ProtocolError(f"a batch of tuples does not hold the {rows} rows that it announces")
-    if rows and (set(map(type, values)) != {list} or set(map(len, values)) != {arity}):
-        raise ProtocolError(f"a batch of tuples holds a row that has not {arity} values")
-    return values
+    return columns
 
 
 def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) -> int:
@@ -222,7 +223,7 @@ def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) ->
         UnregisteredTypeError: a value of a type that cannot leave its worker.
     """
     canonical = [_canonical(value) for value in values]
-    return zlib.crc32(encode_rows([canonical], component, fields))
+    return zlib.crc32(encode_columns([[value] for value in canonical], component, fields))
 
 
 def _canonical(value: Any) -> Any:

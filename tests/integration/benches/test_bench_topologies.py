@@ -24,6 +24,7 @@ def cluster() -> Iterator[DevCluster]:
 def words(**changed: Any) -> Namespace:
     given = {
         "workers": WORKERS,
+        "spouts": 1,
         "ackers": 1,
         "sentences": 300,
         "pending": 100,
@@ -36,7 +37,7 @@ def words(**changed: Any) -> Namespace:
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"split": "many"}, {"split": "combined"}, {"ackers": 0, "workers": 1}],
+    [{}, {"spouts": 2}, {"split": "many"}, {"split": "combined"}, {"ackers": 0, "workers": 1}],
     ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
 )
 def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import threading
-from array import array
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -115,16 +114,7 @@ class SeveralWorkers:
         """Apply updates and hand the verdicts to whoever runs the spout task. Run loop threads."""
         with self._lock:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
-                verdicts = self._ledgers[shard].apply(
-                    array("Q", part.init_roots),
-                    array("Q", part.init_values),
-                    array("I", part.init_tasks),
-                    array("Q", part.acks.keys()),
-                    array("Q", part.acks.values()),
-                    array("Q", part.fails),
-                    array("Q", part.resets),
-                    self.now_s,
-                )
+                verdicts = self._ledgers[shard].apply(*part.columns(), self.now_s)
                 for task, roots in verdicts.acked.items():
                     self._engine_of[task].tell(task, TreesAcked(task, roots))
                 for task, roots in verdicts.failed.items():

@@ -85,7 +85,7 @@ class Worker:
     def heard(self):
         """What the spout was told since this was last asked."""
         inbox = self.engine.executors[0].inbox
-        return list(iter(inbox.take, None))
+        return list(iter(inbox.take_news, None))
 
     async def follow(self, version, owner, draining=None):
         shard = ShardAssignment(shard=0, acker_id=owner.id, address=owner.address)
@@ -136,7 +136,7 @@ def test_an_acker_may_have_drained_while_this_worker_is_writing():
     async def test(worker, a, b):
         async def keep_writing():
             for root in range(1, 1_000_000):
-                worker.ackers.post(Updates(acks={root: root}))
+                worker.ackers.post(Updates.of(acks=[(root, root)]))
                 await asyncio.sleep(0)
 
         writing = asyncio.create_task(keep_writing())

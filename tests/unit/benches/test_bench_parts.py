@@ -11,7 +11,7 @@ import pytest
 from bench import codec, routing
 from bench._ads import DISTINCT_EVENTS, EVENT_TYPES, WINDOW_MS, ads, events, true_windows
 from bench._cli import WrongResultError, as_lines
-from bench._words import DISTINCT_SENTENCES, ByPart, sentences, true_counts
+from bench._words import DISTINCT_SENTENCES, sentences, true_counts
 from bench.latency import percentiles
 
 
@@ -41,12 +41,6 @@ def test_true_windows_hold_every_view_once() -> None:
     assert windows.total() == 2 * views
     assert {window % WINDOW_MS for _, window in windows} == {0}
     assert len({window for _, window in windows}) == 2
-
-
-def test_a_part_is_a_task() -> None:
-    grouping = ByPart()
-    grouping.tasks = [4, 9]
-    assert [grouping.choose_tasks(1, [part, {}]) for part in (0, 1)] == [(4,), (9,)]
 
 
 def test_codec() -> None:

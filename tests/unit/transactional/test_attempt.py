@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.codec import decode_rows, decode_value, encode_rows, encode_value, hash_values
+from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value, hash_values
 from tupletree.attempt import Attempts, TransactionAttempt, first_attempt
 
 
@@ -22,11 +22,11 @@ def test_an_attempt_names_its_transaction_and_its_epoch():
 
 
 def test_an_attempt_travels_between_workers_and_comes_back_as_one_object():
-    rows = [[attempt(1, 0), "a"], [attempt(1, 0), "b"]]
-    decoded = decode_rows(encode_rows(rows, "c", ["attempt", "word"]), 2, 2)
-    assert decoded == rows
+    columns = [[attempt(1, 0), attempt(1, 0)], ["a", "b"]]
+    decoded = decode_columns(encode_columns(columns, "c", ["attempt", "word"]), 2, 2)
+    assert decoded == columns
     assert type(decoded[0][0]) is TransactionAttempt
-    assert decoded[0][0] is decoded[1][0]
+    assert decoded[0][0] is decoded[0][1]
 
 
 def test_an_attempt_can_be_stored_grouped_by_and_pickled():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,7 +67,7 @@ class HandDriven:
         """One step of one executor, and the handing over of all it emitted."""
         executor = self.executor(component, index)
         worked = executor.step()
-        executor.flush(1)
+        executor.flush()
         return worked
 
     def take_updates(self) -> Updates:
@@ -79,7 +78,7 @@ class HandDriven:
 
     def tell(self, component: str, control: Control, index: int = 0) -> None:
         """Put a control message into a spout executor's inbox."""
-        self.executor(component, index).inbox.put(control, 0)
+        self.executor(component, index).inbox.tell(control)
 
     def tell_verdicts(self, verdicts: Verdicts) -> None:
         """Hand the verdicts of a ledger to the spout tasks that they are addressed to."""
@@ -90,7 +89,7 @@ class HandDriven:
             (TreesReset, verdicts.reset),
         ):
             for task, roots in by_task.items():
-                self._by_task[task].inbox.put(kind(task, roots), 0)
+                self._by_task[task].inbox.tell(kind(task, roots))
 
     def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
         self.delivered.append((origin, target, list(rows)))
@@ -102,15 +101,19 @@ class HandDriven:
                 task.updates = self.updates
 
 
+def xors(updates: Updates) -> dict[int, int]:
+    """What the acks of each root come to."""
+    sums: dict[int, int] = {}
+    for root, value in zip(*updates.acks.columns(), strict=True):
+        sums[root] = sums.get(root, 0) ^ value
+    return sums
+
+
+def inits(updates: Updates) -> list[tuple[int, int, int]]:
+    """The new trees: root, value, task."""
+    return list(zip(*updates.inits.columns(), updates.init_tasks, strict=True))
+
+
 def apply(ledger: Ledger, updates: Updates, now_s: float = 0.0) -> Verdicts:
     """Tell a ledger one flush's updates."""
-    return ledger.apply(
-        array("Q", updates.init_roots),
-        array("Q", updates.init_values),
-        array("I", updates.init_tasks),
-        array("Q", updates.acks.keys()),
-        array("Q", updates.acks.values()),
-        array("Q", updates.fails),
-        array("Q", updates.resets),
-        now_s,
-    )
+    return ledger.apply(*updates.columns(), now_s)

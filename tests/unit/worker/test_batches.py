@@ -140,6 +140,7 @@ def message(**changes: Any) -> worker_pb2.Batch:
         {"roots": b""},
         {"edges": b""},
         {"edges": pack_u64([5])},
+        {"rows": 4_000_000_000, "values": b"\x90", "first": b"\x01", "roots": b"", "edges": b"", "multi": []},
         {"roots": b"12345"},
         {"roots": b"1234567", "edges": b"1234567"},
         {"multi": [worker_pb2.MultiRow(row=2, roots=pack_u64([1]), edges=pack_u64([1]))]},
@@ -158,9 +159,9 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_is_taken(changes: di
         b"",
         b"\xc1",
         b"\x92\x92\xa1a\x01",  # ends early
-        b"\x91\x92\xa1a\x01",  # one row
-        b"\x92\x92\xa1a\x01\x91\xa1b",  # a row of one value
-        b"\x92\x92\xa1a\x01\xa1b",  # a row that is no list
+        b"\x91\x92\xa1a\x01",  # one column
+        b"\x92\x92\xa1a\x01\x91\xa1b",  # a column of one value
+        b"\x92\x92\xa1a\x01\xa1b",  # a column that is no list
         b"\x92\x92\xa1a\x01\x92\xa1b\xd4\x7f\x00",  # an extension that nobody registered
         b"\x81\xa1a\x01",
     ],

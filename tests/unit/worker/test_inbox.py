@@ -123,3 +123,13 @@ def test_many_senders_and_one_receiver_leave_nothing_behind() -> None:
         thread.join()
     assert (inbox.rows, inbox.is_congested, gate.closed) == (0, False, frozenset())
     assert any(was_closed)
+
+
+def test_news_does_not_wait_behind_items_and_counts_for_nothing() -> None:
+    inbox = Inbox([1], 1, Gate(lambda: None))
+    inbox.put("rows", 5)
+    inbox.tell("news")
+    assert (inbox.rows, inbox.has_news, bool(inbox)) == (5, True, True)
+    assert (inbox.take_news(), inbox.take_news(), inbox.has_news) == ("news", None, False)
+    assert inbox.take() == "rows"
+    assert not inbox

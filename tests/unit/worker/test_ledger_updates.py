@@ -1,10 +1,11 @@
-"""What a run loop tells the ackers: combined for each root, split among shards without a loss."""
+"""What a run loop tells the ackers: neighbours combined, split among shards without a loss."""
 
 from __future__ import annotations
 
 from functools import reduce
 from operator import xor
 
+from hand_driven import inits, xors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,12 +42,18 @@ def updates_of(given_reports: list[tuple]) -> Updates:
 
 @settings(max_examples=100, deadline=None)
 @given(reports)
-def test_acks_of_one_root_are_one_xor(given_reports: list[tuple]) -> None:
+def test_acks_come_to_the_xor_of_each_root(given_reports: list[tuple]) -> None:
     values: dict[int, list[int]] = {}
     for report in given_reports:
         if report[0] == "ack":
             values.setdefault(report[1], []).append(report[2])
-    assert updates_of(given_reports).acks == {root: reduce(xor, items, 0) for root, items in values.items()}
+    assert xors(updates_of(given_reports)) == {root: reduce(xor, items, 0) for root, items in values.items()}
+
+
+def test_acks_of_one_root_in_a_row_are_one_update() -> None:
+    updates = Updates.of(acks=[(1, 2), (1, 4), (2, 8), (1, 16)])
+    assert list(zip(*updates.acks.columns(), strict=True)) == [(1, 6), (2, 8), (1, 16)]
+    assert len(updates) == 3
 
 
 @settings(max_examples=100, deadline=None)
@@ -57,33 +64,29 @@ def test_split_loses_nothing_and_adds_nothing(given_reports: list[tuple], shards
     assert all(0 <= shard < shards for shard in parts)
     for shard, part in parts.items():
         assert all(root % shards == shard for root in part.roots())
-    together = Updates()
+    together: dict[int, int] = {}
     for part in parts.values():
-        assert not together.acks.keys() & part.acks.keys()
-        together.acks |= part.acks
-        together.fails |= part.fails
-        together.resets |= part.resets
-    assert (together.acks, together.fails, together.resets) == (whole.acks, whole.fails, whole.resets)
-    inits = [
-        init for part in parts.values() for init in zip(part.init_roots, part.init_values, part.init_tasks, strict=True)
-    ]
-    assert sorted(inits) == sorted(zip(whole.init_roots, whole.init_values, whole.init_tasks, strict=True))
+        assert not together.keys() & xors(part).keys()
+        together |= xors(part)
+    assert together == xors(whole)
+    for kind in ("fails", "resets"):
+        assert set().union(*(getattr(part, kind) for part in parts.values())) == getattr(whole, kind)
+    assert sorted(init for part in parts.values() for init in inits(part)) == sorted(inits(whole))
     assert {root for part in parts.values() for root in part.roots()} == whole.roots()
 
 
 @settings(max_examples=100, deadline=None)
 @given(reports)
 def test_updates_survive_the_wire(given_reports: list[tuple]) -> None:
-    updates = updates_of(given_reports)
-    message = encode(3, updates)
+    updates, more = updates_of(given_reports), updates_of([("ack", 5, 6), ("init", 7, 8, 9), ("fail", 10)])
+    message = encode(3, [updates, more])
     assert message.shard == 3
-    assert list(unpack_u64(message.init_roots)) == updates.init_roots
-    assert list(unpack_u64(message.init_values)) == updates.init_values
-    assert list(unpack_u32(message.init_tasks)) == updates.init_tasks
-    acks = dict(zip(unpack_u64(message.ack_roots), unpack_u64(message.ack_values), strict=True))
-    assert acks == updates.acks
-    assert set(unpack_u64(message.fail_roots)) == updates.fails
-    assert set(unpack_u64(message.reset_roots)) == updates.resets
+    columns = [first + second for first, second in zip(updates.columns(), more.columns(), strict=True)]
+    init_roots, init_values, init_tasks, ack_roots, ack_values, fails, resets = columns
+    assert (unpack_u64(message.init_roots), unpack_u64(message.init_values)) == (init_roots, init_values)
+    assert unpack_u32(message.init_tasks) == init_tasks
+    assert (unpack_u64(message.ack_roots), unpack_u64(message.ack_values)) == (ack_roots, ack_values)
+    assert (unpack_u64(message.fail_roots), unpack_u64(message.reset_roots)) == (fails, resets)
 
 
 def test_updates_are_true_when_there_is_something_to_tell() -> None:

@@ -93,7 +93,7 @@ def test_a_worker_that_is_behind_holds_its_updates_and_passes_the_news_on() -> N
         assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 3, False)
         ackers.require(5)
         assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 5, True)
-        ackers.post(Updates(acks={1: 2}))
+        ackers.post(Updates.of(acks=[(1, 2)]))
         assert ackers._held
         await worker.follow(4, "a", "c")
         assert (ackers.known_version, ackers.is_behind) == (5, True)
@@ -108,7 +108,7 @@ def test_what_waits_for_an_acker_or_for_a_map_holds_first_the_spouts_and_then_th
     """An acker may be out of this worker's reach alone: the spouts that feed its bolts go on, on other workers."""
 
     def some(roots: int) -> Updates:
-        return Updates(acks=dict.fromkeys(range(1, roots + 1), 1))
+        return Updates.of(acks=[(root, 1) for root in range(1, roots + 1)])
 
     async def test(worker: Worker) -> None:
         ackers, gate = worker.ackers, worker.engine.gate
@@ -147,10 +147,10 @@ def test_spouts_are_told_of_shards_that_left_their_acker_once_everything_else_is
         await worker.follow(1, "a", "b")
         await worker.follow(2, "a", "c")
         assert all(worker.links_changed_before_telling)
-        assert worker.spout_inbox.take() == ShardsLost(frozenset([1]), 2)
-        assert worker.spout_inbox.take() is None
+        assert worker.spout_inbox.take_news() == ShardsLost(frozenset([1]), 2)
+        assert worker.spout_inbox.take_news() is None
         await worker.follow(3, "", "c")
-        assert worker.spout_inbox.take() == ShardsLost(frozenset([0]), 2)
+        assert worker.spout_inbox.take_news() == ShardsLost(frozenset([0]), 2)
 
     run(test)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hand_driven import HandDriven, apply
+from hand_driven import HandDriven, apply, inits
 from local_components import Do, Log
 
 from tupletree import Spout, TopologyBuilder
@@ -15,7 +15,8 @@ from tupletree.acker.ledger import Ledger
 from tupletree.worker.control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from tupletree.worker.executor import SpoutExecutor
 from tupletree.worker.inbox import ACKERS
-from tupletree.worker.tasks import SpoutTask, TaskFailure
+from tupletree.worker.spout_task import SpoutTask
+from tupletree.worker.tasks import TaskFailure
 
 
 class Numbers(Spout):
@@ -82,7 +83,7 @@ def test_a_tracked_emit_announces_its_tree_and_sends_one_edge() -> None:
     [(_, _, [(values, root, edge)])] = hand.delivered
     updates = hand.take_updates()
     assert values == [0]
-    assert (updates.init_roots, updates.init_values, updates.init_tasks) == ([root], [edge], hand.tasks["spout"])
+    assert inits(updates) == [(root, edge, *hand.tasks["spout"])]
 
 
 def test_an_untracked_emit_announces_nothing() -> None:

@@ -1,0 +1,40 @@
+"""A process imports only what it needs: there are many workers on a machine, and each starts anew when one is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import tupletree
+
+WEB = {"starlette", "uvicorn", "fastapi", "anyio"}
+SPARK = {"pyspark", "py4j", "pandas", "pyarrow"}
+
+
+def imported_by(module: str) -> set[str]:
+    """What is in sys.modules of a new process that has imported ``module``."""
+    code = f"import sys, {module}; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "needless"),
+    [
+        ("tupletree.worker.__main__", {*WEB, *SPARK, "numpy", "yaml", "click", "rich", "tupletree.client"}),
+        ("tupletree.acker.__main__", {*WEB, *SPARK, "tupletree.client"}),
+        ("tupletree.supervisor.__main__", {*WEB, *SPARK, "numpy", "tupletree.client"}),
+    ],
+)
+def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) -> None:
+    assert imported_by(module) & needless == set()
+
+
+def test_what_is_imported_late_is_exported_like_the_rest() -> None:
+    exported: dict[str, object] = {}
+    exec("from tupletree import *", exported)
+    assert exported.keys() - {"__builtins__"} == set(tupletree.__all__)
+    assert tupletree.NimbusClient.__module__ == "tupletree.client"
+    with pytest.raises(AttributeError, match=r"^module 'tupletree' has no attribute 'NimbusKlient'$"):
+        _ = tupletree.NimbusKlient  # type: ignore[attr-defined,unused-ignore]

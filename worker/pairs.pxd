@@ -1,0 +1,15 @@
+cimport cython
+
+ctypedef unsigned long long u64
+
+@cython.final
+cdef class Pairs:
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _room
+    cdef u64[::1] _first, _second
+
+    @cython.locals(at=Py_ssize_t)
+    cpdef append(self, u64 first, u64 second)
+    @cython.locals(at=Py_ssize_t)
+    cpdef add(self, u64 first, u64 second)
+    cpdef clear(self)

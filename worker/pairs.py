@@ -1,0 +1,57 @@
+"""Two columns of 64-bit ids that grow together: roots and edges of rows, roots and ack values of updates."""
+
+from __future__ import annotations
+
+from array import array
+
+FIRST_ROOM = 64
+
+
+class Pairs:
+    """Pairs of ids in the order in which they came, kept as two arrays. Not thread-safe.
+
+    Compiled, neither an append nor a look at the last pair makes a Python object of an id.
+    """
+
+    __slots__ = ("_first", "_room", "_second", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._room = FIRST_ROOM
+        self._first = array("Q", bytes(8 * FIRST_ROOM))
+        self._second = array("Q", bytes(8 * FIRST_ROOM))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def append(self, first: int, second: int) -> None:
+        """Append a pair."""
+        at = self.count
+        if at == self._room:
+            self._make_room()
+        self._first[at] = first
+        self._second[at] = second
+        self.count = at + 1
+
+    def add(self, first: int, second: int) -> None:
+        """As ``append``; but where the last pair has the same first id, ``second`` is xored into it instead."""
+        at = self.count - 1
+        if at >= 0 and self._first[at] == first:
+            self._second[at] ^= second
+        else:
+            self.append(first, second)
+
+    def columns(self) -> tuple[array[int], array[int]]:
+        """Copies of both columns."""
+        return array("Q", bytes(self._first[: self.count])), array("Q", bytes(self._second[: self.count]))
+
+    def clear(self) -> None:
+        """Forget all pairs; the room stays."""
+        self.count = 0
+
+    def _make_room(self) -> None:
+        first, second = bytes(self._first), bytes(self._second)
+        self._room = 2 * self._room
+        fresh = bytes(8 * self._room - len(first))
+        self._first = array("Q", first + fresh)
+        self._second = array("Q", second + fresh)

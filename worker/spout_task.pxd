@@ -1,0 +1,19 @@
+cimport cython
+
+from tupletree.worker.collectors cimport TaskSpoutCollector
+from tupletree.worker.tasks cimport Task
+
+ctypedef unsigned long long u64
+
+cdef class SpoutTask(Task):
+    cdef public object spout, max_pending, pending, _clock
+    cdef public TaskSpoutCollector collector
+    cdef public bint is_tracked
+    cdef public long long tracked
+    cdef long long _sample_every
+    cdef list _cohorts
+
+    @cython.locals(youngest=dict)
+    cpdef track(self, u64 root, u64 value, msg_id)
+    @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
+    cpdef bint poll(self, Py_ssize_t times) except -1

@@ -1,0 +1,138 @@
+"""The tasks of spouts, with the trees that they wait for."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from tupletree.component import Spout, TopologyContext
+from tupletree.rotating import RotatingMap
+
+from .collectors import TaskSpoutCollector
+from .outbox import OutStream
+from .tasks import Environment, Task
+
+
+class SpoutTask(Task):
+    """A task of a spout, with the trees it waits for.
+
+    A pending tree ends by a verdict of its acker or by its own timeout here, whichever comes first; the other is then
+    ignored. So a lost verdict is never a lost message.
+    """
+
+    def __init__(
+        self,
+        spout: Spout,
+        context: TopologyContext,
+        streams: dict[str, OutStream],
+        env: Environment,
+        max_pending: int | None,
+    ) -> None:
+        super().__init__(spout, context, streams, env)
+        self.spout = spout
+        self.collector = TaskSpoutCollector(self, streams, env.ids())
+        spout.collector = self.collector
+        self.is_tracked = env.is_tracked
+        self.max_pending = max_pending or None
+        self.pending: RotatingMap[int, tuple[Any, float | None]] = RotatingMap(2)  # and when, if sampled
+        self.tracked = 0  # trees begun so far
+        self._cohorts = self.pending.buckets
+        rate = context.conf["topology.stats.sample.rate"]
+        self._sample_every = round(1 / rate) if rate else sys.maxsize
+        self._clock = env.clock
+
+    def open(self) -> None:
+        self.is_open = True
+        self.spout.open(self.context.conf, self.context, self.collector)
+
+    def activate(self) -> None:
+        """The topology is active again."""
+        self.spout.activate()
+
+    def deactivate(self) -> None:
+        """The topology is not active any more."""
+        self.spout.deactivate()
+
+    def close(self) -> None:
+        if self.is_open:
+            self.spout.close()
+
+    @property
+    def room(self) -> float:
+        """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
+        return math.inf if self.max_pending is None or not self.is_tracked else self.max_pending - len(self.pending)
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        """A tree was begun by an emit; its root is new."""
+        emitted_s = self._clock() if self.tracked % self._sample_every == 0 else None
+        self.tracked += 1
+        youngest = self._cohorts[0]
+        youngest[root] = (msg_id, emitted_s)
+        self.updates.add_init(root, value, self.task_id)
+
+    def poll(self, times: int) -> bool:
+        """Call ``next_tuple`` until it emits nothing, at most so many times and within ``room``; whether it emitted.
+
+        Raises:
+            TaskFailure: ``next_tuple`` raised.
+        """
+        next_tuple, collector = self.spout.next_tuple, self.collector
+        first = emits = collector.emits
+        enough = self.tracked + self.room
+        while times > 0 and self.tracked < enough and not self.must_yield:
+            times -= 1
+            try:
+                next_tuple()
+            except Exception as error:
+                raise self.failure(error) from error
+            if collector.emits == emits:
+                break
+            emits = collector.emits
+        return emits != first
+
+    def acked_untracked(self, msg_id: Any) -> None:
+        """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
+        self.counters.acked += 1
+        self.spout.ack(msg_id)
+
+    def on_acked(self, roots: Iterable[int]) -> None:
+        """Ackers found these trees complete."""
+        counters = self.counters
+        ack = self.spout.ack
+        ended = self.pending.pop_many(roots)
+        counters.acked += len(ended)
+        for msg_id, emitted_s in ended:
+            if emitted_s is not None:
+                counters.complete_samples += 1
+                counters.complete_s_sum += self._clock() - emitted_s
+            ack(msg_id)
+
+    def on_failed(self, roots: Iterable[int]) -> None:
+        """These trees failed, or are taken for lost."""
+        for msg_id, _ in self.pending.pop_many(roots):
+            self._fail(msg_id)
+
+    def on_expired(self, roots: Iterable[int]) -> None:
+        """Ackers saw nothing of these trees for too long."""
+        for msg_id, _ in self.pending.pop_many(roots):
+            self.counters.timeouts += 1
+            self._fail(msg_id)
+
+    def on_reset(self, roots: Iterable[int]) -> None:
+        """A bolt asked for the timeout of these trees to begin again."""
+        for root in roots:
+            entry = self.pending.get(root)
+            if entry is not None:
+                self.pending.put(root, entry)
+
+    def rotate(self) -> None:
+        """One message timeout has passed: fail what was pending all the time since the one before."""
+        for msg_id, _ in self.pending.rotate().values():
+            self.counters.timeouts += 1
+            self._fail(msg_id)
+
+    def _fail(self, msg_id: Any) -> None:
+        self.counters.failed += 1
+        self.spout.fail(msg_id)

@@ -1,0 +1,17 @@
+cimport cython
+
+from tupletree.worker.pairs cimport Pairs
+
+ctypedef unsigned long long u64
+
+@cython.final
+cdef class Updates:
+    cdef public Pairs acks, inits
+    cdef public list init_tasks
+    cdef public set fails, resets
+
+    cpdef add_ack(self, u64 root, u64 value)
+    cpdef add_init(self, u64 root, u64 value, task)
+
+@cython.locals(parts=list, part=Updates, roots=cython.ulonglong[::1], values=cython.ulonglong[::1], at=Py_ssize_t)
+cpdef dict split(Updates updates, Py_ssize_t shards)
