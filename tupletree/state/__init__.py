@@ -1,5 +1,37 @@
 """Stateful bolts: state that survives, checkpointed through the whole topology. See docs/guides/state.md."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tupletree.state.contract import KeyValueState, StateProvider
 
-__all__ = ["KeyValueState", "StateProvider"]
+if TYPE_CHECKING:
+    from tupletree.state.memory import MemoryStateProvider
+    from tupletree.state.redis import RedisStateProvider
+    from tupletree.state.sqlite import SqliteStateProvider
+    from tupletree.state.zookeeper import ZooKeeperStateProvider
+
+__all__ = [
+    "KeyValueState",
+    "MemoryStateProvider",
+    "RedisStateProvider",
+    "SqliteStateProvider",
+    "StateProvider",
+    "ZooKeeperStateProvider",
+]
+
+_LATE = {
+    "MemoryStateProvider": "tupletree.state.memory",
+    "RedisStateProvider": "tupletree.state.redis",
+    "SqliteStateProvider": "tupletree.state.sqlite",
+    "ZooKeeperStateProvider": "tupletree.state.zookeeper",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A provider, imported when it is first asked for: most workers have use for one of them or none."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)

@@ -93,9 +93,7 @@ class StateProvider(ABC):
     """Whether a state outlives its process. Of one that does not, a lost commit is no error."""
 
     @abstractmethod
-    def new_state(
-        self, namespace: str, conf: Mapping[str, Any], context: TopologyContext
-    ) -> KeyValueState[Any, Any]:
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
         """Open the state of a task, as it was last committed, and become its only writer.
 
         ``namespace``: unique to the task, for example ``words/count/0``: the topology's state id, the component, the

@@ -1,0 +1,96 @@
+"""States in this process: the default, for counts that may begin anew, and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tupletree.component import TopologyContext
+from tupletree.errors import AuthorityError, ConflictError
+from tupletree.state.buffered import BufferedState, Changes
+from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.options import parsed
+
+
+class MemoryStateProvider(StateProvider):
+    """States that last as long as this object: a task that is started anew begins with an empty one.
+
+    Values are kept as bytes, so that what another provider would refuse is refused here too.
+    """
+
+    is_durable = False
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
+        options = parsed("memory", conf)
+        backend = MemoryBackend(namespace, self._namespaces.setdefault(namespace, _Namespace()))
+        return BufferedState(namespace, backend, cache_entries=options["cache_entries"], is_durable=False)
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """What is stored. ``owner``: how often it was opened."""
+
+    owner: int = 0
+    committed: int | None = None
+    prepared: int | None = None
+    entries: dict[bytes, bytes] = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
+
+
+class MemoryBackend:
+    """One namespace in the hands of whoever opened it last."""
+
+    def __init__(self, namespace: str, stored: _Namespace) -> None:
+        self._namespace = namespace
+        self._stored = stored
+        stored.owner += 1
+        self._owner = stored.owner
+
+    @property
+    def committed(self) -> int | None:
+        return self._stored.committed
+
+    @property
+    def prepared(self) -> int | None:
+        return self._stored.prepared
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._stored.entries.get(key)
+
+    def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+        yield self._stored.entries.items()
+
+    def prepare(self, txid: int, changes: Changes) -> None:
+        stored = self._checked()
+        stored.prepared, stored.changes = txid, dict(changes)
+
+    def commit(self, txid: int) -> None:
+        stored = self._checked()
+        if stored.committed == txid:
+            return
+        if stored.prepared != txid:
+            raise ConflictError(f"state {self._namespace!r}: checkpoint {txid} is not prepared")
+        for key, value in stored.changes.items():
+            if value is None:
+                stored.entries.pop(key, None)
+            else:
+                stored.entries[key] = value
+        stored.committed, stored.prepared, stored.changes = txid, None, {}
+
+    def rollback(self) -> None:
+        stored = self._checked()
+        stored.prepared, stored.changes = None, {}
+
+    def close(self) -> None:
+        """Nothing: what is stored stays with the provider."""
+
+    def _checked(self) -> _Namespace:
+        if self._stored.owner != self._owner:
+            raise AuthorityError(
+                f"state {self._namespace!r} was opened again since: only the last to open it may write"
+            )
+        return self._stored

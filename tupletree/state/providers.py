@@ -1,0 +1,93 @@
+"""The state provider that a topology's configuration names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from tupletree.component import TopologyContext
+from tupletree.errors import ConfigError, UsageError
+from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.options import CONFIG, OPTIONS, PROVIDER, as_mapping, parsed
+
+BUILT_IN: Final = {
+    "memory": "tupletree.state.memory:MemoryStateProvider",
+    "sqlite": "tupletree.state.sqlite:SqliteStateProvider",
+    "redis": "tupletree.state.redis:RedisStateProvider",
+    "zookeeper": "tupletree.state.zookeeper:ZooKeeperStateProvider",
+}
+
+
+def open_state(
+    namespace: str, conf: Mapping[str, Any], context: TopologyContext
+) -> tuple[StateProvider, KeyValueState[Any, Any]]:
+    """Open a state with the provider that ``topology.state.provider`` and ``.config`` name.
+
+    Each call makes a provider of its own: of what is in memory only, nothing is found again.
+
+    Raises:
+        UsageError: the configuration is faulty, the class cannot be imported, or it is no StateProvider.
+        UnavailableError: the store is away.
+    """
+    check_provider(conf)
+    provider = _made(_name(conf))
+    return provider, provider.new_state(namespace, as_mapping(conf.get(CONFIG)), context)
+
+
+def check_provider(conf: Mapping[str, Any]) -> None:
+    """Refuse a provider or a configuration of one that cannot be meant. Nothing is imported and nothing is opened.
+
+    Raises:
+        ConfigError: the provider is unknown; its configuration is no mapping; or, of a built-in one, a key is unknown
+            or missing or has a value of the wrong kind.
+    """
+    name = _name(conf)
+    config = as_mapping(conf.get(CONFIG))
+    if name in BUILT_IN:
+        parsed(name, config)
+    elif not _is_class(name):
+        nearest = difflib.get_close_matches(name.lower(), BUILT_IN, n=1, cutoff=0.0)[0]
+        raise ConfigError(
+            f"{PROVIDER}: there is no provider {name!r}; did you mean {nearest!r}? A class of your own is written as "
+            f"'module.Class' or 'module:Class'"
+        )
+
+
+def _name(conf: Mapping[str, Any]) -> str:
+    name = conf.get(PROVIDER)
+    if name is None:
+        return "memory"
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{PROVIDER} takes a name or a class, not {name!r}")
+    return name
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Module and class of ``module:Class`` or ``module.Class``."""
+    module, _, cls = path.rpartition(":" if ":" in path else ".")
+    return module, cls
+
+
+def _is_class(path: str) -> bool:
+    module, cls = _split(path)
+    return all(part.isidentifier() for part in [*module.split("."), *cls.split(".")])
+
+
+def _made(name: str) -> StateProvider:
+    """A provider, made without arguments."""
+    path = BUILT_IN.get(name, name)
+    module, cls = _split(path)
+    try:
+        found: Any = import_module(module)
+        for part in cls.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{PROVIDER}: {path!r} cannot be imported: {error}") from error
+    if not isinstance(found, type) or not issubclass(found, StateProvider):
+        raise UsageError(f"{PROVIDER}: {path!r} is no class that extends tupletree.state.StateProvider")
+    try:
+        return found()
+    except TypeError as error:
+        raise UsageError(f"{PROVIDER}: {path!r} cannot be made without arguments: {error}") from error

@@ -1,0 +1,224 @@
+"""States in SQLite files, one for each namespace, in a directory.
+
+    namespace   format, name, owner, committed, prepared       one line; owner counts how often it was opened
+    entries     key, value                                     what is committed
+    changes     key, value                                     what is prepared; value NULL: the key is deleted
+
+Every write is one ``BEGIN IMMEDIATE`` transaction that looks at the owner first. The journal is a write-ahead log,
+synchronous in full: what is prepared or committed outlives a crash of the machine. With ``synchronous: normal`` it
+outlives a crash of the process, while a crash of the machine may take the last checkpoints back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tupletree.component import TopologyContext
+from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
+from tupletree.state.buffered import BufferedState, Changes
+from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.options import parsed
+
+FORMAT: Final = 1
+PAGE: Final = 1_000
+_BUSY_PAUSE_S: Final = 0.01
+
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS namespace "
+    "(format INTEGER NOT NULL, name TEXT NOT NULL, owner INTEGER NOT NULL, committed INTEGER, prepared INTEGER)",
+    "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS changes (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID",
+)
+
+
+class SqliteStateProvider(StateProvider):
+    """States in files of one machine. Nothing to install and nothing to start.
+
+    Configuration: ``directory``, on a disk of the machine and not on a network, made where it is not there;
+    ``synchronous``: ``full`` or ``normal``; ``busy_timeout_s``: how long to wait for another process that has a file
+    locked.
+    """
+
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
+        options = parsed("sqlite", conf)
+        path = os.path.join(os.path.abspath(options["directory"]), file_name(namespace))
+        backend = SqliteBackend(namespace, path, options["synchronous"], options["busy_timeout_s"])
+        return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
+
+
+def file_name(namespace: str) -> str:
+    """A name that every file system takes, for people; the digest tells namespaces apart."""
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", namespace).strip(".-")[:80]
+    digest = hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{readable}-{digest}.db"
+
+
+class SqliteBackend:
+    """The file of one namespace."""
+
+    def __init__(self, namespace: str, path: str, synchronous: str, busy_timeout_s: float) -> None:
+        self.committed: int | None = None
+        self.prepared: int | None = None
+        self._namespace = namespace
+        self._path = path
+        with self._translated():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._connection = _connect(path, synchronous, busy_timeout_s)
+            self._file = _identity(path)
+            try:
+                self._owner = self._take_over()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._translated():
+            self._check_file()
+            row = self._connection.execute("SELECT value FROM entries WHERE key = ?", [key]).fetchone()
+        return None if row is None else row[0]
+
+    def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+        after = b""  # no key is empty
+        while True:
+            with self._translated():
+                self._check_file()
+                page = self._connection.execute(
+                    "SELECT key, value FROM entries WHERE key > ? ORDER BY key LIMIT ?", [after, PAGE]
+                ).fetchall()
+            if not page:
+                return
+            yield page
+            after = page[-1][0]
+
+    def prepare(self, txid: int, changes: Changes) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM changes")
+            self._connection.executemany("INSERT INTO changes (key, value) VALUES (?, ?)", changes.items())
+            self._connection.execute("UPDATE namespace SET prepared = ?", [txid])
+
+    def commit(self, txid: int) -> None:
+        with self._transaction():
+            if self.committed == txid:
+                return
+            if self.prepared != txid:
+                raise ConflictError(f"state {self._namespace!r}: checkpoint {txid} is not prepared in {self._path}")
+            self._connection.execute("DELETE FROM entries WHERE key IN (SELECT key FROM changes WHERE value IS NULL)")
+            self._connection.execute(
+                "INSERT OR REPLACE INTO entries (key, value) SELECT key, value FROM changes WHERE value IS NOT NULL"
+            )
+            self._connection.execute("DELETE FROM changes")
+            self._connection.execute("UPDATE namespace SET committed = ?, prepared = NULL", [txid])
+
+    def rollback(self) -> None:
+        with self._transaction():
+            self._connection.execute("DELETE FROM changes")
+            self._connection.execute("UPDATE namespace SET prepared = NULL")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """A transaction of the namespace's owner. It is undone as a whole if anything fails."""
+        with self._translated():
+            self._check_file()
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                line = self._line()
+                if line is None or line[0] != self._owner:
+                    raise AuthorityError(
+                        f"state {self._namespace!r} in {self._path} was opened again since: only the last to open it may "
+                        f"write"
+                    )
+                _, self.committed, self.prepared = line
+                yield
+                _, committed, prepared = self._line() or line
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self.committed, self.prepared = committed, prepared
+
+    def _take_over(self) -> int:
+        """Become the only writer; return the number that says so."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        for table in _TABLES:
+            self._connection.execute(table)
+        found = self._connection.execute("SELECT format, name FROM namespace").fetchone()
+        if found is None:
+            self._connection.execute(
+                "INSERT INTO namespace (format, name, owner) VALUES (?, ?, 0)", [FORMAT, self._namespace]
+            )
+        elif found[0] > FORMAT:
+            raise UsageError(
+                f"{self._path} has format {found[0]}, and this version of Tupletree knows formats up to {FORMAT}: a newer "
+                f"version has written it"
+            )
+        elif found[1] != self._namespace:
+            raise UsageError(f"{self._path} holds the state {found[1]!r}, not {self._namespace!r}")
+        self._connection.execute("UPDATE namespace SET owner = owner + 1")
+        line = self._line()
+        assert line is not None
+        owner, self.committed, self.prepared = line
+        self._connection.execute("COMMIT")
+        return owner
+
+    def _line(self) -> tuple[int, int | None, int | None] | None:
+        line: tuple[int, int | None, int | None] | None = self._connection.execute(
+            "SELECT owner, committed, prepared FROM namespace"
+        ).fetchone()
+        return line
+
+    def _check_file(self) -> None:
+        """SQLite would go on with a file that nobody can find any more."""
+        if _identity(self._path) != self._file:
+            raise UnavailableError(f"{self._path} was deleted or replaced while it was in use: put it back")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DataError, OverflowError) as error:
+            raise UsageError(f"state {self._namespace!r}: a value is more than SQLite takes: {error}") from error
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+                raise UsageError(f"{self._path} is not an SQLite file") from error
+            raise UnavailableError(f"{self._path}: {error}") from error
+        except OSError as error:
+            raise UnavailableError(f"{self._path}: {error}") from error
+
+
+def _connect(path: str, synchronous: str, busy_timeout_s: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, busy_timeout_s, isolation_level=None, check_same_thread=False)
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            # Where two processes make the file at once, one may be told at once that the journal is locked.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+            return connection
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                connection.close()
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from another of the same name; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
