@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from tupletree._wire.codec import decode_value, encode_value
-from tupletree.errors import ConflictError, ProtocolError, UnregisteredTypeError, UsageError
+from tupletree.errors import AuthorityError, ConflictError, ProtocolError, UnregisteredTypeError, UsageError
 from tupletree.state.contract import K, KeyValueState, V
 
 CACHE_ENTRIES: Final = 1_000_000
@@ -75,6 +75,16 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give up what is held open."""
+
+
+def superseded(namespace: str) -> AuthorityError:
+    """What a backend raises when the namespace was opened again."""
+    return AuthorityError(f"state {namespace!r} was opened again since: only the last to open it may write")
+
+
+def not_prepared(namespace: str, txid: int) -> ConflictError:
+    """What a backend raises when it is to commit what is not there."""
+    return ConflictError(f"state {namespace!r}: checkpoint {txid} is not prepared in the store")
 
 
 class BufferedState(KeyValueState[K, V]):
@@ -228,8 +238,8 @@ def check_key(namespace: str, key: Any) -> None:
     if culprit is not ABSENT:
         where = "" if culprit is key else f" in {key!r}"
         raise UsageError(
-            f"state {namespace!r}: a key is a str, bytes, an int or a tuple of these, and {culprit!r}{where} is of type "
-            f"{type(culprit).__qualname__}"
+            f"state {namespace!r}: a key is a str, bytes, an int or a tuple of these, and {culprit!r}{where} is of "
+            f"type {type(culprit).__qualname__}"
         )
 
 

@@ -40,7 +40,12 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K, default: V | None = None) -> V | None:
-        """The value of ``key``, or ``default``."""
+        """The value of ``key``, or ``default``.
+
+        Raises:
+            UsageError: it is no key.
+            UnavailableError: the value must be read from the store, and that is away.
+        """
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -52,7 +57,10 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every key with its value, in no particular order. Do not change the state before the iterator is exhausted."""
+        """Every key with its value, in no particular order.
+
+        Do not change the state before the iterator is exhausted. Raises UnavailableError, at any point, as ``get``.
+        """
 
     @abstractmethod
     def prepare_commit(self, txid: int) -> None:
@@ -61,8 +69,9 @@ class KeyValueState(ABC, Generic[K, V]):
         Raises:
             ConflictError: ``txid`` is not above what is committed, or something is prepared already.
             AuthorityError: another has opened the namespace since: this one must stand down.
-            UnavailableError: the store is away. Then nothing has changed, or everything is prepared.
-            UsageError: a key or value that cannot be stored, or more than the store takes.
+            UnavailableError: the store is away. Then nothing has changed, or everything is prepared; it may be called
+                again, with any ``txid`` that it took before, or followed by ``rollback``.
+            UsageError: a key or value that cannot be stored, or more than the store takes. Nothing has changed.
         """
 
     @abstractmethod
@@ -76,7 +85,9 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def rollback(self) -> None:
-        """Discard all changes that are not committed, the prepared ones too.
+        """Discard all changes that are not committed, the prepared ones too. Afterwards ``committed`` is what is.
+
+        A commit that raised UnavailableError may have happened: then it stays, and ``committed`` says so.
 
         Raises:
             AuthorityError, UnavailableError: as ``prepare_commit``; after the latter it may be called again.
@@ -87,7 +98,10 @@ class KeyValueState(ABC, Generic[K, V]):
 
 
 class StateProvider(ABC):
-    """Opens states. A user's own is named by ``topology.state.provider: module.Class``; it is made without arguments."""
+    """Opens states. It is made without arguments.
+
+    A user's own is named by ``topology.state.provider: module.Class``, or ``module:Class``.
+    """
 
     is_durable: ClassVar[bool] = True
     """Whether a state outlives its process. Of one that does not, a lost commit is no error."""
@@ -95,6 +109,9 @@ class StateProvider(ABC):
     @abstractmethod
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
         """Open the state of a task, as it was last committed, and become its only writer.
+
+        What somebody has prepared is not seen in it: ``prepared`` says that there is something, which is then to be
+        committed or rolled back.
 
         ``namespace``: unique to the task, for example ``words/count/0``: the topology's state id, the component, the
         task's index. ``conf``: ``topology.state.provider.config`` as a mapping. Whoever had the namespace open before

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tupletree.component import TopologyContext
-from tupletree.errors import AuthorityError, ConflictError
-from tupletree.state.buffered import BufferedState, Changes
+from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
 
@@ -73,7 +72,7 @@ class MemoryBackend:
         if stored.committed == txid:
             return
         if stored.prepared != txid:
-            raise ConflictError(f"state {self._namespace!r}: checkpoint {txid} is not prepared")
+            raise not_prepared(self._namespace, txid)
         for key, value in stored.changes.items():
             if value is None:
                 stored.entries.pop(key, None)

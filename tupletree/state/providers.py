@@ -10,7 +10,7 @@ from typing import Any, Final
 from tupletree.component import TopologyContext
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
-from tupletree.state.options import CONFIG, OPTIONS, PROVIDER, as_mapping, parsed
+from tupletree.state.options import CONFIG, PROVIDER, as_mapping, parsed
 
 BUILT_IN: Final = {
     "memory": "tupletree.state.memory:MemoryStateProvider",

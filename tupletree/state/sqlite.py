@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tupletree.component import TopologyContext
-from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
-from tupletree.state.buffered import BufferedState, Changes
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
 
@@ -109,7 +109,7 @@ class SqliteBackend:
             if self.committed == txid:
                 return
             if self.prepared != txid:
-                raise ConflictError(f"state {self._namespace!r}: checkpoint {txid} is not prepared in {self._path}")
+                raise not_prepared(self._namespace, txid)
             self._connection.execute("DELETE FROM entries WHERE key IN (SELECT key FROM changes WHERE value IS NULL)")
             self._connection.execute(
                 "INSERT OR REPLACE INTO entries (key, value) SELECT key, value FROM changes WHERE value IS NOT NULL"
@@ -134,10 +134,7 @@ class SqliteBackend:
             try:
                 line = self._line()
                 if line is None or line[0] != self._owner:
-                    raise AuthorityError(
-                        f"state {self._namespace!r} in {self._path} was opened again since: only the last to open it may "
-                        f"write"
-                    )
+                    raise superseded(self._namespace)
                 _, self.committed, self.prepared = line
                 yield
                 _, committed, prepared = self._line() or line
@@ -160,8 +157,8 @@ class SqliteBackend:
             )
         elif found[0] > FORMAT:
             raise UsageError(
-                f"{self._path} has format {found[0]}, and this version of Tupletree knows formats up to {FORMAT}: a newer "
-                f"version has written it"
+                f"{self._path} has format {found[0]}, and this version of Tupletree knows formats up to {FORMAT}: a "
+                f"newer version has written it"
             )
         elif found[1] != self._namespace:
             raise UsageError(f"{self._path} holds the state {found[1]!r}, not {self._namespace!r}")

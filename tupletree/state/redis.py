@@ -1,0 +1,233 @@
+"""States in Redis: layout and scripts are in redis_scripts.py.
+
+Redis is as durable as it is told to be. With ``appendonly yes`` and ``appendfsync always`` a checkpoint outlives a
+crash of Redis; otherwise the last second or more may be lost, and a replica that takes over lacks what had not come to
+it. What an eviction policy drops is lost too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from tupletree.component import TopologyContext
+from tupletree.errors import AuthorityError, UnavailableError, UsageError
+from tupletree.state import redis_scripts as scripts
+from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
+from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.options import parsed
+
+R = TypeVar("R")
+
+FORMAT: Final = 1
+PAGE: Final = 1_000
+CHUNK_ENTRIES = 2_000
+CHUNK_BYTES = 1_000_000
+"""Of one script's work, unless a single entry is larger."""
+
+LARGEST_BYTES: Final = 512 * 1024 * 1024 - 1
+"""Of a key or a value: Redis takes no longer strings, and a value has a sign in front."""
+
+
+class RedisStateProvider(StateProvider):
+    """States in a Redis server, 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``.
+
+    Configuration: ``url``, as redis-py takes it, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``;
+    ``prefix``: what the names of all keys in Redis begin with; ``timeout_s``: how long to wait for an answer.
+    """
+
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
+        options = parsed("redis", conf)
+        backend = RedisBackend(namespace, options["url"], options["prefix"], options["timeout_s"])
+        return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
+
+
+class RedisBackend:
+    """The keys of one namespace."""
+
+    def __init__(self, namespace: str, url: str, prefix: str, timeout_s: float) -> None:
+        self.committed: int | None = None
+        self.prepared: int | None = None
+        self._namespace = namespace
+        self._about, self._values, self._chunk = (
+            f"{prefix}:{namespace}:{part}" for part in ("about", "committed", "prepared:")
+        )
+        parts = urlsplit(url)
+        self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
+        self._errors = _redis().exceptions
+        try:
+            self._client = _client(url, timeout_s, os.getpid())
+        except ValueError as error:
+            raise UsageError(f"RedisStateProvider: {self._where}: {error}") from error
+        self._step = 0
+        self._chunks = 0  # of what is prepared
+        self._unmoved: list[int] = []  # chunks of a commit that has begun
+        self._is_sure = False  # that what is known here is so: the last command was answered
+        self._owner = self._use(self._take_over)
+        self._settle()
+
+    def get(self, key: bytes) -> bytes | None:
+        self._settle()
+        found: bytes | None = self._use(lambda: self._client.hget(self._values, key))
+        return found
+
+    def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+        self._settle()
+        server, cursor = None, 0
+        while True:
+            run, (cursor, page) = self._use(functools.partial(self._page, cursor))
+            if server not in (None, run):  # to another server the cursor says nothing
+                raise UnavailableError(f"{self._where}: Redis was restarted while state {self._namespace!r} was read")
+            server = run
+            yield page.items()
+            if cursor == 0:
+                return
+
+    def prepare(self, txid: int, changes: Changes) -> None:
+        self._settle()
+        chunks = list(_chunks(self._namespace, changes))
+        self._is_sure = False
+        for number, chunk in enumerate(chunks, start=1):
+            first, last = "first" if number == 1 else "", txid if number == len(chunks) else ""
+            self._write(scripts.PREPARE, first, last, *chunk)
+        self.prepared = txid
+        self._chunks = 0 if chunks == [[]] else len(chunks)
+        self._is_sure = True
+
+    def commit(self, txid: int) -> None:
+        self._settle()
+        if self.committed == txid:
+            return
+        if self.prepared != txid:
+            raise not_prepared(self._namespace, txid)
+        self._is_sure = False
+        self._write(scripts.COMMIT, txid)
+        self.committed, self.prepared = txid, None
+        self._unmoved = list(range(2, self._chunks + 1))
+        self._move()
+        self._is_sure = True
+
+    def rollback(self) -> None:
+        self._settle()
+        self._is_sure = False
+        self._write(scripts.ROLLBACK)
+        self.prepared = None
+        self._is_sure = True
+
+    def close(self) -> None:
+        self._client.connection_pool.disconnect(inuse_connections=False)
+
+    def _settle(self) -> None:
+        """Learn what became of a command without an answer, and end a commit that has begun."""
+        if self._is_sure:
+            return
+        committed, prepared, chunks, moved = self._write(scripts.LOOK)
+        self.committed, self.prepared = (None if one is None else int(one) for one in (committed, prepared))
+        self._chunks = int(chunks or 0)
+        self._unmoved = [] if moved is None else list(range(int(moved) + 1, self._chunks + 1))
+        self._move()
+        self._is_sure = True
+
+    def _move(self) -> None:
+        for chunk in self._unmoved:
+            self._write(scripts.MOVE, chunk)
+        self._unmoved = []
+
+    def _write(self, script: str, *arguments: str | bytes | int) -> list[Any]:
+        """Run a script as the owner, as the next step."""
+        self._step += 1
+        keys = [self._about, self._values, self._chunk]
+        run = self._client.register_script(script)
+        answer, *rest = self._use(lambda: run(keys=keys, args=[self._owner, self._step, *arguments]))
+        match answer:
+            case b"OK":
+                return list(rest)
+            case b"OWNER":
+                raise superseded(self._namespace)
+            case b"CONFLICT":
+                raise not_prepared(self._namespace, int(arguments[0]))
+            case b"GONE":
+                raise AuthorityError(f"what {self._where} held of state {self._namespace!r} is gone")
+        raise UnavailableError(f"{self._where}: state {self._namespace!r}: {answer.decode()}")
+
+    def _take_over(self) -> bytes:
+        from tupletree.transactional.databases.redis import warn_if_forgetful
+
+        warn_if_forgetful(self._client, self._where)
+        run = self._client.register_script(scripts.OPEN)
+        answer, found = run(keys=[self._about, self._values], args=[uuid.uuid4().hex, FORMAT])
+        match answer:
+            case b"FOREIGN":
+                raise UsageError(
+                    f"{self._where}: {found.decode()!r} is there already and Tupletree did not make it: choose another "
+                    f"prefix"
+                )
+            case b"NEWER":
+                raise UsageError(
+                    f"{self._where}: state {self._namespace!r} has format {found}, and this version of Tupletree knows "
+                    f"formats up to {FORMAT}: a newer version has written it"
+                )
+        owner: bytes = found
+        return owner
+
+    def _page(self, cursor: int) -> tuple[str, Any]:
+        with self._client.pipeline(transaction=True) as pipeline:
+            pipeline.info("server")
+            pipeline.hscan(self._values, cursor, count=PAGE)
+            about, page = pipeline.execute()
+        return about["run_id"], page
+
+    def _use(self, work: Callable[[], R]) -> R:
+        try:
+            return work()
+        except self._errors.RedisError as error:
+            raise UnavailableError(f"{self._where}: state {self._namespace!r}: {error}") from error
+
+
+def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
+    """The entries of each chunk, key and value in turn; one empty chunk if nothing changed."""
+    chunk: list[bytes] = []
+    size = 0
+    for key, value in changes.items():
+        length = len(key) + len(value or b"")
+        if length > LARGEST_BYTES:
+            raise UsageError(
+                f"state {namespace!r}: a key and its value take {length:,} bytes, and Redis takes {LARGEST_BYTES:,}"
+            )
+        if chunk and (len(chunk) >= 2 * CHUNK_ENTRIES or size + length > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk += key, b"-" if value is None else b"+" + value
+        size += length
+    yield chunk
+
+
+def _redis() -> Any:
+    """The client library."""
+    try:
+        import redis
+    except ImportError as error:
+        raise UsageError("RedisStateProvider needs the package redis: pip install 'tupletree[redis]'") from error
+    return redis
+
+
+@functools.cache
+def _client(url: str, timeout_s: float, process: int) -> Any:
+    """The client of this process, which all its states in one Redis share. It is thread-safe and reconnects.
+
+    A command whose answer was lost is sent again once.
+    """
+    from redis.backoff import ExponentialBackoff
+    from redis.retry import Retry
+
+    return _redis().Redis.from_url(
+        url,
+        protocol=2,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        retry=Retry(ExponentialBackoff(cap=0.1, base=0.01), 1),
+    )

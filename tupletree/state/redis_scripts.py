@@ -1,0 +1,138 @@
+"""The scripts that write a state in Redis. Redis runs each alone and as a whole.
+
+    <name>:about          hash: format, owner, token, step, committed, prepared, chunks, moved
+    <name>:committed      hash: key -> value
+    <name>:prepared:<i>   list: key, "+value" or "-", key, ...; i from 1 to ``chunks``
+
+No script runs long: what is prepared is written in chunks, and each chunk is moved to where the committed values are by
+a script of its own.
+
+    prepare   chunk 1 .. chunk n            the script of the last chunk also sets prepared = txid
+    commit    committed = txid, moved = 0   from here on it is committed, whoever goes on
+              move chunk 1 .. move chunk n  the last one removes ``moved`` and ``chunks``
+
+**Invariants.** While ``moved`` is there, chunks moved+1 .. chunks belong to the committed values, and are moved before
+anything else is done or read: opening begins with that. Without ``moved`` and without ``prepared``, chunks are what an
+interrupted prepare has left; the next one removes them.
+
+**Late and repeated writes.** Each write names its owner and a step, and is done only if the owner is still the last
+one to have opened the namespace and the step is above the last one done. So a command that was stuck in a connection
+given up meanwhile changes nothing; and one that the client sends again as its answer was lost is not done twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OPEN: Final = """
+local about, committed = KEYS[1], KEYS[2]
+local token, format = ARGV[1], tonumber(ARGV[2])
+for _, key in ipairs(KEYS) do
+  local kind = redis.call('TYPE', key)['ok']
+  if kind ~= 'none' and kind ~= 'hash' then return {'FOREIGN', key} end
+end
+local known = tonumber(redis.call('HGET', about, 'format') or '0')
+if known > format then return {'NEWER', known} end
+if known == 0 then
+  for _, key in ipairs(KEYS) do
+    if redis.call('EXISTS', key) == 1 then return {'FOREIGN', key} end
+  end
+end
+if redis.call('HGET', about, 'token') ~= token then
+  redis.call('HINCRBY', about, 'owner', 1)
+  redis.call('HSET', about, 'token', token, 'step', 0, 'format', format)
+end
+return {'OK', redis.call('HGET', about, 'owner')}
+"""
+"""KEYS: about, committed. ARGV: token, format. Become the owner; the token tells a repetition."""
+
+_BEGIN: Final = """
+local about, committed, chunk = KEYS[1], KEYS[2], KEYS[3]
+local owner = redis.call('HGET', about, 'owner')
+if not owner then return {'GONE'} end
+if owner ~= ARGV[1] then return {'OWNER'} end
+local step, last = tonumber(ARGV[2]), tonumber(redis.call('HGET', about, 'step'))
+if step < last then return {'LATE'} end
+local function chunks() return tonumber(redis.call('HGET', about, 'chunks') or '0') end
+local function clear()
+  for i = 1, chunks() do redis.call('UNLINK', chunk .. i) end
+  redis.call('HDEL', about, 'prepared', 'chunks')
+end
+local function move(i)
+  local entries = redis.call('LRANGE', chunk .. i, 0, -1)
+  local puts = {}
+  for j = 1, #entries, 2 do
+    local value = entries[j + 1]
+    if string.byte(value) == 43 then
+      puts[#puts + 1] = entries[j]
+      puts[#puts + 1] = string.sub(value, 2)
+      if #puts >= 1000 then redis.call('HSET', committed, unpack(puts)); puts = {} end
+    else
+      redis.call('HDEL', committed, entries[j])
+    end
+  end
+  if #puts > 0 then redis.call('HSET', committed, unpack(puts)) end
+  redis.call('UNLINK', chunk .. i)
+  if i >= chunks() then redis.call('HDEL', about, 'moved', 'chunks')
+  else redis.call('HSET', about, 'moved', i) end
+end
+local is_new = step > last
+if is_new then redis.call('HSET', about, 'step', step) end
+"""
+"""KEYS: about, committed, the beginning of the chunks' names. ARGV: owner, step, then what the script takes."""
+
+LOOK: Final = (
+    _BEGIN
+    + """
+return {'OK', unpack(redis.call('HMGET', about, 'committed', 'prepared', 'chunks', 'moved'))}
+"""
+)
+"""What there is, after which no earlier step is done any more."""
+
+PREPARE: Final = (
+    _BEGIN
+    + """
+if not is_new then return {'OK'} end
+if ARGV[3] == 'first' then clear() end
+if #ARGV > 4 then
+  local name = chunk .. redis.call('HINCRBY', about, 'chunks', 1)
+  for i = 5, #ARGV, 1000 do redis.call('RPUSH', name, unpack(ARGV, i, math.min(i + 999, #ARGV))) end
+end
+if ARGV[4] ~= '' then redis.call('HSET', about, 'prepared', ARGV[4]) end
+return {'OK'}
+"""
+)
+"""ARGV: 'first' for the first chunk; the txid for the last one, else ''; the entries of the chunk."""
+
+COMMIT: Final = (
+    _BEGIN
+    + """
+if not is_new then return {'OK'} end
+if redis.call('HGET', about, 'prepared') ~= ARGV[3] then return {'CONFLICT'} end
+redis.call('HSET', about, 'committed', ARGV[3])
+redis.call('HDEL', about, 'prepared')
+if chunks() > 0 then
+  redis.call('HSET', about, 'moved', 0)
+  move(1)
+end
+return {'OK'}
+"""
+)
+"""ARGV: the txid. Moves the first chunk too."""
+
+MOVE: Final = (
+    _BEGIN
+    + """
+if is_new then move(tonumber(ARGV[3])) end
+return {'OK'}
+"""
+)
+"""ARGV: the number of the chunk, which is the next to be moved."""
+
+ROLLBACK: Final = (
+    _BEGIN
+    + """
+if is_new then clear() end
+return {'OK'}
+"""
+)
