@@ -89,7 +89,5 @@ class MemoryBackend:
 
     def _checked(self) -> _Namespace:
         if self._stored.owner != self._owner:
-            raise AuthorityError(
-                f"state {self._namespace!r} was opened again since: only the last to open it may write"
-            )
+            raise superseded(self._namespace)
         return self._stored

@@ -1,4 +1,4 @@
-"""Small states in ZooKeeper, beside the progress of transactional topologies: nothing to install, and on no one machine.
+"""Small states in ZooKeeper, beside the progress of transactional topologies: nothing to install or to start.
 
 Below ``transactional.zookeeper.root``, for each namespace, its name escaped as in a URL:
 

@@ -1,0 +1,87 @@
+"""Where the states under test are, and what can be done to them from outside."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.integration.transactional.database_servers import RedisServer
+from tupletree import config
+from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree.component import TopologyContext
+from tupletree.state import (
+    KeyValueState,
+    MemoryStateProvider,
+    RedisStateProvider,
+    SqliteStateProvider,
+    StateProvider,
+    ZooKeeperStateProvider,
+)
+from tupletree.state.buffered import BufferedState
+from tupletree.state.memory import MemoryBackend, _Namespace
+
+NAMESPACE = "words/count/0"
+
+State = KeyValueState[Any, Any]
+
+
+def context_of(conf: Mapping[str, Any]) -> TopologyContext:
+    """Of the only task of a topology."""
+    return TopologyContext(
+        topology_id="words-1-1", component_id="count", task_id=1, tasks={"count": [1]}, sources={}, targets={}, conf=conf
+    )
+
+
+class StatePlace:
+    """A provider with a configuration; ``open`` opens a namespace as a worker does."""
+
+    def __init__(
+        self, provider: StateProvider, provider_config: Mapping[str, Any], conf: Mapping[str, Any] | None = None
+    ) -> None:
+        self.provider = provider
+        self.provider_config = dict(provider_config)
+        self.context = context_of(config.defaults() if conf is None else conf)
+
+    def open(self, namespace: str = NAMESPACE, **changes: Any) -> State:
+        return self.provider.new_state(namespace, {**self.provider_config, **changes}, self.context)
+
+
+_stored: dict[str, _Namespace] = {}
+
+
+class OwnStateProvider(StateProvider):
+    """What a user may write: named by its class path, each object of it finds what another has stored."""
+
+    is_durable = True
+
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> State:
+        stored = _stored.setdefault(f"{conf['shelf']}/{namespace}", _Namespace())
+        return BufferedState(namespace, MemoryBackend(namespace, stored))
+
+
+def memory_place() -> StatePlace:
+    return StatePlace(MemoryStateProvider(), {})
+
+
+def own_place() -> StatePlace:
+    return StatePlace(OwnStateProvider(), {"shelf": uuid.uuid4().hex})
+
+
+def sqlite_place(directory: Path) -> StatePlace:
+    return StatePlace(SqliteStateProvider(), {"directory": str(directory / "not" / "yet")})
+
+
+def redis_place(server: RedisServer) -> StatePlace:
+    return StatePlace(RedisStateProvider(), {"url": server.url, "prefix": f"test-{uuid.uuid4().hex[:12]}"})
+
+
+def zookeeper_place(server: EmbeddedZooKeeper, root: str) -> StatePlace:
+    conf = config.defaults() | {
+        "zookeeper.servers": [server.host],
+        "zookeeper.port": server.port,
+        "zookeeper.session.timeout": 6000,
+        "transactional.zookeeper.root": root,
+    }
+    return StatePlace(ZooKeeperStateProvider(), {}, conf)
