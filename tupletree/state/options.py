@@ -42,7 +42,7 @@ class Option:
 _CACHE: Final = {"cache_entries": Option(int, CACHE_ENTRIES, minimum=1)}
 _TIMEOUT: Final = Option(float, 5.0, minimum=0.01)
 
-OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
+BUILT_IN_OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
     "memory": _CACHE,
     "sqlite": {
         "directory": Option(str),
@@ -81,7 +81,7 @@ def parsed(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: a key is unknown or missing, or a value is not of the kind it takes.
     """
-    options = OPTIONS[provider]
+    options = BUILT_IN_OPTIONS[provider]
     for name, value in config.items():
         if name not in options:
             nearest = difflib.get_close_matches(name, options, n=1, cutoff=0.0)[0]

@@ -56,13 +56,13 @@ class RedisBackend:
         self._about, self._values, self._chunk = (
             f"{prefix}:{namespace}:{part}" for part in ("about", "committed", "prepared:")
         )
-        parts = urlsplit(url)
-        self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
         self._errors = _redis().exceptions
         try:
+            parts = urlsplit(url)
+            self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
             self._client = _client(url, timeout_s, os.getpid())
-        except ValueError as error:
-            raise UsageError(f"RedisStateProvider: {self._where}: {error}") from error
+        except ValueError as error:  # the URL is not told: it may hold a password
+            raise UsageError(f"RedisStateProvider: its 'url' cannot be used: {error}") from error
         self._step = 0
         self._chunks = 0  # of what is prepared
         self._unmoved: list[int] = []  # chunks of a commit that has begun

@@ -167,7 +167,9 @@ class ZooKeeperBackend:
     def _reload(self) -> None:
         self._is_settled = False
         self._check_owner()
-        for name in ("committed", "prepared"):
+        # In this order: if a late commit of its own comes in between, what is committed is right all the same, and the
+        # version of the other no longer fits.
+        for name in ("prepared", "committed"):
             path = f"{self._folder}/{name}"
             node = self._store.get(path)
             if node is None:

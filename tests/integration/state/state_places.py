@@ -30,7 +30,13 @@ State = KeyValueState[Any, Any]
 def context_of(conf: Mapping[str, Any]) -> TopologyContext:
     """Of the only task of a topology."""
     return TopologyContext(
-        topology_id="words-1-1", component_id="count", task_id=1, tasks={"count": [1]}, sources={}, targets={}, conf=conf
+        topology_id="words-1-1",
+        component_id="count",
+        task_id=1,
+        tasks={"count": [1]},
+        sources={},
+        targets={},
+        conf=conf,
     )
 
 
@@ -58,7 +64,7 @@ class OwnStateProvider(StateProvider):
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> State:
         stored = _stored.setdefault(f"{conf['shelf']}/{namespace}", _Namespace())
-        return BufferedState(namespace, MemoryBackend(namespace, stored))
+        return BufferedState(namespace, MemoryBackend(namespace, stored), cache_entries=conf.get("cache_entries", 100))
 
 
 def memory_place() -> StatePlace:

@@ -26,41 +26,41 @@ STEPS = st.one_of(
 
 
 class Model:
-    """The same as dictionaries. ``inherited``: what is prepared was prepared before the state was opened."""
+    """The same as dictionaries. ``base``: what is seen below the changes that are live; None: is deleted."""
 
     def __init__(self, is_durable: bool) -> None:
         self.is_durable = is_durable
         self.committed: dict[Any, Any] = {}
-        self.visible: dict[Any, Any] = {}
         self.prepared: dict[Any, Any] = {}
-        self.txid: int | None = None
+        self.base: dict[Any, Any] = {}
+        self.live: dict[Any, Any] = {}
+        self.committed_txid: int | None = None
         self.prepared_txid: int | None = None
-        self.changed: set[Any] = set()
-        self.inherited = False
+
+    def visible(self) -> dict[Any, Any]:
+        return {key: value for key, value in {**self.base, **self.live}.items() if value is not None}
 
     def prepare(self, txid: int) -> bool:
-        if self.prepared_txid is not None or (self.txid is not None and txid <= self.txid):
+        if self.prepared_txid is not None or (self.committed_txid is not None and txid <= self.committed_txid):
             return False
-        self.prepared, self.prepared_txid, self.changed = dict(self.visible), txid, set()
+        self.prepared_txid = txid
+        self.prepared = self.base = self.visible()
+        self.live = {}
         return True
 
     def commit(self, txid: int) -> bool:
-        if txid == self.prepared_txid:
-            if self.inherited:
-                live = {key: self.visible.get(key) for key in self.changed}
-                self.visible = {key: live.get(key, self.prepared.get(key)) for key in {**self.prepared, **live}}
-                self.visible = {key: value for key, value in self.visible.items() if value is not None}
-                for key in [key for key, value in live.items() if value is None]:
-                    self.visible.pop(key, None)
-            self.committed, self.txid, self.prepared_txid, self.inherited = self.prepared, txid, None, False
-            return True
-        return txid == self.txid or (not self.is_durable and self.prepared_txid is None)
+        if txid != self.prepared_txid:
+            return txid == self.committed_txid or (not self.is_durable and self.prepared_txid is None)
+        self.committed_txid, self.prepared_txid = txid, None
+        self.committed = self.base = self.prepared
+        return True
 
     def rollback(self) -> None:
-        self.visible, self.prepared_txid, self.changed, self.inherited = dict(self.committed), None, set(), False
+        self.prepared_txid = None
+        self.reopen()
 
     def reopen(self) -> None:
-        self.visible, self.changed, self.inherited = dict(self.committed), set(), self.prepared_txid is not None
+        self.base, self.live = self.committed, {}
 
 
 @pytest.fixture(autouse=True)
@@ -76,18 +76,17 @@ def test_a_state_is_a_dictionary_that_can_be_taken_back(
 ) -> None:
     namespace = uuid.uuid4().hex
     model = Model(place.provider.is_durable)
-    state = place.open(namespace, cache_entries=cache_entries) if place.provider_config.get("shelf") is None else None
-    state = state or place.open(namespace)
+    state = place.open(namespace, cache_entries=cache_entries)
     try:
         for step in steps:
             if step[0] == "reopen":
                 state.close()
-                state = place.open(namespace)
+                state = place.open(namespace, cache_entries=cache_entries)
                 model.reopen()
             else:
                 apply(state, model, step)
-            assert (state.committed, state.prepared) == (model.txid, model.prepared_txid)
-        assert dict(state.items()) == model.visible
+            assert (state.committed, state.prepared) == (model.committed_txid, model.prepared_txid)
+        assert dict(state.items()) == model.visible()
     finally:
         state.close()
     again = place.open(namespace)
@@ -100,17 +99,15 @@ def apply(state: State, model: Model, step: tuple[Any, ...]) -> None:
     match step:
         case "put", key, value:
             state.put(key, list(value))
-            model.visible[key] = value
-            model.changed.add(key)
+            model.live[key] = value
         case "delete", key:
             state.delete(key)
-            model.visible.pop(key, None)
-            model.changed.add(key)
+            model.live[key] = None
         case "get", key:
-            assert state.get(key) == model.visible.get(key)
-        case "items",:
-            assert dict(state.items()) == model.visible
-        case "rollback",:
+            assert state.get(key) == model.visible().get(key)
+        case ("items",):
+            assert dict(state.items()) == model.visible()
+        case ("rollback",):
             state.rollback()
             model.rollback()
         case "change in place and roll back", key:
@@ -119,11 +116,11 @@ def apply(state: State, model: Model, step: tuple[Any, ...]) -> None:
                 value.append("changed")
             state.rollback()
             model.rollback()
-            assert state.get(key) == model.visible.get(key)
+            assert state.get(key) == model.visible().get(key)
         case ("prepare" | "commit") as name, ahead:
             method = state.prepare_commit if name == "prepare" else state.commit
             expected = model.prepare if name == "prepare" else model.commit
-            base = model.prepared_txid - 1 if name == "commit" and model.prepared_txid else model.txid or 0
+            base = model.prepared_txid - 1 if name == "commit" and model.prepared_txid else model.committed_txid or 0
             if expected(base + ahead):
                 method(base + ahead)
             else:

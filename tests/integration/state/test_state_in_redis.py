@@ -1,0 +1,163 @@
+"""What is particular to states in Redis."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+import redis
+from state_places import NAMESPACE, State, StatePlace, redis_place
+
+from tests.integration.transactional.database_servers import RedisServer
+from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
+from tupletree.state import redis as redis_module
+
+Opens = Callable[..., State]
+
+
+@pytest.fixture
+def place(redis_server: RedisServer) -> StatePlace:
+    return redis_place(redis_server)
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> redis.Redis:
+    return redis.Redis.from_url(redis_server.url)
+
+
+def test_redis_that_is_away_is_said_to_be_and_afterwards_all_goes_on(opened: Opens, redis_server: RedisServer) -> None:
+    state = opened()
+    state.put("word", 1)
+    state.prepare_commit(1)
+    state.commit(1)
+    state.put("word", 2)
+    redis_server.stop()
+    for step in (
+        lambda: state.prepare_commit(2),
+        lambda: state.get("other"),
+        lambda: list(state.items()),
+        state.rollback,
+        opened,
+    ):
+        with pytest.raises(UnavailableError, match=f"^Redis at {redis_server.directory}/redis.sock: "):
+            step()
+    assert state.get("word") == 2  # live changes are as they were
+    redis_server.start()
+    state.prepare_commit(2)
+    redis_server.stop()
+    with pytest.raises(UnavailableError):
+        state.commit(2)
+    redis_server.start()
+    state.commit(2)
+    assert dict(opened().items()) == {"word": 2}
+
+
+def test_a_large_checkpoint_is_written_in_chunks_and_leaves_none_behind(
+    opened: Opens, client: redis.Redis, place: StatePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_module, "CHUNK_BYTES", 10_000)
+    prefix = f"{place.provider_config['prefix']}:{NAMESPACE}"
+    state = opened()
+    for number in range(100):
+        state.put(number, "x" * 1_000)
+    state.prepare_commit(1)
+    assert len(client.keys(f"{prefix}:prepared:*")) == 12
+    state.rollback()
+    assert client.keys(f"{prefix}:*") == [f"{prefix}:about".encode()]
+    for number in range(50):
+        state.put(number, "x" * 1_000)
+    state.prepare_commit(1)
+    state.commit(1)
+    assert sorted(client.keys(f"{prefix}:*")) == [f"{prefix}:{part}".encode() for part in ("about", "committed")]
+    assert client.hlen(f"{prefix}:committed") == 50
+
+
+def test_what_a_prepare_left_half_done_is_removed_by_the_next(
+    opened: Opens, client: redis.Redis, place: StatePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_module, "CHUNK_ENTRIES", 2)
+    state = opened()
+    for number in range(9):
+        state.put(number, 1)
+    state.prepare_commit(1)
+    client.hdel(f"{place.provider_config['prefix']}:{NAMESPACE}:about", "prepared")  # as before its last chunk
+    again = opened()
+    assert (again.committed, again.prepared) == (None, None)
+    again.put("word", 1)
+    again.prepare_commit(1)
+    again.commit(1)
+    assert dict(opened().items()) == {"word": 1}
+    assert client.keys(f"{place.provider_config['prefix']}:{NAMESPACE}:prepared:*") == []
+
+
+def test_a_state_that_redis_lost_is_not_written_to(opened: Opens, client: redis.Redis, place: StatePlace) -> None:
+    state = opened()
+    state.put("word", 1)
+    client.delete(*client.keys(f"{place.provider_config['prefix']}:*"))
+    with pytest.raises(AuthorityError, match="held of state 'words/count/0' is gone"):
+        state.prepare_commit(1)
+    assert opened().committed is None
+
+
+@pytest.mark.parametrize("part", ["about", "committed"])
+@pytest.mark.parametrize("kind", ["string", "hash"])
+def test_a_key_that_tupletree_did_not_make_is_a_mistake(
+    opened: Opens, client: redis.Redis, place: StatePlace, part: str, kind: str
+) -> None:
+    name = f"{place.provider_config['prefix']}:{NAMESPACE}:{part}"
+    if kind == "string":
+        client.set(name, "theirs")
+    else:
+        client.hset(name, "theirs", "1")
+    with pytest.raises(UsageError, match=f"'{name}' is there already and Tupletree did not make it"):
+        opened()
+
+
+def test_what_a_newer_version_wrote_is_refused(opened: Opens, client: redis.Redis, place: StatePlace) -> None:
+    opened()
+    client.hset(f"{place.provider_config['prefix']}:{NAMESPACE}:about", "format", "2")
+    with pytest.raises(UsageError, match="state 'words/count/0' has format 2, .* up to 1: a newer version"):
+        opened()
+
+
+def test_a_restart_of_redis_while_the_items_are_read_is_said(
+    opened: Opens, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cursor would say something else to the new server, and keys would be missing."""
+    monkeypatch.setattr(redis_module, "PAGE", 10)
+    state = opened()
+    for number in range(2_000):
+        state.put(number, 1)
+    state.prepare_commit(1)
+    state.commit(1)
+    items = iter(opened().items())
+    next(items)
+    redis_server.stop()
+    redis_server.start()
+    with pytest.raises(UnavailableError, match="Redis was restarted while state 'words/count/0' was read"):
+        list(items)
+
+
+@pytest.mark.parametrize("url", ["", "http://example.org", "redis://localhost:port"])
+def test_a_url_that_is_none_is_a_mistake(opened: Opens, url: str) -> None:
+    with pytest.raises((UsageError, ConfigError)):
+        opened(url=url)
+
+
+def test_without_the_package_it_says_what_to_install(opened: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(
+        UsageError, match=r"RedisStateProvider needs the package redis: pip install 'tupletree\[redis\]'"
+    ):
+        opened()
+
+
+def test_a_value_longer_than_redis_takes_is_a_mistake(opened: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_module, "LARGEST_BYTES", 1_000)
+    state = opened()
+    state.put("word", "x" * 1_000)
+    with pytest.raises(UsageError, match="'words/count/0': a key and its value take 1,008 bytes, .* takes 1,000"):
+        state.prepare_commit(1)
+    state.put("word", "x")
+    state.prepare_commit(1)

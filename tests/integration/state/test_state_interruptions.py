@@ -1,0 +1,179 @@
+"""Whichever of its commands fails, with its effect at once, late or never: a state comes to the same end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from interrupted_store import NEVER, InterruptedStore, interruptions
+from state_places import State, StatePlace
+
+from tests.integration.transactional.database_servers import RedisServer
+from tupletree.errors import UnavailableError
+from tupletree.state import redis as redis_module
+from tupletree.state.buffered import BufferedState
+from tupletree.state.redis import RedisBackend
+from tupletree.state.zookeeper import ZooKeeperBackend
+from tupletree.transactional.memory_store import MemoryStore
+
+Backends = Callable[[], Any]
+
+
+class InterruptedRedis:
+    """A client whose command number ``at`` fails. Its effect comes after ``lateness`` further commands, or never."""
+
+    def __init__(self, client: Any, at: int, lateness: int) -> None:
+        self._client = client
+        self._at = at
+        self._lateness = lateness
+        self._command = -1
+        self._late: Callable[[], Any] = lambda: None
+        self.interrupted = False
+
+    def register_script(self, script: str) -> Callable[..., Any]:
+        run = self._client.register_script(script)
+        return lambda keys, args: self._operate(lambda: run(keys=keys, args=args))
+
+    def hget(self, name: str, key: bytes) -> Any:
+        return self._operate(lambda: self._client.hget(name, key))
+
+    def pipeline(self, transaction: bool) -> Any:
+        return self._client.pipeline(transaction=transaction)
+
+    @property
+    def connection_pool(self) -> Any:
+        return self._client.connection_pool
+
+    def _operate(self, work: Callable[[], Any]) -> Any:
+        self._command += 1
+        if self._command == self._at:
+            self.interrupted = True
+            self._late = work
+        if self._lateness != NEVER and self._command == self._at + self._lateness:
+            self._late()
+        if self._command == self._at:
+            raise redis.ConnectionError("the connection was lost")
+        return work()
+
+
+def insist(step: Callable[[], None]) -> None:
+    """Do it, again if the store was away."""
+    try:
+        step()
+    except UnavailableError:
+        step()
+
+
+def scenario(state: State) -> dict[Any, Any]:
+    """Checkpoints, of which one is rolled back, by a caller that tries again; return what must be committed."""
+
+    def change(txid: int) -> None:
+        for number in range(7):
+            state.put(number, [txid])
+        state.delete(txid)
+
+    change(1)
+    insist(lambda: state.prepare_commit(1))
+    state.put("after", 1)
+    insist(lambda: state.commit(1))
+    change(2)
+    try:
+        state.prepare_commit(2)
+    except UnavailableError:
+        pass
+    insist(state.rollback)
+    state.put("again", 2)
+    insist(lambda: state.prepare_commit(2))
+    insist(lambda: state.commit(2))
+    change(3)
+    insist(lambda: state.prepare_commit(3))
+    state.put("lost", 3)
+    try:
+        state.commit(3)
+    except UnavailableError:
+        insist(state.rollback)
+        if state.committed == 2:  # what was to be committed is gone
+            change(3)
+            insist(lambda: state.prepare_commit(3))
+            insist(lambda: state.commit(3))
+    assert (state.committed, state.prepared) == (3, None)
+    expected: dict[Any, Any] = {number: [3] for number in range(7) if number != 3}
+    return expected | {"again": 2}
+
+
+def judge(anew: State, expected: dict[Any, Any]) -> None:
+    assert (anew.committed, anew.prepared) == (3, None)
+    assert dict(anew.items()) == expected
+    anew.close()
+
+
+def test_zookeeper_goes_on_after_any_interruption() -> None:
+    for at, lateness in interruptions():
+        store = MemoryStore()
+        interrupted = InterruptedStore(store, at + 6, lateness)  # not the six that open it
+        state: State = BufferedState("words", ZooKeeperBackend("words", interrupted, "first"))
+        expected = scenario(state)
+        judge(BufferedState("words", ZooKeeperBackend("words", store, "second")), expected)
+        if not interrupted.interrupted:
+            assert at >= 7  # a write for each step
+            return
+
+
+def test_redis_goes_on_after_any_interruption(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_module, "CHUNK_ENTRIES", 3)
+    for at, lateness in interruptions():
+        namespace = uuid.uuid4().hex
+        backend = RedisBackend(namespace, redis_server.url, "test", 5)
+        interrupted = InterruptedRedis(backend._client, at, lateness)
+        backend._client = interrupted
+        expected = scenario(BufferedState(namespace, backend))
+        judge(BufferedState(namespace, RedisBackend(namespace, redis_server.url, "test", 5)), expected)
+        if not interrupted.interrupted:
+            assert at >= 15  # two or three for each prepare and commit
+            return
+
+
+@pytest.mark.parametrize("provider", ["redis"])
+@pytest.mark.parametrize("is_told_again", [True, False], ids=["commit", "rollback"])
+@pytest.mark.parametrize("commands", range(6))
+def test_a_commit_that_was_interrupted_half_way_is_ended_by_the_next_to_open(
+    place_of: Callable[[str], StatePlace],
+    provider: str,
+    commands: int,
+    is_told_again: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Committed or not, all of it is, whatever the next one is told."""
+    monkeypatch.setattr(redis_module, "CHUNK_ENTRIES", 2)
+    place = place_of(provider)
+    first = place.open()
+    before, after = {number: 1 for number in range(9)}, {number: 2 for number in range(1, 9)}
+    for number in before:
+        first.put(number, 1)
+    first.prepare_commit(1)
+    first.commit(1)
+    for number in after:
+        first.put(number, 2)
+    first.delete(0)
+    first.prepare_commit(2)
+    assert isinstance(first, BufferedState)
+    backend: Any = first._backend
+    backend._client = InterruptedRedis(backend._client, commands, NEVER)
+    try:
+        first.commit(2)
+    except UnavailableError:
+        assert first.prepared == 2
+        assert dict(first.items()) == after  # it sees its own changes, wherever they are
+    second = place.open()
+    assert (second.committed, second.prepared) == ((1, 2) if commands == 0 else (2, None))
+    assert dict(second.items()) == (before if commands == 0 else after)
+    if is_told_again:
+        second.commit(2)
+        assert dict(second.items()) == after
+    else:
+        second.rollback()
+        assert dict(second.items()) == (before if commands == 0 else after)
+    assert place.open().prepared is None
