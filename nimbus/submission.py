@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 from tupletree import config
 from tupletree.declarer import Definition, Input, check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
-from tupletree.outputs import REPORT_STREAM, Stream
+from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM, Stream
 from tupletree.parallelism import executor_counts, task_counts
+from tupletree.state.settings import check_settings
 from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
@@ -53,7 +54,8 @@ def new_record(
     header: rpc.SubmitHeader, cluster_conf: Mapping[str, Any], topology_id: str, now_unix_s: float
 ) -> pb.TopologyRecord:
     """The record of a checked submission. ``cluster_conf``: nimbus's own, with defaults for what the topology leaves
-    open. Raises UsageError if the topology is too large, or is transactional and without ackers."""
+    open. Raises UsageError if the topology is too large, or has states or transactions
+    with settings that cannot work."""
     conf = {**config.topology_part(cluster_conf), **config.topology_part(_conf(header.conf_json, "configuration"))}
     tasks, executors = task_counts(header.spec, conf), executor_counts(header.spec, conf)
     workers = int(conf["topology.workers"])
@@ -73,16 +75,18 @@ def new_record(
         acker_shards=workers if shards is None else int(shards),
     )
     _check_size(record)
-    if record.acker_shards == 0 and _is_transactional(header.spec):
+    if record.acker_shards == 0 and _has_stream(header.spec, REPORT_STREAM):
         raise UsageError(
             f"topology '{record.name}' is transactional and has topology.acker.executors 0: without ackers it cannot "
             "tell when a batch is complete"
         )
+    if _has_stream(header.spec, CHECKPOINT_STREAM):
+        check_settings(conf)
     return record
 
 
-def _is_transactional(spec: pb.TopologySpec) -> bool:
-    return any(stream.id == REPORT_STREAM for component in spec.components for stream in component.outputs)
+def _has_stream(spec: pb.TopologySpec, name: str) -> bool:
+    return any(stream.id == name for component in spec.components for stream in component.outputs)
 
 
 def topology_id(name: str, counter: int, now_unix_s: float) -> str:
@@ -129,8 +133,8 @@ def _definition(component: pb.ComponentSpec) -> Definition:
         _refuse(component, "id", "its id is empty or has a '/'")
     if component.kind not in {_SPOUT, _BOLT}:
         _refuse(component, "kind", "it is neither a spout nor a bolt")
-    if component.kind == _SPOUT and component.inputs:
-        _refuse(component, "inputs", "a spout has no inputs")
+    if component.kind == _SPOUT and any(one.stream != CHECKPOINT_STREAM for one in component.inputs):
+        _refuse(component, "inputs", "a spout has no inputs but the steps of checkpoints")
     if component.parallelism < 1:
         _refuse(component, "parallelism", "it needs at least one executor")
     if component.tasks < component.parallelism:

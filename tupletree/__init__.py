@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
 from tupletree.combiner import CombinerBolt
-from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
+from tupletree.component import BasicBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.grouping import CustomGrouping
@@ -31,6 +31,7 @@ __all__ = [
     "NimbusClient",
     "ReportedFailedException",
     "Spout",
+    "StatefulBolt",
     "Topology",
     "TopologyBuilder",
     "TopologyContext",

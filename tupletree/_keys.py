@@ -310,7 +310,13 @@ _TOPOLOGY: Final = (
         "What the state provider takes, as a mapping or a JSON string.",
         component_level=True,
     ),
-    _int("topology.state.checkpoint.interval.ms", 1000, "ms", "Pause between two checkpoints."),
+    _str(
+        "topology.state.id",
+        None,
+        "name",
+        "What states and checkpoints are kept under, for the next topology to go on from; null: the topology's name.",
+    ),
+    _int("topology.state.checkpoint.interval.ms", 1000, "ms", "Pause between two checkpoints; at least 100."),
     _bool(
         "topology.state.checkpoint.aligned",
         False,

@@ -20,8 +20,10 @@ from tupletree._wait import wait_until
 from tupletree.acker.ledger import Ledger
 from tupletree.combiner import CombinerBolt
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
-from tupletree.outputs import DEFAULT_STREAM
+from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.state.settings import check_settings
+from tupletree.state.steps import CHECKPOINT_SPOUT
 from tupletree.topology import Topology, check_topology_name
 from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
@@ -174,7 +176,9 @@ class LocalTopology:
         return (
             busy == sum(loop.busy_turns for loop in self.engine.loops)
             and not any(loop.updates for loop in self.engine.loops)
-            and not any(executor.inbox or executor.has_buffered for executor in self.engine.executors)
+            and not any(
+                executor.inbox or executor.has_buffered or executor.has_held_back for executor in self.engine.executors
+            )
         )
 
     def stop(self) -> None:
@@ -232,6 +236,8 @@ class LocalCluster:
         conf = {**config.defaults(), **own}
         if conf["transactional.zookeeper.servers"] is None:
             conf |= {"zookeeper.servers": [], "transactional.zookeeper.root": self._progress_root}
+        if CHECKPOINT_SPOUT in topology.components:
+            check_settings(conf)
         self._topologies[name] = LocalTopology(name, topology, conf, self._clock, observer=observer)
         self._topologies[name].start(is_active=not inactive)
         return name
@@ -351,7 +357,7 @@ def complete_topology(
     feeders = {}
     streams = {}
     for component_id, definition in topology.components.items():
-        if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT:
+        if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT and component_id != CHECKPOINT_SPOUT:
             if component_id not in sources:
                 raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
             feeders[component_id] = FeederSpout([])  # the streams stay those of the spout that it replaces
@@ -362,7 +368,9 @@ def complete_topology(
         for number, row in enumerate(rows):
             feeders[component_id].feed(row, number, streams[component_id])
     emitted: dict[str, list[list[Any]]] = {
-        component_id: [] for component_id, definition in topology.components.items() if definition.outputs
+        component_id: []
+        for component_id, definition in topology.components.items()
+        if definition.outputs.keys() - {CHECKPOINT_STREAM}
     }
     with LocalCluster(simulated_time=True) as cluster:
         cluster.submit(

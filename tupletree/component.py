@@ -14,10 +14,13 @@ for the network inside ``execute`` or ``next_tuple``. Others share one run loop 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.tuples import Tuple
+
+if TYPE_CHECKING:
+    from tupletree.state.contract import KeyValueState
 
 __all__ = [
     "BasicBolt",
@@ -29,6 +32,7 @@ __all__ = [
     "Outputs",
     "Spout",
     "SpoutCollector",
+    "StatefulBolt",
     "Status",
     "TopologyContext",
 ]
@@ -52,6 +56,7 @@ class TopologyContext:
         call_soon: has a function called on this task's own thread, after what waits there already. The only thing of a
             component that any thread may use, from ``open`` or ``prepare`` on: it lets a component that works on
             threads of its own emit, ack and fail when they are done. What the function raises ends the worker.
+        clock: seconds since some moment; in a LocalCluster with simulated time, the simulated seconds.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class TopologyContext:
         self.metrics: dict[str, Metric] = {}
         self.status: Status | None = None
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
+        self.clock: Callable[[], float] = _no_clock
         self._tasks = {component: list(ids) for component, ids in tasks.items()}
 
     def component_tasks(self, component_id: str) -> list[int]:
@@ -103,6 +109,10 @@ class TopologyContext:
         ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
         """
         self.status = read
+
+
+def _no_clock() -> float:
+    raise RuntimeError("the clock is there from open or prepare on")
 
 
 def _no_thread(function: Callable[[], None]) -> None:
@@ -155,11 +165,38 @@ class Spout(Component):
         """Emit what there is to emit now: any number of tuples, or none. Must not block (or say ``blocking``)."""
         raise NotImplementedError
 
+    def checkpoint_state(self) -> Any:
+        """Where it stands after all that it has emitted so far: a value that a tuple may carry. For ``restore_state``.
+
+        A spout that has both methods is *positioned*. In a stateful topology with
+        ``topology.state.checkpoint.aligned: true`` its position is part of every checkpoint; after a failure all states
+        are those of one checkpoint again, and so is the position (docs/guides/state.md).
+        """
+        raise NotImplementedError
+
+    def restore_state(self, state: Any) -> None:
+        """Go back: emit again all that was emitted after ``checkpoint_state`` returned this value, and nothing else.
+
+        Called after ``open`` where a checkpoint was committed before, and after every failure; if there is no
+        checkpoint yet, with what ``checkpoint_state`` returned right after ``open``. Message ids that are pending then
+        are neither acked nor failed any more.
+        """
+        raise NotImplementedError
+
     def ack(self, msg_id: Any) -> None:
         """The tree of the tuple with that message id is complete."""
 
     def fail(self, msg_id: Any) -> None:
         """The tree of the tuple with that message id failed or timed out. Replaying it is the spout's business."""
+
+
+def is_positioned(component: Component) -> bool:
+    """Whether this is a spout whose position belongs to a checkpoint: one with both methods."""
+    return (
+        isinstance(component, Spout)
+        and type(component).checkpoint_state is not Spout.checkpoint_state
+        and type(component).restore_state is not Spout.restore_state
+    )
 
 
 class Bolt(Component):
@@ -194,6 +231,34 @@ class Bolt(Component):
 
     def cleanup(self) -> None:
         """Called on an orderly end."""
+
+
+class StatefulBolt(Bolt):
+    """A bolt whose state survives: it is saved with those of the whole topology, about once a second.
+
+    Order of calls on one thread: ``prepare``, ``init_state``, then ``execute`` for each input. Read and change the
+    state in ``execute``, emit anchored, and ack when the state has the tuple's effect. The spouts hear of an ack when
+    the checkpoint is committed that has it (docs/guides/state.md says what is guaranteed in which mode).
+
+    The hooks are called just before the framework acts on the state. An exception from one of them, or from
+    ``init_state``, fails the checkpoint; it is reported, and the topology recovers from the last one.
+    """
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        """Called with what was committed last, before the first ``execute``, and again whenever that is gone back to.
+
+        So what was derived from the state before is out of date when this is called.
+        """
+        raise NotImplementedError
+
+    def pre_prepare(self, txid: int) -> None:
+        """The state is about to be saved for checkpoint ``txid``: what is still to be put into it must be put now."""
+
+    def pre_commit(self, txid: int) -> None:
+        """What was saved for checkpoint ``txid`` is about to be committed. May be called again for the same txid."""
+
+    def pre_rollback(self) -> None:
+        """What is not committed is about to be discarded."""
 
 
 class BasicBolt(Component):

@@ -22,6 +22,9 @@ RESERVED_PREFIXES = ("__", "$")
 REPORT_STREAM = "$report"
 """Where tasks of a transactional topology tell each other how many tuples of a batch they sent: a stream of ours."""
 
+CHECKPOINT_STREAM = "$checkpoint"
+"""Where the steps of a checkpoint travel through a stateful topology: a stream of ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:

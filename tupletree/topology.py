@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import cloudpickle
 
-from tupletree.component import BasicBolt, Bolt, Component, Spout
+from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
 from tupletree.errors import ConfigError, TopologyError, UsageError
@@ -132,7 +132,12 @@ class TopologyBuilder:
             self._check_inputs(definition)
         for definition in self._components.values():
             _check_pickles(definition)
-        return Topology({component_id: definition.copy() for component_id, definition in self._components.items()})
+        components = {component_id: definition.copy() for component_id, definition in self._components.items()}
+        if any(isinstance(definition.component, StatefulBolt) for definition in components.values()):
+            from tupletree.state.wiring import with_checkpoints  # and what it needs: others have no use for it
+
+            components = with_checkpoints(components)
+        return Topology(components)
 
     def _add(self, component_id: str, component: Any, parallelism: int, kind: ComponentKind) -> Definition:
         _check_id(component_id)

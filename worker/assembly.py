@@ -15,15 +15,18 @@ from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
 from tupletree.errors import TopologyError
 from tupletree.grouping import CustomGrouping, grouping_name
+from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
 
 from . import routing
+from .checkpoints import build_participant, max_pending
 from .control import Call
-from .executor import BoltExecutor, Deliver, Executor, SpoutExecutor
+from .executor import BoltExecutor, Deliver, Executor
 from .inbox import ACKERS, Gate, Inbox
 from .outbox import OutBuffer, OutStream
+from .spout_executor import SpoutExecutor
 from .spout_task import SpoutTask
 from .tasks import BasicBoltTask, BoltTask, Environment, Observer, Task
 
@@ -99,6 +102,7 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
         tick_s = conf["topology.tick.tuple.freq.secs"]
         built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
     for task in tasks:
+        task.context.clock = clock
         task.context.call_soon = functools.partial(_call_soon, inbox, task.task_id)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
@@ -127,14 +131,17 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     )
     streams = _build_streams(plan, component, context)
     env = plan.environment
+    task: Task
     if isinstance(user_object, Spout):
-        max_pending = None if user_object.paces_itself else conf["topology.max.spout.pending"]
-        return SpoutTask(user_object, context, streams, env, max_pending)
-    if isinstance(user_object, BasicBolt):
-        return BasicBoltTask(user_object, context, streams, env)
-    if isinstance(user_object, Bolt):
-        return BoltTask(user_object, context, streams, env)
-    raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
+        task = SpoutTask(user_object, context, streams, env, max_pending(plan.spec, conf, user_object))
+    elif isinstance(user_object, BasicBolt):
+        task = BasicBoltTask(user_object, context, streams, env)
+    elif isinstance(user_object, Bolt):
+        task = BoltTask(user_object, context, streams, env)
+    else:
+        raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
+    task.participant = build_participant(plan.spec, plan.tasks, task, user_object, env)
+    return task
 
 
 def _subscribers(spec: topology_pb2.TopologySpec, source: str, stream: str) -> dict[str, str]:
@@ -169,7 +176,7 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
             stream.choose_one = ones[0]
         if ones or manies:
             stream.choose_many = routing.one_of_many([*map(routing.as_many, ones), *manies])
-        if plan.observer is not None:
+        if plan.observer is not None and declared.id != CHECKPOINT_STREAM:
             _observe(stream, plan.observer)
         if context.conf["topology.debug"]:
             _observe(stream, plan.environment.log_emit)

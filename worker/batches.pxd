@@ -5,6 +5,7 @@ cdef class Rows:
     cdef readonly list columns
     cdef readonly object roots, edges
     cdef readonly dict pairs
+    cdef readonly long long generation
 
 @cython.final
 cdef class Batch:

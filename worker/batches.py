@@ -27,17 +27,26 @@ MOST_ROWS = 1 << 20
 
 
 class Rows:
-    """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees."""
+    """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees.
 
-    __slots__ = ("columns", "edges", "pairs", "roots")
+    ``generation``: of the stream they were emitted on; all rows of a batch are of one (barriers.py).
+    """
+
+    __slots__ = ("columns", "edges", "generation", "pairs", "roots")
 
     def __init__(
-        self, columns: list[list[Any]], roots: array[int], edges: array[int], pairs: dict[int, Anchors]
+        self,
+        columns: list[list[Any]],
+        roots: array[int],
+        edges: array[int],
+        pairs: dict[int, Anchors],
+        generation: int = 0,
     ) -> None:
         self.columns = columns
         self.roots = roots
         self.edges = edges
         self.pairs = pairs
+        self.generation = generation
 
     @staticmethod
     def of(rows: Iterable[Row]) -> Rows:
@@ -49,6 +58,13 @@ class Rows:
             array("Q", [0 if root == MULTI else edge for _, root, edge in given]),
             {at: edge for at, (_, root, edge) in enumerate(given) if root == MULTI},
         )
+
+    def all_roots(self) -> array[int]:
+        """Every root that its rows belong to."""
+        roots = array("Q", [root for root in self.roots if root])
+        for pairs in self.pairs.values():
+            roots.extend(root for root, _ in pairs)
+        return roots
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -89,6 +105,7 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
         rows=len(rows),
         values=encode_columns(columns, origin.component, fields),
         first=first,
+        generation=rows.generation,
     )
     for row, pairs in rows.pairs.items():
         message.multi.add(
@@ -136,7 +153,8 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
     pairs: dict[int, Anchors] = {
         multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
     }
-    return Rows(columns, unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing), pairs)
+    roots, edges = unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing)
+    return Rows(columns, roots, edges, pairs, message.generation)
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:

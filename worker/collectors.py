@@ -275,7 +275,7 @@ class TaskBoltCollector(BoltCollector):
         return count
 
     def ack_many(self, tuples: Sequence[Tuple]) -> None:
-        acks = self._task.updates.acks
+        acks = self._task.ack_updates.acks
         for tup in tuples:
             root = tup._root
             if root:
@@ -288,7 +288,7 @@ class TaskBoltCollector(BoltCollector):
     def ack(self, tup: Tuple) -> None:
         root = tup._root
         if root:
-            self._task.updates.add_ack(root, tup._edge ^ tup._children)
+            self._task.ack_updates.add_ack(root, tup._edge ^ tup._children)
             tup._edge = tup._children  # so a second ack adds 0
         else:
             self._ack_pairs(tup)
@@ -299,7 +299,7 @@ class TaskBoltCollector(BoltCollector):
             return
         children = tup._children
         for tree, edge in tup._pairs:
-            self._task.updates.add_ack(tree, edge ^ children)
+            self._task.ack_updates.add_ack(tree, edge ^ children)
         tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
 
     def fail(self, tup: Tuple) -> None:

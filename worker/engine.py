@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from tupletree.errors import ProtocolError
+from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2, worker_pb2
@@ -19,9 +20,10 @@ from tupletree.v1 import nimbus_pb2, worker_pb2
 from .assembly import Plan, build_executor, origins
 from .batches import Batch, Rows, check, decode, encode
 from .control import Control
-from .executor import Executor, RemoteBatch, SpoutExecutor
+from .executor import Executor, RemoteBatch
 from .inbox import ACKERS, Gate, Inbox
 from .runloop import LoopSettings, RunLoop
+from .spout_executor import SpoutExecutor
 from .stats import task_stats
 from .tasks import TaskFailure
 from .tracking import Updates
@@ -136,13 +138,17 @@ class Engine:
         """
         origin = self.origins.get((message.source_task, message.stream))
         inbox = self._inboxes.get(message.target_task)
-        if origin is None or inbox is None or message.target_task in self.spout_tasks:
+        if origin is None or inbox is None or not self._takes(message):
             raise ProtocolError(
                 f"a batch from task {message.source_task} on stream {message.stream!r} to task {message.target_task}, "
                 f"which this worker does not expect"
             )
         check(message)
         inbox.put(RemoteBatch(message, origin), message.rows)
+
+    def _takes(self, message: worker_pb2.Batch) -> bool:
+        """Whether such a task gets such batches: a spout only the steps of checkpoints."""
+        return message.target_task not in self.spout_tasks or message.stream == CHECKPOINT_STREAM
 
     @property
     def congested_tasks(self) -> list[int]:

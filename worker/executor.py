@@ -10,17 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 from tupletree.v1 import worker_pb2
 
 from .batches import Batch, Rows, decode, roots_of
-from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from .control import Call, Control, ShardsLost, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox
 from .outbox import OutBuffer
-from .spout_task import SpoutTask
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
+
+if TYPE_CHECKING:
+    from .participant import Participant
 
 Deliver = Callable[[Origin, int, Rows], None]
 
@@ -58,6 +61,7 @@ class Executor:
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
+        self._participants = [task.participant for task in tasks if task.participant is not None]
         self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
 
     def open(self) -> None:
@@ -74,6 +78,8 @@ class Executor:
         for task in self.tasks:
             try:
                 task.close()
+                if task.participant is not None:
+                    task.participant.close()
             except Exception as error:
                 task.report_error(error)
 
@@ -103,13 +109,21 @@ class Executor:
     @property
     def has_buffered(self) -> bool:
         """Whether emitted rows wait to be handed over."""
-        return any(self._buffers)
+        return any(self._buffers) or any(participant.channels for participant in self._participants)
 
     @property
     def can_flush(self) -> bool:
         """Whether rows that the last flush held back could be handed over now."""
         closed = self._gate.closed
-        return self._has_held and any(buffer and buffer.task not in closed for buffer in self._buffers)
+        return self._has_held and (
+            any(buffer and buffer.task not in closed for buffer in self._buffers)
+            or any(not participant.channels.keys() <= closed for participant in self._participants)
+        )
+
+    @property
+    def has_held_back(self) -> bool:
+        """Whether tuples wait in its tasks for a step of a checkpoint."""
+        return any(participant.has_held_back for participant in self._participants)
 
     def hurry(self) -> None:
         """Let the present step end with its present row. Any thread."""
@@ -122,23 +136,39 @@ class Executor:
         Reports (of batches) go only now, and are declared last: they must not overtake what they report.
         """
         self._has_held = False
+        closed = self._gate.closed  # one look for all: what is held of a task is held of all its streams
+        for participant in self._participants:
+            self._flush_channels(participant, closed)
         for buffer in self._buffers:
             if buffer:
-                self._hand_over(buffer, buffer.take)
+                self._hand_over(buffer, buffer.take, closed)
 
     def flush_full(self) -> None:
         """As ``flush``, but only full batches."""
+        closed = self._gate.closed
+        for participant in self._participants:
+            self._flush_channels(participant, closed)
         for buffer in self._unreported:
             if buffer.has_full:
-                self._hand_over(buffer, buffer.take_full)
+                self._hand_over(buffer, buffer.take_full, closed)
 
-    def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]]) -> None:
+    def _flush_channels(self, participant: Participant, closed: frozenset[int]) -> None:
+        """Steps of checkpoints, and the tuples before them, go before what was emitted after them."""
+        for target in [target for target in participant.channels if target not in closed]:
+            for buffer, rows in participant.channels.pop(target):
+                self._transfer(buffer, [rows])
+        self._has_held |= bool(participant.channels)
+
+    def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]], closed: frozenset[int]) -> None:
         """Deliver what is taken of a buffer, unless its gate is closed."""
-        if buffer.task in self._gate.closed and not buffer.ignores_gate:
+        if buffer.task in closed and not buffer.ignores_gate:
             self._has_held = True
             return
+        self._transfer(buffer, take())
+
+    def _transfer(self, buffer: OutBuffer, batches: Sequence[Rows]) -> None:
         try:
-            for rows in take():
+            for rows in batches:
                 buffer.stream.transferred += len(rows)
                 self._deliver(buffer.origin, buffer.task, rows)
         except UnregisteredTypeError as error:
@@ -183,18 +213,12 @@ class BoltExecutor(Executor):
         self._tick_interval_s = tick_interval_s
         self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
         self._ticks_waiting = 0
+        self._is_counted = True  # the present rows count in the inbox
         self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
         self.tree_tasks = sorted(self._trees)
 
     def step(self) -> bool:
-        if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
-            self._tick()
-        has_heard = self.inbox.has_news
-        while (news := self.inbox.take_news()) is not None:
-            self._handle(news)
-        for trees in self._trees.values():
-            if trees.due_s != math.inf and self._clock() >= trees.due_s:
-                trees.expire(self._clock())
+        has_heard = self._look_up()
         if self.is_held:
             return has_heard
         if self._at >= len(self._rows) and not self._take():
@@ -209,24 +233,48 @@ class BoltExecutor(Executor):
         self._at += done
         if self._origin is TICK_ORIGIN:
             self._ticks_waiting -= done
-        else:
+        elif self._is_counted:
             self.inbox.done(done)
         return True
 
+    def _look_up(self) -> bool:
+        """Do what waits for nobody: ticks, news of trees, steps of checkpoints. Whether there was any news."""
+        if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
+            self._tick()
+        has_heard = self.inbox.has_news
+        while (news := self.inbox.take_news()) is not None:
+            self._handle(news)
+        for trees in self._trees.values():
+            if trees.due_s != math.inf and self._clock() >= trees.due_s:
+                trees.expire(self._clock())
+        for participant in self._participants:
+            has_heard |= participant.poll()
+        return has_heard
+
     def due_s(self) -> float:
-        return min(self._next_tick_s, *(trees.due_s for trees in self._trees.values()), math.inf)
+        dues = [trees.due_s for trees in self._trees.values()]
+        return min(self._next_tick_s, *dues, *(participant.due_s for participant in self._participants), math.inf)
 
     @property
     def has_work(self) -> bool:
         # A batch begun before the gate closed is not in the inbox any more.
-        return self.inbox.has_news or ((bool(self.inbox) or self._at < len(self._rows)) and not self.is_held)
+        waits = bool(self.inbox) or self._at < len(self._rows) or any(one.released for one in self._participants)
+        return self.inbox.has_news or (waits and not self.is_held)
 
     def _take(self) -> bool:
-        """Make the next batch of the inbox the present one."""
+        """Make the next batch the present one: what was held back and may go on, then what is in the inbox."""
+        self._at = 0
+        for participant in self._participants:
+            if participant.released:
+                self._origin, self._rows = participant.released.popleft()
+                self._task = self._bolts[participant.task_id]
+                self._is_counted = False
+                return True
+        self._is_counted = True
         item = self.inbox.take()
         if item is None:
+            self._rows = NO_ROWS
             return False
-        self._at = 0
         if type(item) is Batch:
             self._rows, self._origin, target = item.rows, item.origin, item.target_task
         elif type(item) is Call:
@@ -236,7 +284,21 @@ class BoltExecutor(Executor):
             self._origin, target = item.origin, item.message.target_task
             self._rows = self._decoded(item, self._bolts[target])
         self._task = self._bolts[target]
+        if self._task.participant is not None:
+            self._ask(self._task.participant)
         return True
+
+    def _ask(self, participant: Participant) -> None:
+        """See whether the present rows are to be executed now."""
+        if not len(self._rows):
+            return
+        if self._origin is TICK_ORIGIN:
+            if not participant.is_ready:
+                self._ticks_waiting -= len(self._rows)
+                self._rows = NO_ROWS
+        elif not participant.take(self._origin, self._rows):
+            self.inbox.done(len(self._rows))
+            self._rows = NO_ROWS
 
     def _handle(self, item: Control) -> None:
         """Tell the task, or each task, what became of trees that it has begun itself."""
@@ -264,127 +326,3 @@ class BoltExecutor(Executor):
             for task in self._bolts:
                 self._ticks_waiting += 1
                 self.inbox.put(Batch(TICK_ORIGIN, task, Rows.of([([self._tick_interval_s], 0, 0)])), 0)
-
-
-class SpoutExecutor(Executor):
-    """Polls spout tasks while the topology is active, and tells them how their trees ended."""
-
-    def __init__(
-        self,
-        tasks: Sequence[SpoutTask],
-        inbox: Inbox,
-        gate: Gate,
-        deliver: Deliver,
-        clock: Clock,
-        batch_size: int,
-        timeout_s: float | None,
-        idle_wait_s: float,
-        feeds_ackers: frozenset[int],
-    ) -> None:
-        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
-        self._feeds |= feeds_ackers
-        self._spouts = list(tasks)
-        self._by_task = {task.task_id: task for task in tasks}
-        self.tree_tasks = list(self._by_task)
-        self._is_active = False
-        self.wants_active = False  # set by any thread
-        self._timeout_s = timeout_s
-        self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
-        self._idle_wait_s = idle_wait_s
-        self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
-
-    def open(self) -> None:
-        """Spouts open when their topology is first active; see ``step``."""
-
-    @property
-    def has_work(self) -> bool:
-        # Verdicts are handled whoever is congested.
-        return bool(self.inbox) or self.wants_active != self._is_active
-
-    def step(self) -> bool:
-        worked = self._handle_control()
-        if self._next_rotation_s != math.inf or self._suspects:
-            worked |= self._expire(self._clock())
-        if self.wants_active != self._is_active:
-            self._switch()
-        if not self._is_active or self.is_held:
-            return worked
-        return self._poll() or worked
-
-    def due_s(self) -> float:
-        due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
-        if self._is_active and not self.is_held and any(spout.room > 0 for spout in self._spouts):
-            due_s = min(due_s, self._clock() + self._idle_wait_s)
-        return due_s
-
-    def _handle_control(self) -> bool:
-        worked = False
-        while (item := self.inbox.take_news() or self.inbox.take()) is not None:
-            self._handle(item)
-            worked = True
-        return worked
-
-    def _handle(self, item: Control | Call) -> None:
-        match item:
-            case TreesAcked():
-                self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
-            case TreesFailed():
-                self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
-            case TreesExpired():
-                self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
-            case Call():
-                call(item, self._by_task[item.task])
-            case TreesReset():
-                self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
-            case WorkerLost():
-                due_s = self._clock() + item.grace_s
-                self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]
-            case ShardsLost():
-                for spout in self._spouts:
-                    lost = [root for root in spout.pending if root % item.count in item.shards]
-                    self._tell(spout, SpoutTask.on_failed, lost)
-
-    @staticmethod
-    def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
-        try:
-            call(spout, *arguments)
-        except Exception as error:
-            raise spout.failure(error) from error
-
-    def _expire(self, now_s: float) -> bool:
-        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
-        worked = False
-        while self._next_rotation_s <= now_s and self._timeout_s:
-            self._next_rotation_s += self._timeout_s
-            for spout in self._spouts:
-                self._tell(spout, SpoutTask.rotate)
-        due = [entry for entry in self._suspects if entry[0] <= now_s]
-        for entry in due:
-            self._suspects.remove(entry)
-            self._tell(entry[1], SpoutTask.on_failed, entry[2])
-            worked = True
-        return worked
-
-    def _switch(self) -> None:
-        """Follow the topology's status."""
-        self._is_active = self.wants_active
-        for spout in self._spouts:
-            if not spout.is_open:
-                if self._is_active:
-                    self._tell(spout, SpoutTask.open)
-            else:
-                self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
-
-    def _poll(self) -> bool:
-        """Ask for tuples until a batch is full, the time is up, or there are none.
-
-        A spout that blocks is asked once: its next tuple may be long in coming, and this one must not wait for it.
-        """
-        started_s = self._clock()
-        worked = False
-        for spout in self._spouts:
-            spout.must_yield = False
-            worked |= spout.poll(1 if self.is_blocking else self._quantum)
-        if worked:
-            self._adapt(self._clock() - started_s)
-        return worked

@@ -15,6 +15,7 @@ cdef class OutBuffer:
     cdef list _full, _columns
     cdef dict _pairs
     cdef Py_ssize_t _size
+    cdef long long _sealed
     cdef Pairs _ids
 
     @cython.locals(position=Py_ssize_t, column=list)
@@ -30,6 +31,6 @@ cdef class OutStream:
     cdef public object direct_tasks
     cdef public One choose_one
     cdef public object choose_many, observe
-    cdef public long long emitted, transferred
+    cdef public long long emitted, transferred, generation
 
     cpdef list checked(self, values)

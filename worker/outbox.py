@@ -21,7 +21,7 @@ class OutBuffer:
     each could wait for the other for ever.
     """
 
-    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_size", "ignores_gate", "origin", "stream", "task")
+    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "stream", "task")
 
     def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
         self.stream = stream
@@ -33,6 +33,7 @@ class OutBuffer:
         self._pairs: dict[int, Anchors] = {}
         self._ids = Pairs()  # root and edge of each row
         self._size = stream.batch_size
+        self._sealed = 0  # rows in batches, of the present generation
 
     def __len__(self) -> int:
         return self._ids.count + len(self._full) * self._size
@@ -49,6 +50,17 @@ class OutBuffer:
         """Append a row of several trees."""
         self._pairs[self._ids.count] = pairs
         self.append(values, 0, 0)
+
+    @property
+    def sent(self) -> int:
+        """How many rows were appended in the present generation of the stream."""
+        return self._sealed + self._ids.count
+
+    def end_generation(self) -> None:
+        """Close the batch that is being filled: what comes is of the stream's next generation."""
+        if self._ids.count:
+            self._seal()
+        self._sealed = 0
 
     @property
     def has_full(self) -> bool:
@@ -68,7 +80,8 @@ class OutBuffer:
 
     def _seal(self) -> None:
         roots, edges = self._ids.columns()
-        self._full.append(Rows(self._columns, roots, edges, self._pairs))
+        self._sealed += self._ids.count
+        self._full.append(Rows(self._columns, roots, edges, self._pairs, self.stream.generation))
         self._columns = [[] for _ in range(self.stream.arity)]
         self._ids.clear()
         self._pairs = {}
@@ -78,11 +91,12 @@ class OutStream:
     """One output stream of one task.
 
     ``choose_one`` is set where every tuple goes to exactly one task, which is the fast path. ``emitted`` counts tuples
-    on streams without it; with it, each transferred row is one emitted tuple.
+    on streams without it; with it, each transferred row is one emitted tuple. ``generation``: what its batches are
+    marked with (barriers.py); 0 where nobody counts generations.
     """
 
-    __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "is_direct",
-                 "is_report", "observe", "origin", "transferred")  # fmt: skip
+    __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "generation",
+                 "is_direct", "is_report", "observe", "origin", "transferred")  # fmt: skip
 
     def __init__(self, origin: Origin, is_direct: bool, batch_size: int) -> None:
         self.origin = origin
@@ -97,6 +111,13 @@ class OutStream:
         self.observe: Callable[[Sequence[Any]], None] | None = None  # for tests: is shown what is emitted directly
         self.emitted = 0
         self.transferred = 0
+        self.generation = 0
+
+    def begin_generation(self, generation: int) -> None:
+        """Mark what is emitted from now on, and count it from 0."""
+        for buffer in self.buffers.values():
+            buffer.end_generation()
+        self.generation = generation
 
     def buffer_for(self, task: int, ignores_gate: bool) -> OutBuffer:
         """The buffer of a receiving task, made when it is first asked for."""

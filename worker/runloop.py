@@ -96,7 +96,7 @@ class RunLoop(threading.Thread):
         for executor in executors:
             executor.inbox.wake = self.wake
             for task in executor.tasks:
-                task.updates = self.updates
+                task.use(self.updates)
         self._executors = [*self._executors, *executors]
         self._generation += 1
 
@@ -178,7 +178,7 @@ class RunLoop(threading.Thread):
             self.updates = fresh
             for executor in self._executors:
                 for task in executor.tasks:
-                    task.updates = fresh
+                    task.use(fresh)
             self._settings.post(updates)
 
     def _wait(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tupletree.component import Spout, TopologyContext
@@ -42,10 +42,14 @@ class SpoutTask(Task):
         rate = context.conf["topology.stats.sample.rate"]
         self._sample_every = round(1 / rate) if rate else sys.maxsize
         self._clock = env.clock
+        self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
+        self.tell_failed: Callable[[Any], None] | None = None
 
     def open(self) -> None:
         self.is_open = True
         self.spout.open(self.context.conf, self.context, self.collector)
+        if self.participant is not None:
+            self.participant.opened()
 
     def activate(self) -> None:
         """The topology is active again."""
@@ -95,12 +99,12 @@ class SpoutTask(Task):
     def acked_untracked(self, msg_id: Any) -> None:
         """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
         self.counters.acked += 1
-        self.spout.ack(msg_id)
+        (self.tell_acked or self.spout.ack)(msg_id)
 
     def on_acked(self, roots: Iterable[int]) -> None:
         """Ackers found these trees complete."""
         counters = self.counters
-        ack = self.spout.ack
+        ack = self.tell_acked or self.spout.ack
         ended = self.pending.pop_many(roots)
         counters.acked += len(ended)
         for msg_id, emitted_s in ended:
@@ -133,6 +137,10 @@ class SpoutTask(Task):
             self.counters.timeouts += 1
             self._fail(msg_id)
 
+    def take_pending(self) -> list[Any]:
+        """Forget the trees that are pending, and return their message ids."""
+        return [msg_id for msg_id, _ in self.pending.pop_many(list(self.pending))]
+
     def _fail(self, msg_id: Any) -> None:
         self.counters.failed += 1
-        self.spout.fail(msg_id)
+        (self.tell_failed or self.spout.fail)(msg_id)

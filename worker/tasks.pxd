@@ -10,9 +10,10 @@ ctypedef unsigned long long u64
 
 cdef class Task:
     cdef public object component_id, task_id, context, counters, _env
-    cdef public Updates updates
+    cdef public Updates updates, ack_updates
+    cdef public object participant
     cdef public dict streams
-    cdef public bint is_open, is_declared_blocking, must_yield, takes_batches
+    cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
 
 cdef class BasicBoltTask(Task):
     cdef public object bolt
@@ -28,13 +29,14 @@ cdef class BoltTask(Task):
     cdef public object bolt, trees
     cdef public TaskBoltCollector collector
     cdef public bint is_tracked
+    cdef public set unacked
     cdef object _sampled
     cdef double _sampled_s
     cdef long long _sample_every, _sample_at, _give_up_at
 
     @cython.locals(
         columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tup=Tuple,
-        executed=cython.longlong, sample_at=cython.longlong,
+        executed=cython.longlong, sample_at=cython.longlong, unacked=set,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
@@ -21,6 +21,9 @@ from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .own_trees import OwnTrees
 from .tracking import Updates
+
+if TYPE_CHECKING:
+    from .participant import Participant
 
 GIVE_UP_AFTER = 20_000
 """A sampled tuple that is not acked so many tuples later is taken for forgotten."""
@@ -84,12 +87,22 @@ class Task:
         self.streams = streams
         self.counters = Counters()
         self.updates = Updates()  # replaced by that of the run loop that drives this task
+        self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
+        self.defers_acks = False
+        self.has_failed_tuples = False  # since somebody set it so: a checkpoint is not taken over a failed tuple
+        self.participant: Participant | None = None  # what takes part in checkpoints for this task, if it does
         self.is_open = False
         self.is_declared_blocking = component.blocking
         self.takes_batches = False  # whole: a step runs all rows of a batch
         self.must_yield = False  # set by the watchdog: the present step has taken too long
         self._env = env
         component.context = context
+
+    def use(self, updates: Updates) -> None:
+        """Report to the ackers by these updates from now on."""
+        self.updates = updates
+        if not self.defers_acks:
+            self.ack_updates = updates
 
     def buffers(self) -> Iterable[OutBuffer]:
         """The buffer of every receiving task of every stream."""
@@ -181,6 +194,7 @@ class BasicBoltTask(Task):
         counters.process_samples += executed
 
     def _fail(self, tup: Tuple, error: FailedException) -> None:
+        self.has_failed_tuples = True
         self.updates.fails.update([root for root, _ in tup.anchors])
         if isinstance(error, ReportedFailedException):
             self.report_error(error)
@@ -196,6 +210,7 @@ class BoltTask(Task):
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
         self.is_tracked = env.is_tracked
+        self.unacked: set[Tuple] | None = None  # where checkpoints are aligned: executed, neither acked nor failed
         conf = context.conf
         self.trees = OwnTrees(
             conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
@@ -230,13 +245,17 @@ class BoltTask(Task):
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         executed = self.counters.executed
-        sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else sys.maxsize  # few ack their ticks
+        is_user = origin.component != SYSTEM_COMPONENT
+        sample_at = self._sample_at if is_user else sys.maxsize  # few ack their ticks
+        unacked = self.unacked if is_user else None
         at = start
         while at < stop and not self.must_yield:
             values = [column[at] for column in columns]  # its own: such a bolt may keep its tuples
             tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
+            if unacked is not None:
+                unacked.add(tup)
             executed += 1
             at += 1
             try:
@@ -257,6 +276,8 @@ class BoltTask(Task):
         executed = self.counters.executed
         if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
             self._sample(tuples[0], executed)
+        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
+            self.unacked.update(tuples)
         try:
             self.bolt.execute_batch(tuples)
         except Exception as error:
@@ -293,12 +314,16 @@ class BoltTask(Task):
     def acked(self, tup: Tuple) -> None:
         """The collector acked a tuple."""
         self.counters.acked += 1
+        if self.unacked is not None:
+            self.unacked.discard(tup)
         if tup is self._sampled:
             self._take_sample()
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
         """The collector acked these tuples."""
         self.counters.acked += len(tuples)
+        if self.unacked is not None:
+            self.unacked.difference_update(tuples)
         if self._sampled is not None and self._sampled in tuples:
             self._take_sample()
 
@@ -310,5 +335,8 @@ class BoltTask(Task):
     def failed(self, tup: Tuple) -> None:
         """The collector failed a tuple."""
         self.counters.failed += 1
+        self.has_failed_tuples = True
+        if self.unacked is not None:
+            self.unacked.discard(tup)
         if tup is self._sampled:
             self._sampled = None

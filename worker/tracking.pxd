@@ -11,6 +11,8 @@ cdef class Updates:
     cdef public set fails, resets
 
     cpdef add_ack(self, u64 root, u64 value)
+    @cython.locals(roots=cython.ulonglong[::1], values=cython.ulonglong[::1], at=Py_ssize_t)
+    cpdef add_acks(self, Updates other)
     cpdef add_init(self, u64 root, u64 value, task)
 
 @cython.locals(parts=list, part=Updates, roots=cython.ulonglong[::1], values=cython.ulonglong[::1], at=Py_ssize_t)

@@ -57,6 +57,12 @@ class Updates:
         """Xor ``value`` into what the acker holds for ``root``."""
         self.acks.add(root, value)
 
+    def add_acks(self, other: Updates) -> None:
+        """Take over the acks of other updates, which were held back until now."""
+        roots, values = other.acks.columns()
+        for at in range(len(roots)):
+            self.acks.add(roots[at], values[at])
+
     def add_init(self, root: int, value: int, task: int) -> None:
         """Report a new tree of a spout task."""
         self.inits.append(root, value)

@@ -35,7 +35,7 @@ class Frame(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi", "first")
+    __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi", "first", "generation")
     SOURCE_TASK_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     TARGET_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class Batch(_message.Message):
     EDGES_FIELD_NUMBER: _ClassVar[int]
     MULTI_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     source_task: int
     stream: str
     target_task: int
@@ -54,7 +55,8 @@ class Batch(_message.Message):
     edges: bytes
     multi: _containers.RepeatedCompositeFieldContainer[MultiRow]
     first: bytes
-    def __init__(self, source_task: _Optional[int] = ..., stream: _Optional[str] = ..., target_task: _Optional[int] = ..., rows: _Optional[int] = ..., values: _Optional[bytes] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ..., multi: _Optional[_Iterable[_Union[MultiRow, _Mapping]]] = ..., first: _Optional[bytes] = ...) -> None: ...
+    generation: int
+    def __init__(self, source_task: _Optional[int] = ..., stream: _Optional[str] = ..., target_task: _Optional[int] = ..., rows: _Optional[int] = ..., values: _Optional[bytes] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ..., multi: _Optional[_Iterable[_Union[MultiRow, _Mapping]]] = ..., first: _Optional[bytes] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class MultiRow(_message.Message):
     __slots__ = ("row", "roots", "edges")

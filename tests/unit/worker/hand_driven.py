@@ -15,8 +15,9 @@ from tupletree.worker.assembly import Plan, build_executor
 from tupletree.worker.batches import Batch, Row, Rows
 from tupletree.worker.control import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import local_tasks
-from tupletree.worker.executor import Executor, SpoutExecutor
+from tupletree.worker.executor import Executor
 from tupletree.worker.inbox import Gate
+from tupletree.worker.spout_executor import SpoutExecutor
 from tupletree.worker.tasks import Environment
 from tupletree.worker.tracking import Updates
 
@@ -98,7 +99,7 @@ class HandDriven:
     def _share_updates(self) -> None:
         for executor in self.executors:
             for task in executor.tasks:
-                task.updates = self.updates
+                task.use(self.updates)
 
 
 def xors(updates: Updates) -> dict[int, int]:

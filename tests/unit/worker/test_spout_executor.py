@@ -13,8 +13,8 @@ from local_components import Do, Log
 from tupletree import Spout, TopologyBuilder
 from tupletree.acker.ledger import Ledger
 from tupletree.worker.control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
-from tupletree.worker.executor import SpoutExecutor
 from tupletree.worker.inbox import ACKERS
+from tupletree.worker.spout_executor import SpoutExecutor
 from tupletree.worker.spout_task import SpoutTask
 from tupletree.worker.tasks import TaskFailure
 

@@ -1,0 +1,130 @@
+"""kill -9 of workers, again and again, under a stateful word count.
+
+In default mode no count is below the truth, in aligned mode each is the truth.
+
+The lengths of a run and its seeds are of this test; TUPLETREE_CHAOS_SECONDS and TUPLETREE_CHAOS_SEEDS make more of it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+import uuid
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from stateful_topology import COUNT_TASKS, SPOUT_TASKS, stateful_topology, truth
+
+from tupletree.state.providers import open_state
+from tupletree.testing import DevCluster, wait_until
+
+SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "8"))
+SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
+RATE = 400
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with DevCluster(supervisors=2, slots=3, ackers=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    server = shutil.which("redis-server")
+    if server is None:
+        pytest.skip("there is no redis-server on this machine")
+    folder = tmp_path_factory.mktemp("redis")
+    path = folder / "redis.sock"
+    command = [
+        server,
+        "--port",
+        "0",
+        "--unixsocket",
+        str(path),
+        "--dir",
+        str(folder),
+        "--save",
+        "",
+        "--appendonly",
+        "yes",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        wait_until(path.exists, 20, what="redis listens")
+        yield f"unix://{path}"
+        process.terminate()
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def provider(request, tmp_path):
+    if request.param == "sqlite":
+        config = {"directory": str(tmp_path / "states")}
+    else:
+        config = {"url": request.getfixturevalue("redis_url"), "prefix": uuid.uuid4().hex}
+    return {"topology.state.provider": request.param, "topology.state.provider.config": config}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_survive_the_kills_of_workers(cluster, provider, aligned, seed, tmp_path):
+    conf = {
+        "topology.workers": 3,
+        "topology.message.timeout.secs": 20,
+        "topology.state.checkpoint.interval.ms": 500,
+        "topology.state.checkpoint.aligned": aligned,
+        "topology.state.id": f"words-{uuid.uuid4().hex}",
+        **provider,
+    }
+    lines = int(SECONDS * RATE * 1.3)  # still flowing when the kills end
+    topology = stateful_topology(tmp_path, aligned=aligned, rate=RATE, lines=lines)
+    cluster.client.submit("stateful", topology, conf)
+    try:
+        kills = kill_workers(cluster, random.Random(seed))
+        wait_until(lambda: is_acked(tmp_path, lines), 240, what="every line is acked")
+    finally:
+        cluster.client.kill("stateful", wait_secs=0)
+        wait_until(lambda: not workers(cluster), 30, what="the workers end")
+    counted, expected = stored(conf), truth(lines)
+    print(f"{kills} kills, {lines} lines, {expected.total()} words, counted {counted.total()}")
+    assert kills >= SECONDS / 6
+    assert not {word: (counted[word], count) for word, count in expected.items() if counted[word] < count}
+    if aligned:
+        assert counted == expected
+
+
+def kill_workers(cluster, rng):
+    """For so many seconds, one of the workers every few seconds."""
+    kills = 0
+    until_s = time.monotonic() + SECONDS
+    while (now_s := time.monotonic()) < until_s:
+        next_s = now_s + rng.uniform(1.5, 4.0)
+        wait_until(lambda next_s=next_s: time.monotonic() > next_s and workers(cluster), 60, what="a worker to kill")
+        cluster.kill("worker", rng.randrange(len(workers(cluster))))
+        kills += 1
+    return kills
+
+
+def workers(cluster):
+    return [process for process in cluster.processes if process.role == "worker"]
+
+
+def is_acked(directory, lines):
+    files = [directory / f"acked-{index}" for index in range(SPOUT_TASKS)]
+    return all(file.exists() and int(file.read_text()) >= lines for file in files)
+
+
+def stored(conf):
+    """What the states hold."""
+    counts = Counter()
+    for index in range(COUNT_TASKS):
+        _, state = open_state(f"{conf['topology.state.id']}/count/{index}", conf, SimpleNamespace(conf=conf))
+        for word, count in state.items():
+            assert word not in counts, f"two tasks have counted {word}"
+            counts[word] = count
+        state.close()
+    return counts

@@ -1,0 +1,258 @@
+"""The spout that the builder adds to a stateful topology: it asks for checkpoints, and for recovery when one fails.
+
+The rules are those of coordinator.py; here the store is written and the steps are emitted. A round is one tuple tree
+for each task that begins it; the round is complete when all of them are, and fails with the first that fails.
+
+While the store is away no checkpoint is begun, and what is under way waits. When another checkpoint spout has taken
+over, this one does as the coordinator of a transactional topology does (transactional/coordinator_spout.py): if the
+other is of another topology it stands still for good; if it is of its own, it takes over again after a pause.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from tupletree._daemon.logs import event
+from tupletree.component import Spout, SpoutCollector, TopologyContext
+from tupletree.errors import AuthorityError, FailedException, TopologyError, UnavailableError
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.coordinator import CheckpointCoordinator, Effect, Record, Send
+from tupletree.state.record import Checkpoint, CheckpointRecord
+from tupletree.state.settings import check_settings, interval_s, state_id
+from tupletree.state.steps import STREAM, Action, Step
+from tupletree.transactional.progress import DeposedError
+from tupletree.transactional.store import StateStore
+from tupletree.transactional.zookeeper import open_store
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+"""Before it takes over again from a checkpoint spout of its own topology."""
+
+WORTH_A_WORD = 5
+"""After so many failures since the last checkpoint it is said that something is wrong, and again after many more."""
+
+
+class CheckpointSpout(Spout):
+    """Coordinates the checkpoints of a topology. Message ids are (round, task).
+
+    ``begins``: the components whose tasks begin a round. ``begins_aligned``: those where checkpoints are aligned.
+    ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts, where it is aligned.
+    ``open_store`` is there for the simulation.
+    """
+
+    blocking = True
+    paces_itself = True
+
+    def __init__(
+        self,
+        begins: Sequence[str],
+        begins_aligned: Sequence[str],
+        stateful: Sequence[str],
+        positioned: Sequence[str],
+        *,
+        open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
+    ) -> None:
+        self.begins = list(begins)
+        self.begins_aligned = list(begins_aligned)
+        self.stateful = list(stateful)
+        self.positioned = list(positioned)
+        self._open_store = open_store
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.streams[STREAM.id] = STREAM
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        check_settings(conf)
+        self.collector = collector
+        self.context = context
+        self.state_id = state_id(conf, context.topology_id)
+        self._clock = context.clock
+        self._interval_s = interval_s(conf)
+        is_aligned = bool(conf["topology.state.checkpoint.aligned"])
+        begins = self.begins_aligned if is_aligned else self.begins
+        self._targets = sorted({task for id in begins for task in context.component_tasks(id)})
+        self._tasks = {id: len(context.component_tasks(id)) for id in self.stateful + self.positioned * is_aligned}
+        self._topology = f"topology {context.topology_id}, "
+        self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
+        self._store = self._open_store(conf)
+        self._record: CheckpointRecord | None = None  # None: it must take over first
+        self._coordinator: CheckpointCoordinator | None = None
+        self._effects: deque[Effect] = deque()
+        self._unacked: set[int] = set()  # tasks that have not acked the round under way
+        self._retry_at_s = 0.0
+        self._is_deposed = False  # or must not begin: for good
+        self._depositions = 0  # by checkpoint spouts of the same topology, in short order
+        self._began_s = 0.0
+        self._step_at_s = 0.0
+        self._checkpoint_s = 0.0  # that the last one took, from PREPARE to the end of COMMIT
+        self._prepare_at_s = 0.0
+        self._sleeper: threading.Timer | None = None
+        context.register_status(self.status)
+        context.register_metric("checkpoint_txid", lambda: self._record.checkpoint.txid if self._record else 0)
+        context.register_metric("checkpoint_seconds", lambda: self._checkpoint_s)
+
+    def close(self) -> None:
+        self.activate()
+        self._store.close()
+
+    def deactivate(self) -> None:
+        """What was processed before is still to be committed: go on, though nobody asks for tuples."""
+        self._sleeper = threading.Timer(self._interval_s, self._wake)
+        self._sleeper.daemon = True
+        self._sleeper.start()
+
+    def activate(self) -> None:
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            sleeper.cancel()
+
+    def _wake(self) -> None:
+        """Another thread."""
+        self.context.call_soon(self._while_inactive)
+
+    def _while_inactive(self) -> None:
+        if self._sleeper is not None:
+            self._advance()
+            self.deactivate()
+
+    def status(self) -> dict[str, Any]:
+        """What it is doing, for people. Called on another thread: what it reads may change meanwhile."""
+        coordinator, record, now_s = self._coordinator, self._record, self._clock()
+        step = coordinator.step if coordinator is not None else None
+        return {
+            "kind": "checkpoint",
+            "state_id": self.state_id,
+            "state": "stands still" if self._is_deposed else "taking over" if record is None else "running",
+            "txid": record.checkpoint.txid if record is not None else None,
+            "phase": record.checkpoint.phase.value if record is not None else None,
+            "is_recovering": coordinator.is_recovering if coordinator is not None else True,
+            "step": None if step is None else step.action.name.lower(),
+            "step_age_s": None if step is None else round(now_s - self._step_at_s, 3),
+            "last_checkpoint_s": round(self._checkpoint_s, 3),
+            "failures": coordinator.failures if coordinator is not None else 0,
+        }
+
+    def next_tuple(self) -> None:
+        self._advance()
+
+    def ack(self, msg_id: tuple[int, int]) -> None:
+        round_, task = msg_id
+        step = self._coordinator.step if self._coordinator is not None else None
+        if self._coordinator is None or step is None or step.round != round_ or self._is_deposed:
+            return
+        self._unacked.discard(task)
+        if self._unacked:
+            return
+        now_s = self._clock()
+        event(log, "checkpoint.step", id=self.state_id, step=step, level=logging.DEBUG)
+        self._effects.extend(self._coordinator.acked(round_, now_s))
+        if step.action is Action.COMMIT:
+            self._checkpoint_s = now_s - self._prepare_at_s
+        self._advance(begins=False)
+
+    def fail(self, msg_id: tuple[int, int]) -> None:
+        round_, task = msg_id
+        coordinator = self._coordinator
+        if coordinator is None:
+            return
+        step = coordinator.step
+        if coordinator.failed(round_, self._clock()):
+            event(log, "checkpoint.failed", id=self.state_id, step=step, task=task)
+            self._effects.clear()
+            if coordinator.failures == WORTH_A_WORD or coordinator.failures % (20 * WORTH_A_WORD) == 0:
+                self.collector.report_error(
+                    FailedException(
+                        f"no checkpoint of {self.state_id!r} was completed in {coordinator.failures} attempts; "
+                        f"the last step, {step}, failed: other errors say why, or checkpoint.refused in the workers' "
+                        f"logs, or a task did not answer within topology.message.timeout.secs"
+                    )
+                )
+
+    def _advance(self, *, begins: bool = True) -> None:
+        """Do what can be done now; what needs the store and cannot reach it waits."""
+        if self._is_deposed or self._clock() < self._retry_at_s:
+            return
+        try:
+            if self._coordinator is None:
+                self._take_over()
+            if self._coordinator is not None and begins and not self._effects:
+                self._effects.extend(self._coordinator.next(self._clock()))
+            while self._effects:
+                self._carry_out(self._effects[0])
+                self._effects.popleft()
+        except UnavailableError as error:
+            self._retry_at_s = self._clock() + RETRY_S
+            event(log, "checkpoints.waiting", id=self.state_id, cause=error)
+            self.collector.report_error(error)
+        except AuthorityError as error:
+            event(log, "checkpoint.spout.deposed", id=self.state_id, cause=error)
+            self.collector.report_error(error)
+            self._stand_down(error)
+
+    def _take_over(self) -> None:
+        record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)
+        stored = record.checkpoint
+        fault = _misfit(stored.tasks, self._tasks)
+        if fault:
+            self._is_deposed = True
+            self.collector.report_error(TopologyError(f"{fault}; choose another topology.state.id to begin anew"))
+            return
+        fresh = [id for id in self._tasks if id not in stored.tasks]
+        self._record = record
+        self._coordinator = CheckpointCoordinator(record.epoch, stored.txid, stored.phase, fresh, self._interval_s)
+        self._began_s = self._clock()
+        event(
+            log, "checkpoint.spout.began", id=self.state_id, epoch=record.epoch, txid=stored.txid, phase=stored.phase
+        )  # fmt: skip
+
+    def _stand_down(self, error: AuthorityError) -> None:
+        """For good, or for a pause if its successor is of the same topology."""
+        self._effects.clear()
+        if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
+            self._is_deposed = True
+            return
+        if self._clock() - self._began_s > LONGEST_PAUSE_S:
+            self._depositions = 0
+        self._record = self._coordinator = None
+        self._retry_at_s = self._clock() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
+        self._depositions += 1
+
+    def _carry_out(self, effect: Effect) -> None:
+        assert self._record is not None and self._coordinator is not None
+        match effect:
+            case Record(txid, phase, is_whole):
+                tasks = self._tasks if is_whole else self._record.checkpoint.tasks
+                self._record.save(Checkpoint(txid, phase, tasks))
+            case Send(step):
+                if step == self._coordinator.step:
+                    self._send(step)
+            case _:
+                assert_never(effect)
+
+    def _send(self, step: Step) -> None:
+        self._step_at_s = self._clock()
+        if step.action is Action.PREPARE:
+            self._prepare_at_s = self._step_at_s
+        self._unacked = set(self._targets)
+        for task in self._targets:
+            self.collector.emit_direct(task, step.row(0), (step.round, task), CHECKPOINT_STREAM)
+
+
+def _misfit(stored: Mapping[str, int], tasks: Mapping[str, int]) -> str:
+    """Why these tasks cannot go on from a stored checkpoint; empty if they can."""
+    for id, count in tasks.items():
+        if stored.get(id, count) != count:
+            return (
+                f"component {id!r} has {count} tasks, and the stored checkpoint was taken of {stored[id]}: each task "
+                f"has its own state, which another number of tasks cannot share"
+            )
+    return ""

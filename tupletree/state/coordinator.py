@@ -1,0 +1,143 @@
+"""The checkpoint spout's rules: which step comes next, and what a failure leads to.
+
+A checkpoint is a transaction of two steps. Each is one round through the whole topology, and a round is complete when
+every tuple of it was acked.
+
+                                        interval is over
+    COMMITTED(t) --PREPARE t+1--> PREPARING(t+1) --acked--> COMMITTING(t+1) --COMMIT t+1 acked--> COMMITTED(t+1)
+
+At the start, and after any failure of a round, the topology *recovers*: what the stored phase left open is ended, and
+then all tasks are made to begin from what is committed.
+
+    stored phase     step                 when it is acked
+    PREPARING(t)     ROLLBACK t           COMMITTED(t-1), then INITSTATE
+    COMMITTING(t)    COMMIT t again       COMMITTED(t), then INITSTATE
+    COMMITTED(t)     INITSTATE t          recovered; the next interval begins
+
+**Invariants.**
+
+C1  A phase is stored before a step that depends on it is sent: ``Record`` precedes its ``Send``.
+C2  COMMITTING(t) is stored only when PREPARE t was acked by all. From then on t is never rolled back.
+C3  One round is under way at a time, and rounds rise. What is heard of an earlier round changes nothing.
+C4  After a failure no PREPARE is sent before an INITSTATE was acked by all.
+
+Source: Apache Storm's checkpoint spout (seed 004); rounds, and the store's epoch, are not Storm's.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tupletree.state.steps import Action, Step, first_round
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+
+class Phase(enum.StrEnum):
+    """How far the checkpoint ``txid`` is."""
+
+    PREPARING = "preparing"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Durable first, and only under this coordinator's epoch. ``is_whole``: it is of all components."""
+
+    txid: int
+    phase: Phase
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a step to the tasks that begin rounds."""
+
+    step: Step
+
+
+Effect = Record | Send
+
+
+class CheckpointCoordinator:
+    """Decides for one epoch. Effects are to be carried out in the order in which they are returned.
+
+    ``txid``, ``phase``: as stored; 0 and COMMITTED if nothing was. ``fresh``: components without a checkpoint.
+    """
+
+    def __init__(self, epoch: int, txid: int, phase: Phase, fresh: Sequence[str], interval_s: float) -> None:
+        self.txid = txid
+        self.phase = phase
+        self.fresh = tuple(fresh)
+        self.is_recovering = True
+        self.step: Step | None = None  # of the round that is under way
+        self.failures = 0  # since the last checkpoint
+        self._next_round = first_round(epoch)
+        self._interval_s = interval_s
+        self._not_before_s = 0.0
+
+    def next(self, now_s: float) -> Sequence[Effect]:
+        """What is to be done now: nothing, or a step of the recovery, or the first one of a checkpoint."""
+        if self.step is not None or now_s < self._not_before_s:
+            return ()
+        if not self.is_recovering:
+            self.txid += 1
+            self.phase = Phase.PREPARING
+            return Record(self.txid, self.phase), self._send(Action.PREPARE)
+        match self.phase:
+            case Phase.PREPARING:
+                return (self._send(Action.ROLLBACK),)
+            case Phase.COMMITTING:
+                return (self._send(Action.COMMIT),)
+            case Phase.COMMITTED:
+                return (self._send(Action.INITSTATE),)
+
+    def acked(self, round_: int, now_s: float) -> Sequence[Effect]:
+        """All tasks have done what a round asked for."""
+        step = self.step
+        if step is None or step.round != round_:
+            return ()
+        self.step = None
+        match step.action:
+            case Action.PREPARE:
+                self.phase = Phase.COMMITTING
+                return Record(self.txid, self.phase), self._send(Action.COMMIT)
+            case Action.COMMIT:
+                self.phase = Phase.COMMITTED
+                self.failures = 0
+                is_whole = not self.is_recovering
+                if is_whole:
+                    self.fresh = ()
+                self._not_before_s = now_s + (0 if self.is_recovering else self._interval_s)
+                return (Record(self.txid, self.phase, is_whole),)
+            case Action.ROLLBACK:
+                self.txid -= 1
+                self.phase = Phase.COMMITTED
+                return (Record(self.txid, self.phase),)
+            case Action.INITSTATE:
+                self.is_recovering = False
+                self._not_before_s = now_s + self._interval_s
+                return ()
+
+    def failed(self, round_: int, now_s: float) -> bool:
+        """A task failed a round, or something of it was lost: recover. Return whether that is news."""
+        if self.step is None or self.step.round != round_:
+            return False
+        self.step = None
+        self.is_recovering = True
+        if self.failures:  # the first time it is tried again at once
+            self._not_before_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
+        else:
+            self._not_before_s = now_s
+        self.failures += 1
+        return True
+
+    def _send(self, action: Action) -> Send:
+        fresh = self.fresh if action is Action.INITSTATE else ()
+        self.step = Step(self._next_round, action, self.txid, fresh)
+        self._next_round += 1
+        return Send(self.step)

@@ -1,0 +1,60 @@
+"""What a stateful topology's configuration says, and what of it cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree.errors import ConfigError, UsageError
+from tupletree.state.providers import check_provider
+
+SHORTEST_INTERVAL_S = 0.1
+
+
+def check_settings(conf: Mapping[str, Any]) -> None:
+    """Refuse, in one sentence, what no stateful topology can run with.
+
+    Raises:
+        ConfigError: no ackers, checkpoints that are further apart than tuples may wait, or a provider that cannot be.
+        UsageError: the state id is no name.
+    """
+    if conf["topology.acker.executors"] == 0:
+        raise ConfigError(
+            "topology.acker.executors is 0, and without ackers a stateful topology cannot tell when a checkpoint ends"
+        )
+    timeout_s = conf["topology.message.timeout.secs"]
+    if conf["topology.enable.message.timeouts"] and interval_s(conf) >= timeout_s:
+        raise ConfigError(
+            f"topology.state.checkpoint.interval.ms ({conf['topology.state.checkpoint.interval.ms']}) must be less "
+            f"than topology.message.timeout.secs ({timeout_s}): tuples wait for a checkpoint to be acked"
+        )
+    check_provider(conf)
+    if conf["topology.state.id"] is not None:
+        check_state_id(str(conf["topology.state.id"]))
+
+
+def interval_s(conf: Mapping[str, Any]) -> float:
+    """The pause between two checkpoints."""
+    return max(SHORTEST_INTERVAL_S, float(conf["topology.state.checkpoint.interval.ms"]) / 1000)
+
+
+def state_id(conf: Mapping[str, Any], topology_id: str) -> str:
+    """What states and checkpoints are kept under. Raises UsageError if it is no name."""
+    chosen = conf["topology.state.id"]
+    found = str(chosen) if chosen is not None else topology_name(topology_id)
+    check_state_id(found)
+    return found
+
+
+def topology_name(topology_id: str) -> str:
+    """The name that a topology was submitted under; nimbus appends a number and the time."""
+    name, *numbers = topology_id.rsplit("-", 2)
+    return name if len(numbers) == 2 and all(number.isdigit() for number in numbers) else topology_id
+
+
+def check_state_id(state_id: str) -> None:
+    """Refuse what cannot be a part of the names of states, with a UsageError."""
+    if not state_id or not all(c.isascii() and (c.isalnum() or c in "-_.") for c in state_id) or state_id[0] == ".":
+        raise UsageError(
+            f"topology.state.id {state_id!r} must consist of letters, digits, '-', '_' and '.', not starting with '.'"
+        )

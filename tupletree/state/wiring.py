@@ -1,0 +1,89 @@
+"""What the builder adds to a topology with stateful bolts: the checkpoint spout, and its stream through the whole DAG.
+
+Every component gets the direct stream ``$checkpoint``. A bolt subscribes to that of every component it gets tuples
+from; a spout, and a bolt that is fed by one or by nobody, to that of the checkpoint spout. Which of these a task uses
+depends on the mode, which only the configuration says (worker/checkpoints.py):
+
+    default                                    aligned
+    $checkpointspout --> bolts fed by spouts   $checkpointspout --> spouts --> bolts fed by spouts
+    bolt ------------------------> bolt        bolt -------------------------> bolt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tupletree.component import Spout, StatefulBolt, is_positioned
+from tupletree.declarer import Definition, Input
+from tupletree.errors import TopologyError
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.checkpoint_spout import CheckpointSpout
+from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM
+from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
+
+
+def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definition]:
+    """These components with what a stateful topology needs; those given are not changed.
+
+    Raises:
+        TopologyError: components form a cycle, on which a checkpoint would never be complete; or a spout has only one
+            of the two methods of a positioned spout.
+    """
+    _check_acyclic(components)
+    spouts = {id for id, one in components.items() if one.kind == ComponentKind.COMPONENT_KIND_SPOUT}
+    for id in spouts:
+        _check_position(components[id])
+    roots = [id for id, one in components.items() if id not in spouts and not one.inputs]
+    begins = [id for id, one in components.items() if any(item.source in spouts for item in one.inputs)] + roots
+    stateful = [id for id, one in components.items() if isinstance(one.component, StatefulBolt)]
+    positioned = [id for id in spouts if is_positioned(components[id].component)]
+    spout = CheckpointSpout(begins, sorted(spouts) + roots, stateful, sorted(positioned))
+    wired = {id: _wired(one.copy(), spouts) for id, one in components.items()}
+    wired[CHECKPOINT_SPOUT] = Definition(
+        CHECKPOINT_SPOUT,
+        ComponentKind.COMPONENT_KIND_SPOUT,
+        spout,
+        1,
+        {STREAM.id: STREAM},
+        conf={"topology.tasks": 1, "topology.max.spout.pending": None},
+    )
+    return wired
+
+
+def _wired(definition: Definition, spouts: set[str]) -> Definition:
+    sources = list(dict.fromkeys(item.source for item in definition.inputs))
+    if not sources or not spouts.isdisjoint(sources):
+        sources.append(CHECKPOINT_SPOUT)
+    steps = [Input(source, CHECKPOINT_STREAM, GroupingKind.GROUPING_KIND_DIRECT) for source in sources]
+    return replace(
+        definition,
+        inputs=[*definition.inputs, *steps],
+        outputs={**definition.outputs, CHECKPOINT_STREAM: STREAM},
+    )
+
+
+def _check_acyclic(components: Mapping[str, Definition]) -> None:
+    sources = {id: {item.source for item in one.inputs} for id, one in components.items()}
+    while free := [id for id, upstream in sources.items() if not upstream & sources.keys()]:
+        for id in free:
+            del sources[id]
+    if sources:
+        id = min(sources)
+        raise TopologyError(
+            f"component '{id}': {', '.join(sorted(sources))} form a cycle, on which no checkpoint is ever complete; a "
+            f"topology with stateful bolts has none",
+            component=id,
+            field="inputs",
+        )
+
+
+def _check_position(definition: Definition) -> None:
+    kind = type(definition.component)
+    has = [name for name in ("checkpoint_state", "restore_state") if getattr(kind, name) is not getattr(Spout, name)]
+    if len(has) == 1:
+        raise TopologyError(
+            f"{definition.title}: {kind.__name__} has {has[0]} alone; checkpoint_state and restore_state go together",
+            component=definition.id,
+            field=has[0],
+        )

@@ -1,0 +1,158 @@
+"""The executors of spouts: they poll while the topology is active, and tell how trees ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tupletree.tuples import Origin
+
+from .batches import Batch, Rows, decode
+from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from .executor import Deliver, Executor, RemoteBatch, call
+from .inbox import Gate, Inbox
+from .spout_task import SpoutTask
+from .tasks import Clock
+
+
+class SpoutExecutor(Executor):
+    """Polls spout tasks while the topology is active, and tells them how their trees ended."""
+
+    def __init__(
+        self,
+        tasks: Sequence[SpoutTask],
+        inbox: Inbox,
+        gate: Gate,
+        deliver: Deliver,
+        clock: Clock,
+        batch_size: int,
+        timeout_s: float | None,
+        idle_wait_s: float,
+        feeds_ackers: frozenset[int],
+    ) -> None:
+        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._feeds |= feeds_ackers
+        self._spouts = list(tasks)
+        self._by_task = {task.task_id: task for task in tasks}
+        self.tree_tasks = list(self._by_task)
+        self._is_active = False
+        self.wants_active = False  # set by any thread
+        self._timeout_s = timeout_s
+        self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
+        self._idle_wait_s = idle_wait_s
+        self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
+
+    def open(self) -> None:
+        """Spouts open when their topology is first active; see ``step``."""
+
+    @property
+    def has_work(self) -> bool:
+        # Verdicts are handled whoever is congested.
+        return bool(self.inbox) or self.wants_active != self._is_active
+
+    def step(self) -> bool:
+        worked = self._handle_control()
+        if self._next_rotation_s != math.inf or self._suspects:
+            worked |= self._expire(self._clock())
+        if self.wants_active != self._is_active:
+            self._switch()
+        if not self._is_active or self.is_held:
+            return worked
+        return self._poll() or worked
+
+    def due_s(self) -> float:
+        due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
+        if self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready):
+            due_s = min(due_s, self._clock() + self._idle_wait_s)
+        return due_s
+
+    def _handle_control(self) -> bool:
+        worked = False
+        while (item := self.inbox.take_news() or self.inbox.take()) is not None:
+            if type(item) is Batch:
+                self._take_step(item.target_task, item.origin, item.rows)
+            elif type(item) is RemoteBatch:
+                self._take_step(item.message.target_task, item.origin, decode(item.message, item.origin))
+            else:
+                self._handle(item)
+            worked = True
+        return worked
+
+    def _handle(self, item: Control | Call) -> None:
+        match item:
+            case TreesAcked():
+                self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
+            case TreesFailed():
+                self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
+            case TreesExpired():
+                self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
+            case Call():
+                call(item, self._by_task[item.task])
+            case TreesReset():
+                self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
+            case WorkerLost():
+                due_s = self._clock() + item.grace_s
+                self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]
+            case ShardsLost():
+                for spout in self._spouts:
+                    lost = [root for root in spout.pending if root % item.count in item.shards]
+                    self._tell(spout, SpoutTask.on_failed, lost)
+
+    def _take_step(self, task: int, origin: Origin, rows: Rows) -> None:
+        """Of a checkpoint: spouts get nothing else."""
+        participant = self._by_task[task].participant
+        if participant is not None:
+            participant.take(origin, rows)
+        self.inbox.done(len(rows))
+
+    @property
+    def _ready(self) -> list[SpoutTask]:
+        """The spouts that may be polled: of those that take part in checkpoints only what has its position."""
+        if not self._participants:
+            return self._spouts
+        return [spout for spout in self._spouts if spout.participant is None or spout.participant.is_ready]
+
+    @staticmethod
+    def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+        try:
+            call(spout, *arguments)
+        except Exception as error:
+            raise spout.failure(error) from error
+
+    def _expire(self, now_s: float) -> bool:
+        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
+        worked = False
+        while self._next_rotation_s <= now_s and self._timeout_s:
+            self._next_rotation_s += self._timeout_s
+            for spout in self._spouts:
+                self._tell(spout, SpoutTask.rotate)
+        due = [entry for entry in self._suspects if entry[0] <= now_s]
+        for entry in due:
+            self._suspects.remove(entry)
+            self._tell(entry[1], SpoutTask.on_failed, entry[2])
+            worked = True
+        return worked
+
+    def _switch(self) -> None:
+        """Follow the topology's status."""
+        self._is_active = self.wants_active
+        for spout in self._spouts:
+            if not spout.is_open:
+                if self._is_active:
+                    self._tell(spout, SpoutTask.open)
+            else:
+                self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
+
+    def _poll(self) -> bool:
+        """Ask for tuples until a batch is full, the time is up, or there are none.
+
+        A spout that blocks is asked once: its next tuple may be long in coming, and this one must not wait for it.
+        """
+        started_s = self._clock()
+        worked = False
+        for spout in self._ready:
+            spout.must_yield = False
+            worked |= spout.poll(1 if self.is_blocking else self._quantum)
+        if worked:
+            self._adapt(self._clock() - started_s)
+        return worked
