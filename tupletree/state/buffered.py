@@ -158,12 +158,9 @@ class BufferedState(KeyValueState[K, V]):
 
     def commit(self, txid: int) -> None:
         if self.prepared == txid:
-            # What was read before is not what is committed now, where another process has prepared it.
-            if self._is_inherited:
+            if self._is_inherited:  # then what was read so far may not be what is committed then
                 self._forget_clean(keep=0)
             self._backend.commit(txid)
-            if self._is_inherited:
-                self._forget_clean(keep=0)
             self._ended(txid)
             self._forget_excess()
         elif self.committed != txid and (self._is_durable or self.prepared is not None):

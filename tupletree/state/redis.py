@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tupletree.component import TopologyContext
-from tupletree.errors import AuthorityError, UnavailableError, UsageError
+from tupletree.errors import AuthorityError, InternalError, UnavailableError, UsageError
 from tupletree.state import redis_scripts as scripts
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
@@ -152,7 +152,7 @@ class RedisBackend:
                 raise not_prepared(self._namespace, int(arguments[0]))
             case b"GONE":
                 raise AuthorityError(f"what {self._where} held of state {self._namespace!r} is gone")
-        raise UnavailableError(f"{self._where}: state {self._namespace!r}: {answer.decode()}")
+        raise InternalError(f"{self._where}: state {self._namespace!r}: a script answered {answer!r}")
 
     def _take_over(self) -> bytes:
         from tupletree.transactional.databases.redis import warn_if_forgetful

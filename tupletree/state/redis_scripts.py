@@ -52,7 +52,6 @@ local owner = redis.call('HGET', about, 'owner')
 if not owner then return {'GONE'} end
 if owner ~= ARGV[1] then return {'OWNER'} end
 local step, last = tonumber(ARGV[2]), tonumber(redis.call('HGET', about, 'step'))
-if step < last then return {'LATE'} end
 local function chunks() return tonumber(redis.call('HGET', about, 'chunks') or '0') end
 local function clear()
   for i = 1, chunks() do redis.call('UNLINK', chunk .. i) end

@@ -30,6 +30,7 @@ def expected_at(txid: int) -> dict[int, int]:
 
 def main(provider: str, config: str, until: str = "0") -> None:
     from state_places import NAMESPACE, context_of
+
     from tupletree import config as configuration
     from tupletree.state.providers import open_state
 

@@ -117,7 +117,7 @@ def test_a_key_that_tupletree_did_not_make_is_a_mistake(
 def test_what_a_newer_version_wrote_is_refused(opened: Opens, client: redis.Redis, place: StatePlace) -> None:
     opened()
     client.hset(f"{place.provider_config['prefix']}:{NAMESPACE}:about", "format", "2")
-    with pytest.raises(UsageError, match="state 'words/count/0' has format 2, .* up to 1: a newer version"):
+    with pytest.raises(UsageError, match=r"state 'words/count/0' has format 2, .* up to 1: a newer version"):
         opened()
 
 
@@ -157,7 +157,7 @@ def test_a_value_longer_than_redis_takes_is_a_mistake(opened: Opens, monkeypatch
     monkeypatch.setattr(redis_module, "LARGEST_BYTES", 1_000)
     state = opened()
     state.put("word", "x" * 1_000)
-    with pytest.raises(UsageError, match="'words/count/0': a key and its value take 1,008 bytes, .* takes 1,000"):
+    with pytest.raises(UsageError, match=r"'words/count/0': a key and its value take 1,008 bytes, .* takes 1,000"):
         state.prepare_commit(1)
     state.put("word", "x")
     state.prepare_commit(1)

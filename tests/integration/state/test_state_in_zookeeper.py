@@ -79,7 +79,7 @@ def test_more_than_zookeeper_is_to_hold_is_refused_with_what_to_use_instead(open
     state.put(3, part)
     with pytest.raises(
         UsageError,
-        match="^state 'words/count/0' would take 500,0[0-9]{2} bytes, .* may take 500,000: .* 'redis' or 'sqlite'$",
+        match=r"^state 'words/count/0' would take 500,0[0-9]{2} bytes, .* may take 500,000: .* 'redis' or 'sqlite'$",
     ):
         state.prepare_commit(2)
     assert state.prepared is None
@@ -117,7 +117,7 @@ def test_what_a_newer_version_wrote_is_refused(opened: Opens, session: KazooClie
 def test_states_and_transactional_topologies_of_any_name_are_apart() -> None:
     store = MemoryStore()
     namespaces = ["coordinator", "user", "coordinator/epoch", "a/b/0", ".", "..", "", "%"]
-    states = [BufferedState(one, ZooKeeperBackend(one, store, "owner")) for one in namespaces]
+    states: list[State] = [BufferedState(one, ZooKeeperBackend(one, store, "owner")) for one in namespaces]
     for name, state in zip(namespaces, states, strict=True):
         state.put("name", name)
         checkpoint(state, 1)

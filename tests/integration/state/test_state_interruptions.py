@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -80,10 +81,8 @@ def scenario(state: State) -> dict[Any, Any]:
     state.put("after", 1)
     insist(lambda: state.commit(1))
     change(2)
-    try:
+    with suppress(UnavailableError):
         state.prepare_commit(2)
-    except UnavailableError:
-        pass
     insist(state.rollback)
     state.put("again", 2)
     insist(lambda: state.prepare_commit(2))
@@ -134,6 +133,28 @@ def test_redis_goes_on_after_any_interruption(redis_server: RedisServer, monkeyp
         if not interrupted.interrupted:
             assert at >= 15  # two or three for each prepare and commit
             return
+
+
+class RepeatingRedis(InterruptedRedis):
+    """A client that sends each script again, as if the answer to the first had been lost."""
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(client, NEVER, NEVER)
+
+    def _operate(self, work: Callable[[], Any]) -> Any:
+        work()
+        return work()
+
+
+def test_a_script_that_is_sent_again_is_not_done_twice(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_module, "CHUNK_ENTRIES", 3)
+    namespace = uuid.uuid4().hex
+    backend = RedisBackend(namespace, redis_server.url, "test", 5)
+    backend._client = RepeatingRedis(backend._client)
+    expected = scenario(BufferedState(namespace, backend))
+    judge(BufferedState(namespace, RedisBackend(namespace, redis_server.url, "test", 5)), expected)
 
 
 @pytest.mark.parametrize("provider", ["redis"])

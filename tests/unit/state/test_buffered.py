@@ -179,11 +179,11 @@ def test_a_value_that_cannot_be_read_is_named(state: BufferedState[Any, Any], ba
     backend.prepare(1, {encode_value("word"): b"\xc7\x00\x70"})  # an extension that nobody registered
     backend.commit(1)
     for step in (lambda: state.get("word"), lambda: list(state.items())):
-        with pytest.raises(UsageError, match="state 'words', key 'word': what is stored cannot be read here: .*112"):
+        with pytest.raises(UsageError, match=r"state 'words', key 'word': what is stored cannot be read here: .*112"):
             step()
 
 
 def test_half_a_character_is_no_key_that_can_be_written(state: BufferedState[Any, Any]) -> None:
     state.put("\ud800", 1)
-    with pytest.raises(UsageError, match="state 'words': key '.*ud800' cannot be written"):
+    with pytest.raises(UsageError, match=r"state 'words': key '.*ud800' cannot be written"):
         state.prepare_commit(1)
