@@ -1,4 +1,4 @@
-"""A real Redis server for a bench, without a disk. It ends with the process that started it, however that ends."""
+"""A real Redis server for a bench. It ends with the process that started it, however that ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from tupletree.testing import wait_until
 
 
 @contextlib.contextmanager
-def redis_server() -> Iterator[tuple[str, int]]:
-    """The URL and the process id of a fresh server.
+def redis_server(*, is_durable: bool = False) -> Iterator[tuple[str, int]]:
+    """The URL and the process id of a fresh server, without a disk.
+
+    ``is_durable``: with one, to which it writes every command before it answers.
 
     Raises:
         UsageError: redis-server is not installed.
@@ -26,7 +28,8 @@ def redis_server() -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory(prefix="bench-redis-") as directory:
         url = f"unix://{directory}/redis.sock"
         where = ["--port", "0", "--unixsocket", f"{directory}/redis.sock", "--dir", directory]
-        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", *where, "--save", "", "--appendonly", "no"]
+        appends = ["--appendonly", "yes", "--appendfsync", "always"] if is_durable else ["--appendonly", "no"]
+        command = ["setpriv", "--pdeathsig", "KILL", "redis-server", *where, "--save", "", *appends]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/")
         try:
             wait_until(lambda: _answers(url), 30, what="redis-server answers")

@@ -86,6 +86,15 @@ SECTIONS: Final = (
     Section("memory", "Memory under back-pressure", "A bolt that is far slower than its spout, for a minute."),
     Section("transactions", "Transactions", "Transactional topologies: batches of one tuple, and of 20,000 words."),
     Section(
+        "state_checkpoint",
+        "Checkpoints of a state",
+        "A state of a million keys, of which a thousand change before each checkpoint: what a checkpoint writes, and "
+        "how long prepare and commit take. The first one writes all keys. SQLite and Redis write to disk before they "
+        "answer.",
+        "checkpoint_ms",
+        "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",
+    ),
+    Section(
         "spark_word_count",
         "Pipelines on Spark",
         "The same words counted exactly once by a pipeline and by Spark Structured Streaming.",

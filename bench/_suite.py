@@ -91,6 +91,15 @@ SUITE: Final = (
     Bench("recovery", "from kill -9 to the last lost tuple", "worker_s", {"default": "--pending 200"}),
     Bench("memory", "a bolt that is far too slow", "full_after_s", {"tracked": "--seconds 60 --ackers 1"}),
     Bench("transactions", "transactional topologies", "tiny_batches_per_s", {"default": "--pending 8"}),
+    Bench(
+        "state_checkpoint",
+        "checkpoints of a large state of which little changes",
+        "checkpoint_ms",
+        {
+            provider: f"--provider {provider} --keys 1000000 --changed 1000 --checkpoints 50"
+            for provider in ("memory", "sqlite", "redis")
+        },
+    ),
     Bench("spark_word_count", "a pipeline against Spark's own streaming", "ratio", {"default": "--rounds 1"}),
 )
 

@@ -21,16 +21,16 @@ class MemoryStateProvider(StateProvider):
     is_durable = False
 
     def __init__(self) -> None:
-        self._namespaces: dict[str, _Namespace] = {}
+        self._namespaces: dict[str, Namespace] = {}
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
         options = parsed("memory", conf)
-        backend = MemoryBackend(namespace, self._namespaces.setdefault(namespace, _Namespace()))
+        backend = MemoryBackend(namespace, self._namespaces.setdefault(namespace, Namespace()))
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"], is_durable=False)
 
 
 @dataclass(slots=True)
-class _Namespace:
+class Namespace:
     """What is stored. ``owner``: how often it was opened."""
 
     owner: int = 0
@@ -43,7 +43,7 @@ class _Namespace:
 class MemoryBackend:
     """One namespace in the hands of whoever opened it last."""
 
-    def __init__(self, namespace: str, stored: _Namespace) -> None:
+    def __init__(self, namespace: str, stored: Namespace) -> None:
         self._namespace = namespace
         self._stored = stored
         stored.owner += 1
@@ -87,7 +87,7 @@ class MemoryBackend:
     def close(self) -> None:
         """Nothing: what is stored stays with the provider."""
 
-    def _checked(self) -> _Namespace:
+    def _checked(self) -> Namespace:
         if self._stored.owner != self._owner:
             raise superseded(self._namespace)
         return self._stored

@@ -20,7 +20,7 @@ from tupletree.state import (
     ZooKeeperStateProvider,
 )
 from tupletree.state.buffered import BufferedState
-from tupletree.state.memory import MemoryBackend, _Namespace
+from tupletree.state.memory import MemoryBackend, Namespace
 
 NAMESPACE = "words/count/0"
 
@@ -54,7 +54,7 @@ class StatePlace:
         return self.provider.new_state(namespace, {**self.provider_config, **changes}, self.context)
 
 
-_stored: dict[str, _Namespace] = {}
+_stored: dict[str, Namespace] = {}
 
 
 class OwnStateProvider(StateProvider):
@@ -63,7 +63,7 @@ class OwnStateProvider(StateProvider):
     is_durable = True
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> State:
-        stored = _stored.setdefault(f"{conf['shelf']}/{namespace}", _Namespace())
+        stored = _stored.setdefault(f"{conf['shelf']}/{namespace}", Namespace())
         return BufferedState(namespace, MemoryBackend(namespace, stored), cache_entries=conf.get("cache_entries", 100))
 
 

@@ -10,14 +10,14 @@ import pytest
 from tupletree._wire.codec import encode_value
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.buffered import BufferedState, Changes
-from tupletree.state.memory import MemoryBackend, _Namespace
+from tupletree.state.memory import MemoryBackend, Namespace
 
 
 class Recorded(MemoryBackend):
     """A backend in memory that keeps a record of what it is asked, and fails if it is told to."""
 
     def __init__(self) -> None:
-        super().__init__("words", _Namespace())
+        super().__init__("words", Namespace())
         self.reads: list[bytes] = []
         self.writes: list[Changes] = []
         self.is_away = False
