@@ -115,7 +115,7 @@ class StateProvider(ABC):
 
         ``namespace``: unique to the task, for example ``words/count/0``: the topology's state id, the component, the
         task's index. ``conf``: ``topology.state.provider.config`` as a mapping. Whoever had the namespace open before
-        can write no more: its next write raises AuthorityError.
+        can write no more: its next write raises AuthorityError. What it reads until then may be of either.
 
         Raises:
             UsageError: the configuration is faulty.

@@ -66,3 +66,9 @@ def opened(place: StatePlace) -> Iterator[Opens]:
 
         yield open_one
     assert not transactional_zookeeper._sessions
+
+
+@pytest.fixture
+def state(opened: Opens) -> State:
+    """The state of the usual namespace."""
+    return opened()

@@ -21,10 +21,19 @@ from tupletree.state import (
 )
 from tupletree.state.buffered import BufferedState
 from tupletree.state.memory import MemoryBackend, Namespace
+from tupletree.state.providers import open_state
 
 NAMESPACE = "words/count/0"
 
+KEYS: list[Any] = ["word", "", "wörter\0", b"bytes", b"", 0, -1, 1 << 80, ("a", 1), (), ("a", (b"b", (2,)), "")]
+
 State = KeyValueState[Any, Any]
+
+
+def checkpoint(state: State, txid: int) -> None:
+    """Both steps."""
+    state.prepare_commit(txid)
+    state.commit(txid)
 
 
 def context_of(conf: Mapping[str, Any]) -> TopologyContext:
@@ -54,6 +63,17 @@ class StatePlace:
         return self.provider.new_state(namespace, {**self.provider_config, **changes}, self.context)
 
 
+class ClassPathPlace(StatePlace):
+    """A provider that is named by its class path, as in a topology's configuration: each state has one of its own."""
+
+    def open(self, namespace: str = NAMESPACE, **changes: Any) -> State:
+        conf = {
+            "topology.state.provider": f"{__name__}:{type(self.provider).__name__}",
+            "topology.state.provider.config": {**self.provider_config, **changes},
+        }
+        return open_state(namespace, conf, self.context)[1]
+
+
 _stored: dict[str, Namespace] = {}
 
 
@@ -72,7 +92,7 @@ def memory_place() -> StatePlace:
 
 
 def own_place() -> StatePlace:
-    return StatePlace(OwnStateProvider(), {"shelf": uuid.uuid4().hex})
+    return ClassPathPlace(OwnStateProvider(), {"shelf": uuid.uuid4().hex})
 
 
 def sqlite_place(directory: Path) -> StatePlace:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from state_places import NAMESPACE, State, StatePlace, zookeeper_place
+from state_places import NAMESPACE, State, StatePlace, checkpoint, zookeeper_place
 
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
@@ -38,11 +38,6 @@ def session(place: StatePlace) -> Iterator[KazooClient]:
     client = connect(place.context.conf)
     yield client
     disconnect(client)
-
-
-def checkpoint(state: State, txid: int) -> None:
-    state.prepare_commit(txid)
-    state.commit(txid)
 
 
 def test_zookeeper_that_is_away_is_said_to_be_and_afterwards_all_goes_on(

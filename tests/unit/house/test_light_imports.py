@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import tupletree
+import tupletree.state
 
 WEB = {"starlette", "uvicorn", "fastapi", "anyio"}
 SPARK = {"pyspark", "py4j", "pandas", "pyarrow"}
@@ -29,6 +30,16 @@ def imported_by(module: str) -> set[str]:
 )
 def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) -> None:
     assert imported_by(module) & needless == set()
+
+
+def test_a_state_provider_imports_what_it_needs_when_it_is_used() -> None:
+    needless = {"redis", "sqlite3", "kazoo", "tupletree.transactional"}
+    for module in ("tupletree.state", "tupletree.state.providers", "tupletree.state.memory"):
+        assert imported_by(module) & needless == set()
+    assert imported_by("tupletree.state.sqlite") & needless == {"sqlite3"}
+    assert imported_by("tupletree.state.redis") & needless == set()
+    with pytest.raises(AttributeError, match=r"^module 'tupletree\.state' has no attribute 'Provider'$"):
+        _ = tupletree.state.Provider  # type: ignore[attr-defined,unused-ignore]
 
 
 def test_what_is_imported_late_is_exported_like_the_rest() -> None:
