@@ -11,6 +11,9 @@ Where the value of a key is looked for, first to last:
 ``prepare_commit`` writes the keys of ``live`` and no others, whatever else there is. All other keys of ``values`` are a
 cache: they may be forgotten at any time, and are when there are too many.
 
+A state that was empty when it was opened, and has forgotten nothing since, is *whole*: what is not in ``values`` is
+nowhere, and the backend need not be asked.
+
 What an earlier process prepared is in the store only: until it is told to commit that, a state that was opened anew
 reads what was committed before.
 """
@@ -44,7 +47,7 @@ class Backend(Protocol):
 
     @property
     def committed(self) -> int | None:
-        """The last checkpoint committed, as far as is known here."""
+        """The last checkpoint committed, as far as is known here. None: no key has a committed value."""
 
     @property
     def prepared(self) -> int | None:
@@ -106,6 +109,7 @@ class BufferedState(KeyValueState[K, V]):
         self._live: set[Any] = set()
         self._saved: set[Any] = set()
         self._is_inherited = backend.prepared is not None  # what is prepared was prepared by an earlier process
+        self._is_whole = backend.committed is None and backend.prepared is None
 
     def get(self, key: K, default: V | None = None) -> V | None:
         if type(key) not in _PLAIN:
@@ -172,12 +176,15 @@ class BufferedState(KeyValueState[K, V]):
         self._values.clear()  # and what was changed in place with it
         self._live.clear()
         self._ended(self._backend.committed)
+        self._is_whole = self.committed is None
 
     def close(self) -> None:
         self._backend.close()
 
     def _load(self, key: K) -> Any:
         """The committed value of a key that is not in memory, or ABSENT; either is kept."""
+        if self._is_whole:
+            return ABSENT
         data = self._backend.get(self._encoded_key(key))
         value = ABSENT if data is None else self._decoded(key, data)
         self._values[key] = value
@@ -202,6 +209,7 @@ class BufferedState(KeyValueState[K, V]):
         clean = [key for key in self._values if key not in live and key not in saved]
         for key in islice(clean, max(0, len(clean) - keep)):
             del self._values[key]
+            self._is_whole = False
 
     def _encoded(self, key: Any, value: Any) -> tuple[bytes, bytes | None]:
         if value is ABSENT:

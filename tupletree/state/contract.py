@@ -69,8 +69,8 @@ class KeyValueState(ABC, Generic[K, V]):
         Raises:
             ConflictError: ``txid`` is not above what is committed, or something is prepared already.
             AuthorityError: another has opened the namespace since: this one must stand down.
-            UnavailableError: the store is away. Then nothing has changed, or everything is prepared; it may be called
-                again, with any ``txid`` that it took before, or followed by ``rollback``.
+            UnavailableError: the store is away. Then nothing has changed, or everything is prepared: call it again, or
+                ``rollback``.
             UsageError: a key or value that cannot be stored, or more than the store takes. Nothing has changed.
         """
 

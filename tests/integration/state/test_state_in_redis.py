@@ -12,6 +12,7 @@ from state_places import NAMESPACE, State, StatePlace, redis_place
 from tests.integration.transactional.database_servers import RedisServer
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
 from tupletree.state import redis as redis_module
+from tupletree.transactional.databases.redis import warn_if_forgetful
 
 Opens = Callable[..., State]
 
@@ -31,6 +32,7 @@ def test_redis_that_is_away_is_said_to_be_and_afterwards_all_goes_on(opened: Ope
     state.put("word", 1)
     state.prepare_commit(1)
     state.commit(1)
+    state = opened()
     state.put("word", 2)
     redis_server.stop()
     for step in (
@@ -51,6 +53,22 @@ def test_redis_that_is_away_is_said_to_be_and_afterwards_all_goes_on(opened: Ope
     redis_server.start()
     state.commit(2)
     assert dict(opened().items()) == {"word": 2}
+
+
+def test_a_redis_that_forgets_is_warned_of_and_one_that_does_not_is_not(
+    opened: Opens, redis_server: RedisServer, client: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_if_forgetful.cache_clear()
+    opened()
+    assert caplog.messages == []
+    warn_if_forgetful.cache_clear()
+    client.config_set("appendfsync", "everysec")
+    try:
+        opened()
+    finally:
+        client.config_set("appendfsync", "always")
+    [message] = caplog.messages
+    assert message.startswith(f"Redis at {redis_server.directory}/redis.sock loses what was committed last")
 
 
 def test_a_large_checkpoint_is_written_in_chunks_and_leaves_none_behind(

@@ -40,6 +40,7 @@ def test_a_file_that_is_away_is_said_to_be_and_works_when_it_is_back(opened: Ope
     state.put("word", 1)
     state.prepare_commit(1)
     state.commit(1)
+    state = opened()
     state.put("word", 2)
     hidden = path.with_suffix(".hidden")
     path.rename(hidden)

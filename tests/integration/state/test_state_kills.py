@@ -14,6 +14,7 @@ import pytest
 from checkpointing_writer import expected_at
 from state_places import State, StatePlace
 
+from tests.integration.transactional.database_servers import RedisServer
 from tupletree.errors import AuthorityError
 
 HERE = Path(__file__).parent
@@ -91,6 +92,26 @@ def test_a_writer_that_is_killed_anywhere_leaves_a_checkpoint(
         assert dict(state.items()) == expected_at(state.committed or 0)
         told = ended(state, is_committed=kill % 2 == 0)
         state.close()
+
+
+def test_a_redis_that_is_killed_anywhere_has_a_checkpoint_when_it_is_back(
+    place_of: Callable[[str], StatePlace], redis_server: RedisServer
+) -> None:
+    place = place_of("redis")
+    told = 0
+    for kill in range(4):
+        with writer("redis", place) as lines:
+            for count, line in enumerate(lines):
+                word, txid = line.split()
+                told = max(told, int(txid) if word == "committed" else 0)
+                if count == 3 + kill:
+                    break
+            redis_server.stop()
+        redis_server.start()
+        state = place.open()
+        assert (state.committed or 0) >= told
+        assert dict(state.items()) == expected_at(state.committed or 0)
+        told = ended(state, is_committed=kill % 2 == 0)
 
 
 def test_a_writer_that_lives_on_changes_nothing_when_another_has_opened_its_state(

@@ -64,7 +64,38 @@ def checkpoint(state: BufferedState[Any, Any], txid: int) -> None:
     state.commit(txid)
 
 
-def test_a_key_is_read_once_whether_it_is_there_or_not(state: BufferedState[Any, Any], backend: Recorded) -> None:
+def test_a_state_that_began_empty_asks_for_no_key_until_it_has_forgotten_one(backend: Recorded) -> None:
+    state: BufferedState[Any, Any] = BufferedState("words", backend, cache_entries=10)
+    for txid in range(1, 10):
+        assert state.get(txid) is None
+        state.put(txid, txid)
+        checkpoint(state, txid)
+    assert [state.get(number) for number in range(12)] == [None, *range(1, 10), None, None]
+    assert backend.reads == []
+    for number in range(20, 40):
+        state.put(number, number)
+    checkpoint(state, 10)
+    assert [state.get(number) for number in range(12)] == [None, *range(1, 10), None, None]
+    assert len(backend.reads) == 12
+
+
+def test_after_a_rollback_committed_values_are_asked_for_again(
+    state: BufferedState[Any, Any], backend: Recorded
+) -> None:
+    state.put("word", 1)
+    state.rollback()
+    assert state.get("word") is None
+    assert backend.reads == []  # nothing is committed
+    state.put("word", 1)
+    checkpoint(state, 1)
+    state.rollback()
+    assert (state.get("word"), state.get("other")) == (1, None)
+    assert len(backend.reads) == 2
+
+
+def test_a_key_is_read_once_whether_it_is_there_or_not(backend: Recorded) -> None:
+    checkpoint(BufferedState("words", backend), 1)
+    state: BufferedState[Any, Any] = BufferedState("words", backend)
     for _ in range(3):
         assert state.get("word") is None
         state.delete("deleted")
@@ -72,7 +103,7 @@ def test_a_key_is_read_once_whether_it_is_there_or_not(state: BufferedState[Any,
         state.put("put", 1)
         assert state.get("put") == 1
     assert backend.reads == [encode_value("word")]
-    checkpoint(state, 1)
+    checkpoint(state, 2)
     assert state.get("put") == 1
     assert len(backend.reads) == 1
     state.rollback()
@@ -139,11 +170,13 @@ def test_values_that_changed_and_are_not_committed_are_never_forgotten(backend: 
     assert [state.get(number) for number in range(10)] == [3] * 5 + [2] * 5
 
 
-def test_while_the_store_is_away_nothing_is_lost(state: BufferedState[Any, Any], backend: Recorded) -> None:
+def test_while_the_store_is_away_nothing_is_lost(backend: Recorded) -> None:
+    checkpoint(BufferedState("words", backend), 1)
+    state: BufferedState[Any, Any] = BufferedState("words", backend)
     state.put("word", 1)
     backend.is_away = True
     for step in (
-        lambda: state.prepare_commit(1),
+        lambda: state.prepare_commit(2),
         state.rollback,
         lambda: state.get("other"),
         lambda: list(state.items()),
@@ -152,14 +185,14 @@ def test_while_the_store_is_away_nothing_is_lost(state: BufferedState[Any, Any],
             step()
     assert (state.get("word"), state.prepared) == (1, None)
     backend.is_away = False
-    state.prepare_commit(1)
+    state.prepare_commit(2)
     backend.is_away = True
     with pytest.raises(UnavailableError):
-        state.commit(1)
-    assert (state.committed, state.prepared) == (None, 1)
+        state.commit(2)
+    assert (state.committed, state.prepared) == (1, 2)
     backend.is_away = False
-    state.commit(1)
-    assert backend.committed == 1
+    state.commit(2)
+    assert backend.committed == 2
 
 
 def test_a_failed_prepare_is_repeated_with_what_changed_since(
@@ -175,9 +208,10 @@ def test_a_failed_prepare_is_repeated_with_what_changed_since(
     assert backend.writes[-1].keys() == {encode_value("a"), encode_value("b")}
 
 
-def test_a_value_that_cannot_be_read_is_named(state: BufferedState[Any, Any], backend: Recorded) -> None:
+def test_a_value_that_cannot_be_read_is_named(backend: Recorded) -> None:
     backend.prepare(1, {encode_value("word"): b"\xc7\x00\x70"})  # an extension that nobody registered
     backend.commit(1)
+    state: BufferedState[Any, Any] = BufferedState("words", backend)
     for step in (lambda: state.get("word"), lambda: list(state.items())):
         with pytest.raises(UsageError, match=r"state 'words', key 'word': what is stored cannot be read here: .*112"):
             step()
