@@ -44,6 +44,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "health": _Entry("tupletree.cli.health", "Say whether the cluster is well, and if not, why."),
         "ackers": _Entry("tupletree.cli.ackers", "Show every acker service and the ledgers it serves."),
         "transactions": _Entry("tupletree.cli.transactions", "Show how far transactional topologies have come."),
+        "checkpoints": _Entry("tupletree.cli.checkpoints", "Show the last checkpoint of stateful topologies."),
         "config": _Entry("tupletree.cli.config", "Explain configuration keys and show their values."),
         "version": _Entry("tupletree.cli.version", "Print the version."),
     },

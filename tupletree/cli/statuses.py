@@ -1,7 +1,7 @@
 """What tasks say of themselves (``context.register_status``), for people.
 
-Two kinds are known and get lines of their own: the coordinator of a transactional topology and a pipeline. Every other
-status is shown key by key. All of it was written by user code, on a machine that may run another version: any field may
+Three kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, and the
+checkpoint spout of a stateful topology. Every other status is shown key by key. All of it was written by user code, on a machine that may run another version: any field may
 be missing or of any type, texts are bounded, and what a terminal would take for a command is escaped.
 """
 
@@ -104,11 +104,25 @@ def _coordinator(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return ", ".join(title), _aligned(["txid>", "attempt>", "phase", "age>"], active)
 
 
+def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+    title = [f"checkpoints of {_text(status, 'state_id')}, {_text(status, 'state')}"]
+    title.append(f"checkpoint {_count(status, 'txid')} {_text(status, 'phase')}")
+    if status.get("is_recovering"):
+        title.append("recovering")
+    if status.get("step"):
+        title.append(f"{_text(status, 'step')} for {_seconds(status.get('step_age_s'))}")
+    if status.get("last_checkpoint_s"):
+        title.append(f"the last took {_seconds(status.get('last_checkpoint_s'))}")
+    if status.get("failures"):
+        title.append(f"{_count(status, 'failures')} failures since")
+    return ", ".join(title), []
+
+
 def _generic(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "", _few([f"{printable(key, 40)}: {printable(value)}" for key, value in status.items()])
 
 
-_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator}
+_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
 
 
 def _few(lines: list[str]) -> list[str]:

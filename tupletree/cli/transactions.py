@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import print_json, print_table
+from tupletree.cli.stores import opened_store
 from tupletree.errors import UsageError
 from tupletree.transactional.progress import forget
 from tupletree.transactional.status import Status, load_status, transactional_ids
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import open_store
 
 
 @click.command("transactions")
@@ -54,7 +50,7 @@ def command(
     if is_forgotten and not transactional_ids_:
         raise UsageError("--forget needs the id of what is to be forgotten")
     conf = load(conf_path, overrides)
-    with _opened(conf) as store:
+    with opened_store(conf) as store:
         found = [load_status(store, one) for one in dict.fromkeys(transactional_ids_) or transactional_ids(store)]
         if is_forgotten:
             for one in found:
@@ -64,17 +60,6 @@ def command(
     _print(found, as_json, str(conf["transactional.zookeeper.root"]))
     if is_forgotten and not as_json:
         click.echo(f"forgotten: {', '.join(one.id for one in found)}")
-
-
-@contextlib.contextmanager
-def _opened(conf: Mapping[str, Any]) -> Iterator[StateStore]:
-    """The store, in silence: what goes wrong with it is said once, by the error."""
-    logging.disable(logging.CRITICAL)
-    try:
-        with contextlib.closing(open_store(conf)) as store:
-            yield store
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def _print(found: list[Status], as_json: bool, root: str) -> None:

@@ -104,6 +104,18 @@ def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source(
     ]
 
 
+def test_a_checkpoint_spout_is_shown_with_what_it_is_doing() -> None:
+    status = {"kind": "checkpoint", "state_id": "words", "state": "running", "txid": 42, "phase": "preparing"}
+    status |= {"is_recovering": True, "step": "rollback", "step_age_s": 0.25, "last_checkpoint_s": 0.02, "failures": 3}
+    assert lines(status) == [
+        "c[1]: checkpoints of words, running, checkpoint 42 preparing, recovering, rollback for 0.25 s, the last took "
+        "0.02 s, 3 failures since"
+    ]
+    assert lines({**status, "is_recovering": False, "step": None, "failures": 0}) == [
+        "c[1]: checkpoints of words, running, checkpoint 42 preparing, the last took 0.02 s"
+    ]
+
+
 def test_any_other_status_is_shown_key_by_key() -> None:
     assert lines({"waits for": "rain", "since": [1, {"a": None}], "much": 5}) == [
         "c[1]:",

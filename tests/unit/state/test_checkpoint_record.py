@@ -134,7 +134,7 @@ def test_a_state_id_is_a_plain_name(id):
 
 @pytest.mark.parametrize("id", ["", "a/b", ".hidden", "with space", "é"])
 def test_other_state_ids_are_refused(id):
-    with pytest.raises(UsageError, match="topology.state.id"):
+    with pytest.raises(UsageError, match=r"topology\.state\.id"):
         check_state_id(id)
 
 

@@ -1,0 +1,67 @@
+"""Word count whose counts are a state: exactly once, whatever dies, without a database of one's own.
+
+    tupletree submit examples/stateful_words.py --name words \
+        -c topology.state.checkpoint.aligned=true \
+        -c topology.state.provider=sqlite \
+        -c 'topology.state.provider.config={"directory": "/tmp/words"}'
+    tupletree checkpoints words
+
+With aligned checkpoints, and a spout whose position belongs to them, every count equals the truth. Without the first
+-c, counts may be too high after a crash, and never too low. Submitted again under the same name, it goes on.
+"""
+
+from pydoc_data.topics import topics
+
+from tupletree import BasicBolt, Spout, StatefulBolt, Topology, TopologyBuilder
+
+
+class Lines(Spout):
+    """Emits the help on Python's own language, line by line, and begins anew when it has come to the end."""
+
+    outputs = ["line"]
+
+    def __init__(self, lines):
+        self.lines = lines
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.text = [line for _, topic in sorted(topics.items()) for line in topic.splitlines() if line.strip()]
+        self.next = context.task_index
+        self.step = len(context.component_tasks(context.component_id))
+
+    def next_tuple(self):
+        if self.next < self.lines:
+            self.collector.emit([self.text[self.next % len(self.text)]], msg_id=self.next)
+            self.next += self.step
+
+    def checkpoint_state(self):
+        return self.next
+
+    def restore_state(self, state):
+        self.next = state
+
+
+class Split(BasicBolt):
+    outputs = ["word"]
+
+    def execute(self, tup, collector):
+        for word in tup["line"].lower().split():
+            collector.emit([word])
+
+
+class Count(StatefulBolt):
+    def init_state(self, state):
+        self.counts = state
+
+    def execute(self, tup):
+        word = tup["word"]
+        self.counts.put(word, self.counts.get(word, 0) + 1)
+        self.collector.ack(tup)
+
+
+def topology(lines: int = 1_000_000) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines(lines), parallelism=2)
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("split", ["word"])
+    return builder.create_topology()

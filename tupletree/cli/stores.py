@@ -1,0 +1,22 @@
+"""The store of transactional topologies and of checkpoints, as commands read it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tupletree.transactional.store import StateStore
+from tupletree.transactional.zookeeper import open_store
+
+
+@contextlib.contextmanager
+def opened_store(conf: Mapping[str, Any]) -> Iterator[StateStore]:
+    """The store, in silence: what goes wrong with it is said once, by the error."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.closing(open_store(conf)) as store:
+            yield store
+    finally:
+        logging.disable(logging.NOTSET)
