@@ -1,8 +1,9 @@
 """What tasks say of themselves (``context.register_status``), for people.
 
 Three kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, and the
-checkpoint spout of a stateful topology. Every other status is shown key by key. All of it was written by user code, on a machine that may run another version: any field may
-be missing or of any type, texts are bounded, and what a terminal would take for a command is escaped.
+checkpoint spout of a stateful topology. Every other status is shown key by key. All of it was written by user code, on
+a machine that may run another version: any field may be missing or of any type, texts are bounded, and what a terminal
+would take for a command is escaped.
 """
 
 from __future__ import annotations
