@@ -13,6 +13,7 @@ for the network inside ``execute`` or ``next_tuple``. Others share one run loop 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -82,6 +83,13 @@ class TopologyContext:
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
         self.clock: Callable[[], float] = _no_clock
         self._tasks = {component: list(ids) for component, ids in tasks.items()}
+
+    def renewed(self) -> TopologyContext:
+        """The same for another copy of the component, which registers its metrics and status itself."""
+        other = copy.copy(self)
+        other.metrics, other.status = {}, None
+        other.call_soon = _no_thread
+        return other
 
     def component_tasks(self, component_id: str) -> list[int]:
         """The task ids of a component, ascending.

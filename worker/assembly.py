@@ -102,14 +102,14 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
         tick_s = conf["topology.tick.tuple.freq.secs"]
         built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
     for task in tasks:
-        task.context.clock = clock
-        task.context.call_soon = functools.partial(_call_soon, inbox, task.task_id)
+        task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
+        task.equip(task.context)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
 
 
-def _call_soon(inbox: Inbox, task_id: int, function: Callable[[], None]) -> None:
-    inbox.put(Call(task_id, function), 0)
+def _call_soon(inbox: Inbox, task_id: int, context: TopologyContext, function: Callable[[], None]) -> None:
+    inbox.put(Call(task_id, function, context), 0)
 
 
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
@@ -140,6 +140,7 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
         task = BoltTask(user_object, context, streams, env)
     else:
         raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
+    task.remake = functools.partial(cloudpickle.loads, component.object)
     task.participant = build_participant(plan.spec, plan.tasks, task, user_object, env)
     return task
 

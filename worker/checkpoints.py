@@ -45,7 +45,7 @@ def build_participant(
     if isinstance(component, Spout) and isinstance(task, SpoutTask):
         return SpoutParticipant(task, component, env, barriers, state if is_positioned(component) else None)
     if isinstance(component, StatefulBolt) and isinstance(task, BoltTask):
-        return StatefulParticipant(task, component, env, barriers, state)
+        return StatefulParticipant(task, env, barriers, state)
     return Participant(task, env, barriers)
 
 

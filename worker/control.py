@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tupletree.component import TopologyContext
+
 
 @dataclass(frozen=True, slots=True)
 class TreesAcked:
@@ -62,10 +64,14 @@ class ShardsLost:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A component of a task asked for a call on the task's own thread (``context.call_soon``)."""
+    """A component of a task asked for a call on the task's own thread (``context.call_soon``).
+
+    It is not made if the component has been replaced since: then ``context`` is not that of the task any more.
+    """
 
     task: int
     function: Callable[[], None]
+    context: TopologyContext
 
 
 Control = TreesAcked | TreesFailed | TreesExpired | TreesReset | WorkerLost | ShardsLost

@@ -183,7 +183,9 @@ class Executor:
 
 
 def call(item: Call, task: Task) -> None:
-    """Make a call that a component asked for. Raises TaskFailure if it raises."""
+    """Make a call that a component asked for, if it is still that of its task. Raises TaskFailure if it raises."""
+    if item.context is not task.context:
+        return
     try:
         item.function()
     except Exception as error:

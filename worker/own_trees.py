@@ -59,6 +59,14 @@ class OwnTrees:
         for tup in inputs:
             self._waits_for[tup] = self._waits_for.get(tup, 0) + 1
 
+    def forget(self) -> None:
+        """Forget all pending trees and what waits for them."""
+        self._pending = RotatingMap(2)
+        self._waits_for.clear()
+        self._suspects.clear()
+        self._rotation_s = math.inf
+        self._set_due()
+
     def handle(self, item: Control, now_s: float) -> None:
         """A verdict, or a loss."""
         match item:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tupletree._daemon.logs import event
-from tupletree.errors import AuthorityError, TupletreeError
+from tupletree.errors import AuthorityError, ProtocolError, TupletreeError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.steps import Action, Step
 from tupletree.tuples import Origin, Tuple
@@ -25,7 +25,7 @@ from .barriers import Arrival, Barriers, Verdict
 from .batches import Rows
 from .collectors import TaskBoltCollector
 from .outbox import OutBuffer
-from .tasks import BoltTask, Environment, Task
+from .tasks import BasicBoltTask, BoltTask, Environment, Task, TaskFailure
 from .tracking import Updates
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,14 @@ class Participant:
             columns = rows.columns
             for at in range(len(rows)):
                 values = [column[at] for column in columns]
-                self._arrive(origin, Tuple(values, rows.roots[at], rows.edges[at], origin, rows.pairs.get(at)))
+                tup = Tuple(values, rows.roots[at], rows.edges[at], origin, rows.pairs.get(at))
+                try:
+                    step, sent = Step.of(values)
+                except ProtocolError as error:
+                    self._task.report_error(error)
+                    self._control.fail(tup)
+                else:
+                    self._arrive(origin.task, step, sent, tup)
             return False
         match self.barriers.admit(origin.task, rows.generation, len(rows)):
             case Verdict.RUN:
@@ -152,11 +159,12 @@ class Participant:
     def begin_generation(self, step: Step) -> None:
         """What was emitted so far is taken back."""
         task = self._task
-        task.has_failed_tuples = False
-        self.barriers.is_initialised = False  # until all of the step is done
         if isinstance(task, BoltTask) and task.unacked:
             task.updates.fails.update([root for tup in task.unacked for root, _ in tup.anchors])
-            task.unacked.clear()
+        if self.barriers.is_initialised and isinstance(task, BoltTask | BasicBoltTask):
+            task.renew()  # what it keeps is of the generation that is taken back
+        task.has_failed_tuples = False
+        self.barriers.is_initialised = False  # until all of the step is done
         for stream in task.streams.values():
             stream.begin_generation(step.round)
 
@@ -166,9 +174,8 @@ class Participant:
     def close(self) -> None:
         """The component was closed."""
 
-    def _arrive(self, origin: Origin, tup: Tuple) -> None:
-        step, sent = Step.of(tup.values)
-        match self.barriers.arrive(origin.task, step, sent):
+    def _arrive(self, source: int, step: Step, sent: int, tup: Tuple) -> None:
+        match self.barriers.arrive(source, step, sent):
             case Arrival.LAST:
                 self._give_up_waiting()
                 if self.must_wait(step):
@@ -193,6 +200,8 @@ class Participant:
     def _act(self, step: Step, tup: Tuple) -> None:
         try:
             self.perform(step)
+        except TaskFailure:
+            raise
         except AuthorityError as error:
             raise self._task.failure(error) from error
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 
 from .batches import Batch, Rows, decode
@@ -72,7 +73,7 @@ class SpoutExecutor(Executor):
             if type(item) is Batch:
                 self._take_step(item.target_task, item.origin, item.rows)
             elif type(item) is RemoteBatch:
-                self._take_step(item.message.target_task, item.origin, decode(item.message, item.origin))
+                self._take_remote(item)
             else:
                 self._handle(item)
             worked = True
@@ -97,6 +98,16 @@ class SpoutExecutor(Executor):
                 for spout in self._spouts:
                     lost = [root for root in spout.pending if root % item.count in item.shards]
                     self._tell(spout, SpoutTask.on_failed, lost)
+
+    def _take_remote(self, item: RemoteBatch) -> None:
+        target = item.message.target_task
+        try:
+            rows = decode(item.message, item.origin)
+        except ProtocolError as error:
+            self._by_task[target].report_error(error)
+            self.inbox.done(item.message.rows)
+        else:
+            self._take_step(target, item.origin, rows)
 
     def _take_step(self, task: int, origin: Origin, rows: Rows) -> None:
         """Of a checkpoint: spouts get nothing else."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from tupletree.component import Spout, StatefulBolt
 from tupletree.errors import ConflictError
@@ -66,8 +66,15 @@ class TaskState:
         """Errors as of KeyValueState.rollback."""
         self.state.rollback()
 
-    def check(self, step: Step) -> None:
-        """See at INITSTATE that the state is that of the committed checkpoint. Raises ConflictError if it is not."""
+    def check(self, step: Step, *, is_unused: bool) -> None:
+        """See at INITSTATE that the state is that of the committed checkpoint.
+
+        Of a component that is new it is emptied, if it ``is_unused``: nothing was executed on it since it was opened or
+        rolled back.
+
+        Raises:
+            ConflictError: it is of another checkpoint.
+        """
         provider, state = self._open()
         committed = state.committed
         if not provider.is_durable or committed == step.txid:
@@ -78,7 +85,11 @@ class TaskState:
                 f"of the topology is {step.txid}: the state is another topology's, or the checkpoint's record was "
                 f"removed; choose another topology.state.id"
             )
-        if step.txid > 0 and self._component not in step.fresh:
+        if self._component in step.fresh:
+            if is_unused:  # what is there was left by a component of that name, which was gone meanwhile
+                for key in [key for key, _ in state.items()]:
+                    state.delete(key)
+        elif step.txid > 0:
             found = "is empty" if committed is None else f"was last committed with checkpoint {committed}"
             raise ConflictError(
                 f"the state of component {self._component!r} {found}, and the last checkpoint of the topology is "
@@ -97,11 +108,9 @@ class StatefulParticipant(Participant):
 
     has_state: ClassVar[bool] = True
 
-    def __init__(
-        self, task: BoltTask, bolt: StatefulBolt, env: Environment, barriers: Barriers, state: TaskState
-    ) -> None:
+    def __init__(self, task: BoltTask, env: Environment, barriers: Barriers, state: TaskState) -> None:
         super().__init__(task, env, barriers)
-        self._bolt = bolt
+        self._bolt_task = task
         self._state = state
         self._needs_init = True
         self._executed: list[array[int]] = []  # roots of batches that no prepared checkpoint has
@@ -110,6 +119,10 @@ class StatefulParticipant(Participant):
         if not barriers.is_aligned:
             task.defers_acks = True
             task.ack_updates = Updates()
+
+    @property
+    def _bolt(self) -> StatefulBolt:
+        return cast(StatefulBolt, self._bolt_task.bolt)  # another one after a recovery
 
     def executing(self, rows: Rows) -> None:
         if not self.barriers.is_aligned:
@@ -141,7 +154,7 @@ class StatefulParticipant(Participant):
             self._roll_back()
         if is_aligned:
             self.begin_generation(step)
-        self._state.check(step)
+        self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
             self._bolt.init_state(self._state.state)
             self._needs_init = False
@@ -231,7 +244,7 @@ class SpoutParticipant(Participant):
     def _initialise(self, step: Step) -> None:
         if self._state is not None:
             self._state.rollback()
-            self._state.check(step)
+            self._state.check(step, is_unused=True)
         self.begin_generation(step)
         taken_back = [*self._prepared, *self._acked, *self._failed, *self._spout_task.take_pending()]
         self._prepared, self._acked, self._failed = [], [], []

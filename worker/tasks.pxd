@@ -11,7 +11,7 @@ ctypedef unsigned long long u64
 cdef class Task:
     cdef public object component_id, task_id, context, counters, _env
     cdef public Updates updates, ack_updates
-    cdef public object participant
+    cdef public object participant, remake, ask_soon
     cdef public dict streams
     cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
 

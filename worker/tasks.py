@@ -6,6 +6,7 @@ batch with nothing in it that could be done once for each batch.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ class Task:
         self.is_declared_blocking = component.blocking
         self.takes_batches = False  # whole: a step runs all rows of a batch
         self.must_yield = False  # set by the watchdog: the present step has taken too long
+        self.remake: Callable[[], Any] | None = None  # another copy of the component, as it was submitted
+        self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
         self._env = env
         component.context = context
 
@@ -103,6 +106,27 @@ class Task:
         self.updates = updates
         if not self.defers_acks:
             self.ack_updates = updates
+
+    def equip(self, context: TopologyContext) -> None:
+        """Give a component's context what it has of its worker."""
+        context.clock = self._env.clock
+        if self.ask_soon is not None:
+            context.call_soon = functools.partial(self.ask_soon, context)
+
+    def end(self, cleanup: Callable[[], None]) -> None:
+        """Let a copy of the component clean up; what it raises is reported."""
+        try:
+            cleanup()
+        except Exception as error:
+            self.report_error(error)
+
+    def renewed(self) -> Any:
+        """A new copy of the component with a context of its own; what the old one asked to be called is not called."""
+        assert self.remake is not None
+        component = self.remake()
+        self.context = component.context = self.context.renewed()
+        self.equip(self.context)
+        return component
 
     def buffers(self) -> Iterable[OutBuffer]:
         """The buffer of every receiving task of every stream."""
@@ -143,6 +167,16 @@ class BasicBoltTask(Task):
     def close(self) -> None:
         if self.is_open:
             self.bolt.cleanup()
+
+    def renew(self) -> None:
+        """Go on with a new copy of the bolt, as after a crash. Raises TaskFailure if it cannot be made or prepared."""
+        self.end(self.bolt.cleanup)
+        try:
+            self.bolt = self.renewed()
+            self.bolt.collector = self.collector
+            self.open()
+        except Exception as error:
+            raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
@@ -232,6 +266,22 @@ class BoltTask(Task):
     def close(self) -> None:
         if self.is_open:
             self.bolt.cleanup()
+
+    def renew(self) -> None:
+        """Go on with a new copy of the bolt, as after a crash: what it held and waited for is forgotten.
+
+        Raises:
+            TaskFailure: it cannot be made or prepared.
+        """
+        self.end(self.bolt.cleanup)
+        self.trees.forget()
+        self.unacked = None if self.unacked is None else set()
+        try:
+            self.bolt = self.renewed()
+            self.bolt.collector = self.collector
+            self.open()
+        except Exception as error:
+            raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """Execute rows ``start`` to ``stop``; return how many it were before ``must_yield`` was set.

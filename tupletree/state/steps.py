@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree.errors import ProtocolError
 from tupletree.outputs import CHECKPOINT_STREAM, Stream
 
 CHECKPOINT_SPOUT = "$checkpointspout"
@@ -28,6 +29,9 @@ class Action(enum.IntEnum):
     COMMIT = 2
     ROLLBACK = 3
     INITSTATE = 4
+
+
+_ACTIONS = frozenset(Action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,11 @@ class Step:
 
     @staticmethod
     def of(values: Sequence[Any]) -> tuple[Step, int]:
-        """The step that a tuple carries, and how many rows its sender has sent."""
-        round_, action, txid, fresh, sent = values
-        return Step(round_, Action(action), txid, tuple(fresh)), sent
+        """The step that a tuple carries, and how many rows its sender has sent. Raises ProtocolError if it is none."""
+        match values:
+            case [int(round_), int(action), int(txid), list(fresh), int(sent)] if action in _ACTIONS:
+                return Step(round_, Action(action), txid, tuple(fresh)), sent
+        raise ProtocolError(f"{values!r} is no step of a checkpoint")
 
     def __str__(self) -> str:
         return f"{self.action.name.lower()} {self.txid} (round {self.round})"

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from local_components import Do, DoBasic, Log
 
-from tupletree import FailedException, Spout, StatefulBolt, TopologyBuilder
+from tupletree import Bolt, CombinerBolt, FailedException, Spout, StatefulBolt, TopologyBuilder
 from tupletree.errors import TopologyError, UnavailableError, UsageError
 from tupletree.state.providers import open_state
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
@@ -366,3 +366,97 @@ def test_topologies_without_states_are_as_they_were():
 def test_complete_topology_runs_stateful_bolts():
     emitted = complete_topology(counting(Count()).create_topology(), {"words": [["a"], ["b"], ["a"]]})
     assert emitted == {"words": [["a"], ["b"], ["a"]], "count": [["a", 1], ["b", 1], ["a", 2]]}
+
+
+class Sums(CombinerBolt):
+    """Counts words before the exchange, in its memory."""
+
+    outputs = ("word", "n")
+    held = 40
+    interval_s = 0.05
+
+    def key_values(self, tup):
+        return [(tup["word"], 1)]
+
+
+class AddUp(Count):
+    """Adds what combiners have counted."""
+
+    def execute(self, tup):
+        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + tup["n"])
+        self.collector.ack(tup)
+
+
+def test_aligned_what_other_bolts_keep_is_taken_back_with_the_states(cluster, tmp_path):
+    conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
+
+    def pass_on(tup, collector):
+        if tup["word"] == "3" and len(failures) < 4 and len(told) > 500 * (len(failures) + 1):
+            failures.append(tup["word"])
+            raise FailedException("one in many")
+        collector.emit([tup["word"], tup["n"]])
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(LIMIT, told))
+    builder.set_bolt("sums", Sums(), 2).shuffle_grouping("numbers")
+    builder.set_bolt("pass", DoBasic(pass_on, ["word", "n"])).shuffle_grouping("sums")
+    builder.set_bolt("count", AddUp(), 2).fields_grouping("pass", ["word"])
+    cluster.submit("words", builder.create_topology(), conf)
+    cluster.wait_until(lambda: ("ack", LIMIT - 1) in told, 60)
+    cluster.kill("words")
+    assert len(failures) == 4
+    assert len(calls(told, "restore")) > 2
+    assert Counter(stored(conf, index=0)) + Counter(stored(conf, index=1)) == sevens(LIMIT)
+
+
+class Later(Bolt):
+    """Emits and acks what it got some milliseconds later, from a thread of its own."""
+
+    outputs = ("word",)
+
+    def prepare(self, conf, context, collector):
+        self.timers = Log()
+
+    def execute(self, tup):
+        timer = threading.Timer(0.02, self.context.call_soon, [lambda: self.done(tup)])
+        timer.daemon = True
+        timer.start()
+
+    def done(self, tup):
+        self.collector.emit([tup["word"]], tup)
+        self.collector.ack(tup)
+
+
+def test_aligned_what_threads_of_a_bolt_bring_after_a_recovery_is_not_emitted(cluster, tmp_path):
+    conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
+
+    def pass_on(tup, collector):
+        if tup["word"] == "3" and len(failures) < 3 and len(told) > 50 * (len(failures) + 1):
+            failures.append(tup["word"])
+            raise FailedException("one in many")
+        collector.emit([tup["word"]])
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(LIMIT // 8, told))
+    builder.set_bolt("later", Later()).shuffle_grouping("numbers")
+    builder.set_bolt("pass", DoBasic(pass_on, ["word"])).shuffle_grouping("later")
+    builder.set_bolt("count", Count()).fields_grouping("pass", ["word"])
+    conf["topology.max.spout.pending"] = 20
+    cluster.submit("words", builder.create_topology(), conf)
+    cluster.wait_until(lambda: ("ack", LIMIT // 8 - 1) in told, 60)
+    cluster.kill("words")
+    assert len(failures) == 3
+    assert stored(conf) == sevens(LIMIT // 8)
+
+
+def test_a_state_that_an_earlier_component_of_that_name_left_is_emptied(cluster, tmp_path):
+    conf = {**FAST, **sqlite(tmp_path)}
+    for number, name in enumerate(["more", "other", "more"]):
+        words = FeederSpout(["word"])
+        builder = counting(Count(), words)
+        builder.set_bolt(name, Count()).shuffle_grouping("words")
+        cluster.submit("words", builder.create_topology(), conf)
+        words.feed(["a"], number)
+        cluster.wait_until(lambda words=words: words.acked)
+        cluster.kill("words")
+    assert (stored(conf), stored(conf, "more")) == ({"a": 3}, {"a": 1})
