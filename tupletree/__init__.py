@@ -17,6 +17,7 @@ from tupletree.errors import FailedException, ReportedFailedException, Tupletree
 from tupletree.grouping import CustomGrouping
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
+from tupletree.windows import Count, Duration, Window, WindowedBolt
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -26,7 +27,9 @@ __all__ = [
     "Bolt",
     "CombinerBolt",
     "Config",
+    "Count",
     "CustomGrouping",
+    "Duration",
     "FailedException",
     "NimbusClient",
     "ReportedFailedException",
@@ -37,6 +40,8 @@ __all__ = [
     "TopologyContext",
     "Tuple",
     "TupletreeError",
+    "Window",
+    "WindowedBolt",
     "direct",
     "register_type",
 ]

@@ -203,6 +203,14 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             component=bolt.id,
             field=stream.id,
         )
+    for name in getattr(bolt.component, "required_fields", ()):  # of a windowed bolt
+        if name not in stream.fields:
+            raise TopologyError(
+                f"{bolt.title}: needs field '{name}' of every input, which stream '{stream.id}' of '{emitter.id}' "
+                f"does not have (its fields: {', '.join(stream.fields) or 'none'})",
+                component=bolt.id,
+                field=str(name),
+            )
     for name in subscription.fields:
         if name not in stream.fields:
             raise TopologyError(

@@ -1,0 +1,9 @@
+"""Windows over streams: bolts that process the tuples of the last minute, or the last thousand, together."""
+
+from __future__ import annotations
+
+from .bolt import WindowedBolt
+from .lengths import Count, Duration
+from .window import Window
+
+__all__ = ["Count", "Duration", "Window", "WindowedBolt"]

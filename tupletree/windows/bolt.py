@@ -1,0 +1,281 @@
+"""Windowed bolts: components that process the tuples of a window together, and then of the next.
+
+The decisions are in ``spans``, ``event_time`` and ``arrival_time``; here are time, tuples, acks and what users see.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from tupletree.collector import BoltCollector
+from tupletree.component import Bolt, TopologyContext
+from tupletree.errors import TopologyError, UsageError
+from tupletree.tuples import Tuple
+
+from .arrival_time import ArrivalTime
+from .collector import WindowCollector
+from .event_time import Watermarks
+from .lengths import MICROSECONDS, Count, Duration, Length
+from .settings import EVERY_TUPLE, Extractor, WindowSettings
+from .spans import Span, Spans
+from .window import Window
+
+log = logging.getLogger(__name__)
+
+LATE_FIELD = "late_tuple"
+
+
+class WindowedBolt(Bolt):
+    """Has ``execute_window`` called for each window, with the tuples in it.
+
+        class Totals(WindowedBolt):
+            outputs = ["total"]
+
+            def execute_window(self, window):
+                self.collector.emit([sum(tup["amount"] for tup in window.tuples)])
+
+        totals = Totals().with_window(Duration(60), Duration(10)).with_timestamp_field("at").with_lag(Duration(5))
+        builder.set_bolt("totals", totals, 4).fields_grouping("sales", ["shop"])
+
+    Each task has windows of its own, over the tuples that it receives.
+
+    **When.** In processing time, a slide that is a ``Duration`` ends a window at every tick of that interval; one that
+    is a ``Count``, as the default of one tuple is, with every so many tuples. In event time, by
+    ``with_timestamp_field`` or ``with_timestamp_extractor``, tuples are ordered by their own times, and windows are
+    evaluated as the watermark passes their ends: ``spans`` and ``event_time`` say exactly which. Windows without tuples
+    are left out, and so are those of a ``Count`` by a ``Duration`` in which nothing is new.
+
+    **At least once.** What is emitted is anchored to all tuples of the window. A tuple is acked when it has been in its
+    last window: until then it is pending at its spout, and is replayed if the worker dies. So length and slide together
+    must be less than ``topology.message.timeout.secs``, and not more tuples than ``topology.max.spout.pending``; a lag
+    comes on top. A replayed tuple is a new one: it can be in the same window as the first.
+
+    An exception of ``execute_window`` ends the worker.
+    """
+
+    # Set when the first of prepare and a tuple comes: a subclass need not call this class's prepare.
+    _spans: Spans[Any] | None = None
+    _emission: WindowCollector | None = None
+    _settings: WindowSettings = WindowSettings()
+
+    def execute_window(self, window: Window) -> None:
+        """Process the tuples of one window; ``self.collector.emit`` anchors to all of them."""
+        raise NotImplementedError
+
+    def with_window(self, length: Length, slide: Length | None = None) -> Self:
+        """Windows of a length, one for each slide: every combination of ``Count`` and ``Duration``.
+
+        The default slide is ``Count(1)``: a window for every tuple.
+
+        Raises:
+            UsageError: one of them is neither, or zero.
+        """
+        slide = EVERY_TUPLE if slide is None else slide
+        for name, value in (("length", length), ("slide", slide)):
+            if not isinstance(value, Count | Duration):
+                raise UsageError(f"{self._name}: a window's {name} is a Count or a Duration, not {value!r}")
+            if value in (Count(0), Duration(0)):
+                raise UsageError(f"{self._name}: a window's {name} is more than zero, not {value}")
+        return self._set(length=length, slide=slide)
+
+    def with_tumbling_window(self, length: Length) -> Self:
+        """Windows of a length, one after the other: each tuple is in one.
+
+        Raises:
+            UsageError: as ``with_window``.
+        """
+        return self.with_window(length, length)
+
+    def with_timestamp_field(self, field: str) -> Self:
+        """Event time: a tuple's time is in that field, in seconds or as a datetime with a time zone.
+
+        A tuple in which it is neither is failed, and the error reported.
+        """
+        if not isinstance(field, str) or not field:
+            raise UsageError(f"{self._name}: a timestamp field is the name of a field, not {field!r}")
+        return self._set(timestamp_field=field)
+
+    def with_timestamp_extractor(self, extractor: Extractor) -> Self:
+        """Event time: a tuple's time is what ``extractor(tup)`` returns, in seconds or as a datetime with a time zone.
+
+        A tuple of which it is neither, or for which the function raises, is failed, and the error reported.
+        """
+        if not callable(extractor):
+            raise UsageError(f"{self._name}: a timestamp extractor is a function of a tuple, not {extractor!r}")
+        return self._set(extractor=extractor)
+
+    def with_lag(self, lag: Duration) -> Self:
+        """How far a tuple's time may be behind the latest of its stream; by default not at all."""
+        return self._set(lag=self._duration("lag", lag))
+
+    def with_watermark_interval(self, interval: Duration) -> Self:
+        """How often the watermark is looked at; by default every second."""
+        if interval == Duration(0):
+            raise UsageError(f"{self._name}: a watermark interval is more than zero")
+        return self._set(watermark_interval=self._duration("watermark interval", interval))
+
+    def with_late_tuple_stream(self, stream: str) -> Self:
+        """Emit late tuples on a stream of this bolt, each as a dict by field in the one field ``late_tuple``.
+
+        Do not declare the stream. Late tuples are anchored and acked; without a stream they are only counted, logged
+        and acked.
+        """
+        if not isinstance(stream, str) or not stream:
+            raise UsageError(f"{self._name}: a late tuple stream is the id of a stream, not {stream!r}")
+        return self._set(late_stream=stream)
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields that every input of this bolt must have; held against its sources when the topology is built."""
+        fields = (self._settings.timestamp_field, self._settings.message_id_field)
+        return tuple(field for field in fields if field is not None)
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        self._settings.check(declarer.component_id)
+        super().declare_output_fields(declarer)
+        if self._settings.late_stream is not None:
+            declarer.declare_stream(self._settings.late_stream, [LATE_FIELD])
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        self._settings.check(self._name)
+        tick_s = self._settings.tick_s
+        return {} if tick_s is None else {"topology.tick.tuple.freq.secs": tick_s}
+
+    @property
+    def collector(self) -> BoltCollector:
+        """Emits anchored to the tuples of the window."""
+        if self._emission is None:
+            raise AttributeError(f"{self._name} has no collector before it runs")
+        return self._emission
+
+    @collector.setter
+    def collector(self, collector: BoltCollector) -> None:
+        # A user's prepare may set it to the plain one that it was handed: what is emitted is anchored all the same.
+        if not isinstance(collector, WindowCollector):
+            self._emission = WindowCollector(collector)
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self._begin()
+
+    def _begin(self) -> Spans[Any]:
+        context, settings = self.context, self._settings
+        settings.check_limits(context.component_id, context.conf)
+        self._began_unix_s = time.time()
+        self._late = self._late_logged = 0
+        slide_us = settings.slide.us if isinstance(settings.slide, Duration) else None
+        self._arrival = ArrivalTime(self._clock_us(), slide_us)
+        self._watermarks = Watermarks(context.sources, settings.lag.us if settings.lag is not None else 0)
+        self._spans = Spans(*settings.windows)
+        if settings.is_in_event_time:
+            context.register_metric("late_tuples", lambda: self._late)
+        return self._spans
+
+    def execute(self, tup: Tuple) -> None:
+        self.execute_batch([tup])
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        spans = self._begin() if self._spans is None else self._spans
+        if tuples[0].is_tick:
+            self._tick(spans, tuples[0][0])
+        elif self._settings.is_in_event_time:
+            self._take_by_timestamp(spans, tuples)
+        else:
+            self._take_by_arrival(spans, tuples)
+        self._evaluate(spans)
+
+    def _clock_us(self) -> int:
+        return round(self.context.clock() * MICROSECONDS)
+
+    def _tick(self, spans: Spans[Any], interval_s: float) -> None:
+        if not self._settings.is_in_event_time:
+            spans.advance(self._arrival.at_tick(self._clock_us(), round(interval_s * MICROSECONDS)))
+            return
+        watermark_us = self._watermarks.announce()
+        if watermark_us is not None:
+            spans.advance(watermark_us)
+        if self._late > self._late_logged:
+            component, late = self.context.component_id, self._late - self._late_logged
+            log.warning("windows.late component=%s task=%d tuples=%d", component, self.context.task_id, late)
+            self._late_logged = self._late
+
+    def _take_by_arrival(self, spans: Spans[Any], tuples: list[Tuple]) -> None:
+        now_us = self._arrival.at(self._clock_us())
+        spans.advance(now_us)
+        for tup in tuples:
+            spans.add(tup, now_us)
+
+    def _take_by_timestamp(self, spans: Spans[Any], tuples: list[Tuple]) -> None:
+        stream = (tuples[0].source_component, tuples[0].source_stream)
+        for tup in tuples:
+            at_us = self._timestamp_us(tup)
+            if at_us is None:
+                continue
+            self._watermarks.came(stream, at_us)
+            if self._watermarks.is_late(at_us):
+                self._take_late(tup)
+            else:
+                spans.add(tup, at_us)
+
+    def _timestamp_us(self, tup: Tuple) -> int | None:
+        """The time of a tuple; of one that has none None, and it is failed."""
+        try:
+            return self._settings.timestamp_us(tup)
+        except ValueError as error:
+            field = self._settings.timestamp_field
+            where = "the timestamp" if field is None else f"timestamp field '{field}'"
+            source = f"'{tup.source_component}', stream '{tup.source_stream}'"
+            fault = f"bolt '{self.context.component_id}': {where} of a tuple of {source} is {error}"
+            self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field or ""))
+            self._plain.fail(tup)
+            return None
+
+    def _take_late(self, tup: Tuple) -> None:
+        self._late += 1
+        if self._settings.late_stream is not None:
+            self._plain.emit([dict(zip(tup.fields, tup.values, strict=True))], tup, self._settings.late_stream)
+        self._plain.ack(tup)
+
+    def _evaluate(self, spans: Spans[Any]) -> None:
+        """Have every window evaluated that is due, then ack what has been in its last."""
+        while (span := spans.take()) is not None:
+            self._evaluate_one(span)
+        evicted = spans.evict()
+        if evicted:
+            self._plain.ack_many(evicted)
+
+    def _evaluate_one(self, span: Span[Tuple]) -> None:
+        emission = self._emission
+        assert emission is not None
+        emission.window = span.items
+        try:
+            self.execute_window(self._window(span))
+        finally:
+            emission.window = ()
+
+    def _window(self, span: Span[Tuple]) -> Window:
+        began_s = 0.0 if self._settings.is_in_event_time else self._began_unix_s
+        start = None if span.start_us is None else began_s + span.start_us / MICROSECONDS
+        return Window(span.items, span.new, span.expired, start, began_s + span.end_us / MICROSECONDS)
+
+    @property
+    def _plain(self) -> BoltCollector:
+        """The collector that anchors, acks and fails as it is told."""
+        assert self._emission is not None
+        return self._emission.plain
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _duration(self, name: str, value: Duration) -> Duration:
+        if not isinstance(value, Duration):
+            raise UsageError(f"{self._name}: a {name} is a Duration, not {value!r}")
+        return value
+
+    def _set(self, **settings: Any) -> Self:
+        self._settings = dataclasses.replace(self._settings, **settings)
+        return self

@@ -1,0 +1,54 @@
+"""How a windowed bolt emits: every tuple is anchored to those of the window, which are acked when they are evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from tupletree.collector import BoltCollector
+from tupletree.errors import UsageError
+from tupletree.tuples import Tuple
+
+Anchors = Tuple | Sequence[Tuple] | None
+
+
+class WindowCollector(BoltCollector):
+    """The collector of a windowed bolt.
+
+    ``anchors``: left out, all tuples of the window; a part of them makes an emit cheaper; an empty list none.
+    """
+
+    def __init__(self, collector: BoltCollector) -> None:
+        self.plain = collector  # anchors, acks and fails as it is told
+        self.window: Sequence[Tuple] = ()
+
+    def emit(self, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> list[int]:
+        return self.plain.emit(values, self.window if anchors is None else anchors, stream)
+
+    def emit_direct(self, task: int, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> None:
+        self.plain.emit_direct(task, values, self.window if anchors is None else anchors, stream)
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], anchors: Anchors = None, stream: str = "default") -> int:
+        return self.plain.emit_many(rows, self.window if anchors is None else anchors, stream)
+
+    def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
+        self._refuse("emit_combined")
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self._refuse("ack_many")
+
+    def ack(self, tup: Tuple) -> None:
+        self._refuse("ack")
+
+    def fail(self, tup: Tuple) -> None:
+        self._refuse("fail")
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        self.plain.reset_timeout(tup)
+
+    def report_error(self, error: BaseException) -> None:
+        self.plain.report_error(error)
+
+    @staticmethod
+    def _refuse(call: str) -> NoReturn:
+        raise UsageError(f"a windowed bolt does not call {call}: its tuples are acked when they are evicted")

@@ -1,0 +1,84 @@
+"""Lengths of windows: a number of tuples, or a time.
+
+Inside this package times are whole microseconds, in which borders of windows can be compared exactly.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+
+from tupletree.errors import UsageError
+
+MICROSECONDS = 1_000_000
+"""In a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of tuples.
+
+    Raises:
+        UsageError: it is not a whole number, or negative.
+    """
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < 0:
+            raise UsageError(f"a Count is a whole number of tuples, not {self.value!r}")
+
+    def __str__(self) -> str:
+        return f"Count({self.value})"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A time in seconds; ``Duration(timedelta(minutes=5))`` will do as well.
+
+    Raises:
+        UsageError: it is no number, is negative, not finite, or a fraction of a millisecond.
+    """
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        seconds = self.seconds.total_seconds() if isinstance(self.seconds, dt.timedelta) else self.seconds
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not math.isfinite(seconds):
+            raise UsageError(f"a Duration is a number of seconds or a timedelta, not {self.seconds!r}")
+        if seconds < 0 or 0 < seconds < 0.001:
+            raise UsageError(f"a Duration is at least a millisecond, not {seconds!r} seconds")
+        object.__setattr__(self, "seconds", seconds)
+
+    @property
+    def us(self) -> int:
+        """In microseconds."""
+        return round(self.seconds * MICROSECONDS)
+
+    def __str__(self) -> str:
+        return f"Duration({self.seconds})"
+
+
+Length = Count | Duration
+
+
+def microseconds(timestamp: object) -> int:
+    """A timestamp, in seconds or as a datetime with a time zone, in microseconds.
+
+    Raises:
+        ValueError: it is neither. The sentence says what it is.
+    """
+    if isinstance(timestamp, dt.datetime):
+        if timestamp.tzinfo is None:
+            raise ValueError(f"a datetime without a time zone, {timestamp}")
+        return round((timestamp - _EPOCH) / _MICROSECOND)
+    if not isinstance(timestamp, int | float) or isinstance(timestamp, bool):
+        raise ValueError(f"{timestamp!r}, which is no number of seconds")
+    if not math.isfinite(timestamp):
+        raise ValueError(f"{timestamp!r}, which is no time")
+    return round(timestamp * MICROSECONDS)
+
+
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)

@@ -1,0 +1,113 @@
+"""What a windowed bolt was told: its windows, its time, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tupletree.errors import TopologyError
+from tupletree.tuples import Tuple
+
+from .lengths import Count, Duration, Length, microseconds
+
+Extractor = Callable[[Tuple], Any]
+
+SECOND = Duration(1)
+EVERY_TUPLE = Count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """The settings of one windowed bolt; None is what was not said."""
+
+    length: Length | None = None
+    slide: Length = EVERY_TUPLE
+    timestamp_field: str | None = None
+    extractor: Extractor | None = None
+    lag: Duration | None = None
+    watermark_interval: Duration | None = None
+    late_stream: str | None = None
+    message_id_field: str | None = None
+
+    @property
+    def is_in_event_time(self) -> bool:
+        """Whether tuples have times of their own."""
+        return self.timestamp_field is not None or self.extractor is not None
+
+    @property
+    def windows(self) -> tuple[Length, Length]:
+        """Length and slide, of settings that were checked."""
+        assert self.length is not None
+        return self.length, self.slide
+
+    @property
+    def tick_s(self) -> float | None:
+        """How often time has to be looked at; None where windows end with tuples only."""
+        if self.is_in_event_time:
+            return (self.watermark_interval or SECOND).seconds
+        if isinstance(self.slide, Duration):
+            return self.slide.seconds
+        if isinstance(self.length, Duration):  # tuples are to be evicted though no other comes
+            return min(self.length.seconds, SECOND.seconds)
+        return None
+
+    def timestamp_us(self, tup: Tuple) -> int:
+        """The time of a tuple in event time.
+
+        Raises:
+            ValueError: it has none. The sentence says what it has in its place.
+        """
+        if self.timestamp_field is not None:
+            if self.timestamp_field not in tup:
+                raise ValueError(f"no such field (its fields: {', '.join(tup.fields)})")
+            return microseconds(tup[self.timestamp_field])
+        assert self.extractor is not None
+        try:
+            timestamp = self.extractor(tup)
+        except Exception as error:  # user code
+            raise ValueError(f"an exception of the extractor, {type(error).__name__}: {error}") from error
+        return microseconds(timestamp)
+
+    def check(self, component: str) -> None:
+        """Hold the settings against each other.
+
+        Raises:
+            TopologyError: there is no window, two ways to a timestamp, or something that has no meaning without one.
+        """
+        if self.length is None:
+            _refuse(component, "has no window; call with_window or with_tumbling_window", "window")
+        if self.timestamp_field is not None and self.extractor is not None:
+            _refuse(component, "has both a timestamp field and a timestamp extractor", "timestamp_field")
+        if self.is_in_event_time:
+            return
+        for setting, value in {
+            "lag": self.lag,
+            "watermark_interval": self.watermark_interval,
+            "late_tuple_stream": self.late_stream,
+        }.items():
+            if value is not None:
+                fault = f"with_{setting} is of event time: call with_timestamp_field or with_timestamp_extractor too"
+                _refuse(component, fault, setting)
+
+    def check_limits(self, component: str, conf: Mapping[str, Any]) -> None:
+        """Hold windows against the configuration: tuples that wait longer than they may are replayed for ever.
+
+        Raises:
+            TopologyError: tuples would time out in a window, or no more may be pending than it takes.
+        """
+        timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
+        held_s = sum(length.seconds for length in self.windows if isinstance(length, Duration))
+        if timeout_s is not None and held_s >= timeout_s:
+            fault = f"holds tuples for {held_s:g} seconds (length and slide), and topology.message.timeout.secs is "
+            _refuse(component, f"{fault}{timeout_s:g}: it must be longer", "topology.message.timeout.secs")
+        pending = conf["topology.max.spout.pending"]
+        counts = [length.value for length in self.windows if isinstance(length, Count)]
+        held = sum(counts)
+        if pending is not None and held > pending:
+            fault = f"holds up to {held} tuples (length and slide), and topology.max.spout.pending is {pending}"
+            _refuse(component, f"{fault}: it must not be less", "topology.max.spout.pending")
+
+
+def _refuse(component: str, fault: str, field: str) -> NoReturn:
+    raise TopologyError(f"bolt '{component}': {fault}", component=component, field=field)

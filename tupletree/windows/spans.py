@@ -1,0 +1,242 @@
+"""Which tuples are in which window, and when a tuple has been in its last.
+
+Tuples stand in one sequence, by time, and by arrival where times are equal:
+
+    position        0   1   2   3   4   5   6   7   8   9  10
+    the one before          [ - - - - - - - - )
+    this window                     [ - - - - - - - - )
+                            expired |  kept   |  new  |      still to come
+
+Every window is a *span* of it, from a position up to another, and neither end of a window lies before the same end of
+the one before. So all that a window wants to know is slices of the sequence: its tuples, those that are new, and those
+of the window before that have expired. And there is a bound before which no window to come can begin: what stands
+before it has been in its last window, and is *evicted*.
+
+Time goes on by ``advance`` only. In event time that is the watermark: no tuple before it is added any more. In
+processing time it is the clock, at which tuples are added as they arrive; both are the same to this module. Times are
+whole microseconds.
+
+================  ========================================  =================================================
+slide             a window is due                           it ends
+================  ========================================  =================================================
+a time ``s``      when time has reached a multiple of it    before what is of that time: ``[end - l, end)``
+a count ``n``     when time has reached the n-th tuple      with that tuple: ``(end - l, end]``
+================  ========================================  =================================================
+
+Its length is a time ``l``, or the last so many tuples before its end. Windows without a tuple are left out, and so are
+those of a number of tuples in which nothing is new: where time leaps, nothing is evaluated over and over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .lengths import Count, Duration, Length
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Span(Generic[T]):
+    """One window. ``start_us`` is None where its length is a number of tuples."""
+
+    items: list[T]
+    new: list[T]
+    expired: list[T]
+    start_us: int | None
+    end_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a sequence has come, for another to go on from there.
+
+    end_us: all windows up to this time have been evaluated, and no tuple before it is added any more; None before the
+        first window.
+    passed: how many tuples were evicted since the last window without having been in one.
+    """
+
+    end_us: int | None = None
+    passed: int = 0
+
+
+class Spans(Generic[T]):
+    """The sequence of one task, and its windows.
+
+    Call ``take`` until it returns None after every ``add`` or ``advance``, then ``evict``.
+    """
+
+    def __init__(self, length: Length, slide: Length) -> None:
+        self.now_us: int | None = None  # no tuple before it is added any more
+        self._length = length
+        self._slide = slide
+        self._base = 0  # the position of what stands first in these two:
+        self._items: list[T] = []
+        self._times: list[int] = []
+        self._ahead: list[tuple[int, int, T]] = []  # (time, arrival, item) of those that time has not reached
+        self._arrivals = 0
+        self._last_lo = 0  # the span of the last window
+        self._last_hi = 0
+        self._last_end_us: int | None = None
+        self._evicted = 0  # what stands before this position is evicted
+        self._next_end_us: int | None = None
+        self._next_hi = slide.value if isinstance(slide, Count) else 0
+
+    def __len__(self) -> int:
+        """How many tuples are here that are not evicted."""
+        return self._base + len(self._items) - self._evicted + len(self._ahead)
+
+    def restore(self, place: Place, kept: list[tuple[int, T]]) -> None:
+        """Go on from a place, with what was in the last window and is not evicted: (time, item), in order.
+
+        To be called before anything is added. No kept tuple is after the place.
+        """
+        self.now_us = place.end_us
+        self._times = [at_us for at_us, _ in kept]
+        self._items = [item for _, item in kept]
+        self._last_hi = len(kept)
+        self._next_hi += len(kept) - place.passed
+        if place.end_us is not None:
+            self._last_end_us = place.end_us
+            if isinstance(self._slide, Duration):
+                self._next_end_us = place.end_us + self._slide.us
+
+    @property
+    def place(self) -> Place:
+        """Where another sequence would go on, when no window is due and what can be evicted is."""
+        end_us = self._last_end_us
+        if isinstance(self._slide, Duration) and self._next_end_us is not None:
+            end_us = self._next_end_us - self._slide.us  # maybe of windows without tuples
+        return Place(end_us, max(0, self._evicted - self._last_hi))
+
+    @property
+    def kept(self) -> list[T]:
+        """What was in a window and is not evicted, in order."""
+        return self._items[self._evicted - self._base : max(self._last_hi, self._evicted) - self._base]
+
+    @property
+    def unseen(self) -> list[T]:
+        """What was in no window yet, and is not evicted."""
+        start = max(self._evicted, self._last_hi) - self._base
+        return self._items[start:] + [item for _, _, item in self._ahead]
+
+    def add(self, item: T, at_us: int) -> None:
+        """Add a tuple of that time, which is not before now."""
+        if self.now_us is not None and at_us <= self.now_us:
+            self._items.append(item)
+            self._times.append(at_us)
+        else:
+            self._arrivals += 1  # so no two entries are equal up to their items, which need not be comparable
+            entry = (at_us, self._arrivals, item)
+            if self._ahead and at_us < self._ahead[-1][0]:
+                insort(self._ahead, entry)
+            else:
+                self._ahead.append(entry)
+
+    def advance(self, now_us: int) -> None:
+        """Time has come to this; it does not go back."""
+        if self.now_us is not None and now_us <= self.now_us:
+            return
+        self.now_us = now_us
+        reached = bisect_right(self._ahead, now_us, key=_time)
+        if reached:
+            self._items += [item for _, _, item in self._ahead[:reached]]
+            self._times += [at_us for at_us, _, _ in self._ahead[:reached]]
+            del self._ahead[:reached]
+
+    def take(self) -> Span[T] | None:
+        """The next window that is due, or None."""
+        if isinstance(self._slide, Duration):
+            return self._take_by_time(self._slide.us)
+        return self._take_by_count(self._slide.value)
+
+    def evict(self) -> list[T]:
+        """Those that have been in their last window since the last call, in order. Each once."""
+        first, bound = self._evicted, min(self._bound(), self._base + len(self._items))
+        if bound <= first:
+            return []
+        evicted = self._items[first - self._base : bound - self._base]
+        self._evicted = bound
+        self._drop()
+        return evicted
+
+    def _drop(self) -> None:
+        """Forget what is evicted, except what the next window may find expired."""
+        kept = min(self._evicted, self._last_lo if self._last_lo < self._last_hi else self._evicted)
+        if kept > self._base:
+            del self._items[: kept - self._base]
+            del self._times[: kept - self._base]
+            self._base = kept
+
+    def _take_by_time(self, slide_us: int) -> Span[T] | None:
+        if self._next_end_us is None and self._times:
+            self._next_end_us = self._after(self._times[0], slide_us)
+        if self.now_us is None or self._next_end_us is None:
+            return None
+        while self._next_end_us <= self.now_us:
+            end_us = self._next_end_us
+            hi = self._base + bisect_left(self._times, end_us)
+            self._next_end_us = end_us + slide_us
+            if isinstance(self._length, Count):
+                lo = max(hi - self._length.value, 0)
+                is_due = hi > self._last_hi
+            else:
+                lo = self._base + bisect_left(self._times, end_us - self._length.us)
+                is_due = lo < hi
+            if is_due:
+                return self._span(lo, hi, end_us)
+            coming_us = self._times[hi - self._base] if hi - self._base < len(self._times) else self.now_us
+            self._next_end_us = max(self._next_end_us, self._after(coming_us, slide_us))
+        return None
+
+    @staticmethod
+    def _after(time_us: int, slide_us: int) -> int:
+        """The end of the first window that can hold a tuple of that time."""
+        return (time_us // slide_us + 1) * slide_us
+
+    def _take_by_count(self, slide: int) -> Span[T] | None:
+        hi = self._next_hi
+        if hi > self._base + len(self._items):
+            return None
+        end_us = self._times[hi - 1 - self._base]
+        if isinstance(self._length, Count):
+            lo = max(hi - self._length.value, 0)
+        else:
+            lo = min(self._base + bisect_right(self._times, end_us - self._length.us), hi)
+        self._next_hi = hi + slide
+        return self._span(lo, hi, end_us)
+
+    def _span(self, lo: int, hi: int, end_us: int) -> Span[T]:
+        lo = max(lo, self._evicted)
+        expired = self._slice(self._last_lo, min(lo, self._last_hi))
+        new = self._slice(max(lo, self._last_hi), hi)
+        self._last_lo, self._last_hi, self._last_end_us = lo, hi, end_us
+        start_us = end_us - self._length.us if isinstance(self._length, Duration) else None
+        return Span(self._slice(lo, hi), new, expired, start_us, end_us)
+
+    def _slice(self, lo: int, hi: int) -> list[T]:
+        return self._items[lo - self._base : hi - self._base] if lo < hi else []
+
+    def _bound(self) -> int:
+        """The position before which no window to come begins."""
+        match self._slide, self._length:
+            case Duration(), Count(value=length):
+                if self._next_end_us is None:
+                    return 0
+                return self._base + bisect_left(self._times, self._next_end_us) - length
+            case Duration(), Duration() as length:
+                if self._next_end_us is None:
+                    return 0
+                return self._base + bisect_left(self._times, self._next_end_us - length.us)
+            case Count(), Count(value=length):
+                return self._next_hi - length
+            case Count(), Duration() as length:
+                # The tuple that the next window ends with is none of those here: it comes at this time or later.
+                return 0 if self.now_us is None else self._base + bisect_right(self._times, self.now_us - length.us)
+        raise AssertionError((self._slide, self._length))
+
+
+def _time(entry: tuple[int, int, object]) -> int:
+    return entry[0]
