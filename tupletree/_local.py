@@ -27,6 +27,7 @@ from tupletree.state.steps import CHECKPOINT_SPOUT
 from tupletree.topology import Topology, check_topology_name
 from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
+from tupletree.windows import WindowedBolt
 from tupletree.worker.assembly import Plan
 from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import Engine, local_tasks
@@ -386,11 +387,11 @@ def complete_topology(
 
 
 def _tick(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
-    """Let the time of a tick pass; with combiners in a row of one for each, since each emits at its own."""
+    """Let the time of a tick pass; with combiners or windows in a row of one for each, since each emits at its own."""
     name = "topology.tick.tuple.freq.secs"
     ticks = [conf.get(name), *(definition.conf.get(name) for definition in topology.components.values())]
     longest_s = max((tick for tick in ticks if tick), default=0)
-    combiners = sum(isinstance(definition.component, CombinerBolt) for definition in topology.components.values())
-    for _ in range(max(1, combiners) if longest_s else 0):
+    holding = sum(isinstance(one.component, CombinerBolt | WindowedBolt) for one in topology.components.values())
+    for _ in range(max(1, holding) if longest_s else 0):
         cluster.advance(longest_s)
         cluster.wait_quiet(timeout)
