@@ -1,4 +1,4 @@
-"""What windows hold, computed anew for each from all that ever came: slow, plain, and written without the code it judges.
+"""What windows hold, computed anew for each from all that ever came: slow, plain, and without the code it judges.
 
 Times are whole microseconds. A tuple is (time, arrival): its time and its number among those that came in time.
 """

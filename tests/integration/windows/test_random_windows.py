@@ -1,5 +1,5 @@
-"""Windowed bolts in a running topology: all combinations of lengths evaluate what a plain computation does, in event and
-in processing time, and every tuple is acked once, as soon as it has been in its last window, and not before.
+"""Windowed bolts in running topologies: all combinations of lengths evaluate what a plain computation does, in event
+and in processing time, and every tuple is acked once, as soon as it has been in its last window, and not before.
 """
 
 from __future__ import annotations

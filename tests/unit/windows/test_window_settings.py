@@ -157,6 +157,6 @@ def test_windows_that_cannot_be_filled_in_time_are_refused(
     if field is None:
         settings.check_limits("totals", {**defaults(), **conf})
         return
-    with pytest.raises(TopologyError, match="^bolt 'totals': holds") as caught:
+    with pytest.raises(TopologyError, match=r"^bolt 'totals': holds") as caught:
         settings.check_limits("totals", {**defaults(), **conf})
     assert (caught.value.component, caught.value.field) == ("totals", field)
