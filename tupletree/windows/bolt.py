@@ -11,9 +11,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Self
 
+from tupletree._daemon.logs import event
 from tupletree.collector import BoltCollector
 from tupletree.component import Bolt, TopologyContext
 from tupletree.errors import TopologyError, UsageError
+from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.tuples import Tuple
 
 from .arrival_time import ArrivalTime
@@ -163,12 +165,13 @@ class WindowedBolt(Bolt):
 
     def _begin(self) -> Spans[Any]:
         context, settings = self.context, self._settings
-        settings.check_limits(context.component_id, context.conf)
+        streams = [source for source in context.sources if source[1] != CHECKPOINT_STREAM]
+        settings.check_limits(context.component_id, context.conf, takes_checkpoints=len(streams) < len(context.sources))
         self._began_unix_s = time.time()
         self._late = self._late_logged = 0
         slide_us = settings.slide.us if isinstance(settings.slide, Duration) else None
         self._arrival = ArrivalTime(self._clock_us(), slide_us)
-        self._watermarks = Watermarks(context.sources, settings.lag.us if settings.lag is not None else 0)
+        self._watermarks = Watermarks(streams, settings.lag.us if settings.lag is not None else 0)
         self._spans = Spans(*settings.windows)
         if settings.is_in_event_time:
             context.register_metric("late_tuples", lambda: self._late)
@@ -197,10 +200,10 @@ class WindowedBolt(Bolt):
         watermark_us = self._watermarks.announce()
         if watermark_us is not None:
             spans.advance(watermark_us)
-        if self._late > self._late_logged:
-            component, late = self.context.component_id, self._late - self._late_logged
-            log.warning("windows.late component=%s task=%d tuples=%d", component, self.context.task_id, late)
-            self._late_logged = self._late
+        if self._late > self._late_logged and self._settings.late_stream is None:
+            tuples, self._late_logged = self._late - self._late_logged, self._late
+            context = self.context
+            event(log, "tuples.late", component=context.component_id, task=context.task_id, tuples=tuples)
 
     def _take_by_arrival(self, spans: Spans[Any], tuples: list[Tuple]) -> None:
         now_us = self._arrival.at(self._clock_us())

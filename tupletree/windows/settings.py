@@ -90,12 +90,20 @@ class WindowSettings:
                 fault = f"with_{setting} is of event time: call with_timestamp_field or with_timestamp_extractor too"
                 _refuse(component, fault, setting)
 
-    def check_limits(self, component: str, conf: Mapping[str, Any]) -> None:
+    def check_limits(self, component: str, conf: Mapping[str, Any], takes_checkpoints: bool) -> None:
         """Hold windows against the configuration: tuples that wait longer than they may are replayed for ever.
 
+        ``takes_checkpoints``: whether the topology has stateful bolts.
+
         Raises:
-            TopologyError: tuples would time out in a window, or no more may be pending than it takes.
+            TopologyError: tuples would time out in a window, or no more may be pending than it takes; or checkpoints
+                would wait for tuples that windows hold.
         """
+        if takes_checkpoints and conf["topology.state.checkpoint.aligned"]:
+            fault = (
+                "holds tuples, for which an aligned checkpoint would wait: topology.state.checkpoint.aligned must be"
+            )
+            _refuse(component, f"{fault} false in a topology with windows", "topology.state.checkpoint.aligned")
         timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
         held_s = sum(length.seconds for length in self.windows if isinstance(length, Duration))
         if timeout_s is not None and held_s >= timeout_s:

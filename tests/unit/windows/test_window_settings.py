@@ -155,8 +155,21 @@ def test_windows_that_cannot_be_filled_in_time_are_refused(
     settings: WindowSettings, conf: Mapping[str, Any], field: str | None
 ) -> None:
     if field is None:
-        settings.check_limits("totals", {**defaults(), **conf})
+        settings.check_limits("totals", {**defaults(), **conf}, takes_checkpoints=False)
         return
     with pytest.raises(TopologyError, match=r"^bolt 'totals': holds") as caught:
-        settings.check_limits("totals", {**defaults(), **conf})
+        settings.check_limits("totals", {**defaults(), **conf}, takes_checkpoints=False)
     assert (caught.value.component, caught.value.field) == ("totals", field)
+
+
+@pytest.mark.parametrize(("takes_checkpoints", "is_aligned"), [(True, True), (True, False), (False, True)])
+def test_windows_are_refused_where_checkpoints_wait_for_the_tuples_in_them(
+    takes_checkpoints: bool, is_aligned: bool
+) -> None:
+    conf = {**defaults(), "topology.state.checkpoint.aligned": is_aligned}
+    settings = WindowSettings(Count(5))
+    if takes_checkpoints and is_aligned:
+        with pytest.raises(TopologyError, match="an aligned checkpoint would wait"):
+            settings.check_limits("totals", conf, takes_checkpoints)
+    else:
+        settings.check_limits("totals", conf, takes_checkpoints)

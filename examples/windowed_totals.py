@@ -1,0 +1,84 @@
+"""Totals of sales by shop, for every ten seconds of the times at which they were made, in whatever order they come.
+
+    tupletree local examples/windowed_totals.py --seconds 5
+    tupletree submit examples/windowed_totals.py --name totals
+
+Sales come up to four seconds late, which a lag of five seconds allows for: a total is complete when it is emitted. One
+sale in a thousand comes half a minute late. Its total may be out by then, and it goes to the late tuples instead: each
+sale is in one total or among the late, whatever dies on the way; after a crash it can be in a total twice.
+"""
+
+import random
+from collections import deque
+
+from tupletree import BasicBolt, Duration, Spout, Topology, TopologyBuilder, Tuple, WindowedBolt
+
+SHOPS = ["Aachen", "Bremen", "Celle", "Dresden", "Erfurt"]
+PER_SECOND = 100
+WINDOW = Duration(10)
+LAG = Duration(5)
+
+
+def sale(number):
+    """The shop, the amount and the time of a sale, the same whenever it is asked for."""
+    rng = random.Random(number)
+    behind = 30 if number % 1000 == 999 else rng.uniform(0, 4)
+    return [rng.choice(SHOPS), rng.randint(1, 100), number / PER_SECOND - behind]
+
+
+class Sales(Spout):
+    """Emits sales 0, 1, 2, … and those that failed again."""
+
+    outputs = ["shop", "amount", "at"]
+
+    def __init__(self, sales):
+        self.sales = sales
+        self.next = 0
+        self.failed: deque[int] = deque()
+
+    def next_tuple(self):
+        if self.failed:
+            number = self.failed.popleft()
+        elif self.next < self.sales:
+            number, self.next = self.next, self.next + 1
+        else:
+            return
+        self.collector.emit(sale(number), msg_id=number)
+
+    def fail(self, number):
+        self.failed.append(number)
+
+
+class Totals(WindowedBolt):
+    """The total of each shop in a window, and when the window began."""
+
+    outputs = ["shop", "total", "start"]
+
+    def execute_window(self, window):
+        sales: dict[str, list[Tuple]] = {}
+        for tup in window:
+            sales.setdefault(tup["shop"], []).append(tup)
+        for shop, tuples in sales.items():
+            # Anchored to what is in it: other sales of the window need not be repeated if this total is lost.
+            self.collector.emit([shop, sum(tup["amount"] for tup in tuples), window.start], anchors=tuples)
+
+
+class Report(BasicBolt):
+    """Prints totals, and what came too late for them."""
+
+    def execute(self, tup, collector):
+        if tup.source_stream == "late":
+            print("too late:", tup["late_tuple"])
+        else:
+            print(f"{tup['shop']}, second {tup['start']:.0f} to {tup['start'] + WINDOW.seconds:.0f}: {tup['total']}")
+
+
+def topology(sales: int = 100_000) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("sales", Sales(sales))
+    totals = Totals().with_tumbling_window(WINDOW).with_timestamp_field("at").with_lag(LAG)
+    totals = totals.with_watermark_interval(Duration(0.1)).with_late_tuple_stream("late")
+    builder.set_bolt("totals", totals, parallelism=2).fields_grouping("sales", ["shop"])
+    report = builder.set_bolt("report", Report())
+    report.global_grouping("totals").global_grouping("totals", "late")
+    return builder.create_topology()
