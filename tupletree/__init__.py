@@ -17,7 +17,7 @@ from tupletree.errors import FailedException, ReportedFailedException, Tupletree
 from tupletree.grouping import CustomGrouping
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
-from tupletree.windows import Count, Duration, Window, WindowedBolt
+from tupletree.windows import Count, Duration, StatefulWindowedBolt, Window, WindowedBolt
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -35,6 +35,7 @@ __all__ = [
     "ReportedFailedException",
     "Spout",
     "StatefulBolt",
+    "StatefulWindowedBolt",
     "Topology",
     "TopologyBuilder",
     "TopologyContext",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .bolt import WindowedBolt
 from .lengths import Count, Duration
+from .stateful import StatefulWindowedBolt
 from .window import Window
 
-__all__ = ["Count", "Duration", "Window", "WindowedBolt"]
+__all__ = ["Count", "Duration", "StatefulWindowedBolt", "Window", "WindowedBolt"]

@@ -23,7 +23,7 @@ from .collector import WindowCollector
 from .event_time import Watermarks
 from .lengths import MICROSECONDS, Count, Duration, Length
 from .settings import EVERY_TUPLE, Extractor, WindowSettings
-from .spans import Span, Spans
+from .spans import Place, Span, Spans
 from .window import Window
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,10 @@ class WindowedBolt(Bolt):
     An exception of ``execute_window`` ends the worker.
     """
 
-    # Set when the first of prepare and a tuple comes: a subclass need not call this class's prepare.
-    _spans: Spans[Any] | None = None
+    needs_message_ids = False
+
+    _is_open = False
+    _spans: Spans[Tuple]
     _emission: WindowCollector | None = None
     _settings: WindowSettings = WindowSettings()
 
@@ -137,13 +139,13 @@ class WindowedBolt(Bolt):
         return tuple(field for field in fields if field is not None)
 
     def declare_output_fields(self, declarer: Any) -> None:
-        self._settings.check(declarer.component_id)
+        self._settings.check(declarer.component_id, self.needs_message_ids)
         super().declare_output_fields(declarer)
         if self._settings.late_stream is not None:
             declarer.declare_stream(self._settings.late_stream, [LATE_FIELD])
 
     def component_configuration(self) -> Mapping[str, Any]:
-        self._settings.check(self._name)
+        self._settings.check(self._name, self.needs_message_ids)
         tick_s = self._settings.tick_s
         return {} if tick_s is None else {"topology.tick.tuple.freq.secs": tick_s}
 
@@ -161,57 +163,75 @@ class WindowedBolt(Bolt):
             self._emission = WindowCollector(collector)
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
-        self._begin()
+        self._open()
 
-    def _begin(self) -> Spans[Any]:
+    def _open(self) -> None:
+        """Called by the first of ``prepare`` and a tuple: a subclass need not call this class's ``prepare``."""
         context, settings = self.context, self._settings
-        streams = [source for source in context.sources if source[1] != CHECKPOINT_STREAM]
-        settings.check_limits(context.component_id, context.conf, takes_checkpoints=len(streams) < len(context.sources))
+        settings.check_limits(context.component_id, context.conf, self._takes_checkpoints, self._acks_wait_s)
+        self._is_open = True
         self._began_unix_s = time.time()
         self._late = self._late_logged = 0
-        slide_us = settings.slide.us if isinstance(settings.slide, Duration) else None
-        self._arrival = ArrivalTime(self._clock_us(), slide_us)
-        self._watermarks = Watermarks(streams, settings.lag.us if settings.lag is not None else 0)
-        self._spans = Spans(*settings.windows)
+        self._arrival = ArrivalTime(
+            self._clock_us(), settings.slide.us if isinstance(settings.slide, Duration) else None
+        )
+        self._begin(Place(), [])
         if settings.is_in_event_time:
             context.register_metric("late_tuples", lambda: self._late)
-        return self._spans
+
+    def _begin(self, place: Place, kept: list[tuple[int, Tuple]]) -> None:
+        """Begin windows, or go on with them, with what was kept by time."""
+        streams = [source for source in self.context.sources if source[1] != CHECKPOINT_STREAM]
+        lag = self._settings.lag
+        self._watermarks = Watermarks(streams, 0 if lag is None else lag.us, place.end_us)
+        self._spans = Spans(*self._settings.windows)
+        self._spans.restore(place, kept)
+
+    @property
+    def _takes_checkpoints(self) -> bool:
+        return any(stream == CHECKPOINT_STREAM for _, stream in self.context.sources)
+
+    @property
+    def _acks_wait_s(self) -> float:
+        """How long an ack is kept before it is told."""
+        return 0.0
 
     def execute(self, tup: Tuple) -> None:
         self.execute_batch([tup])
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
-        spans = self._begin() if self._spans is None else self._spans
+        if not self._is_open:
+            self._open()
         if tuples[0].is_tick:
-            self._tick(spans, tuples[0][0])
+            self._tick(tuples[0][0])
         elif self._settings.is_in_event_time:
-            self._take_by_timestamp(spans, tuples)
+            self._take_by_timestamp(tuples)
         else:
-            self._take_by_arrival(spans, tuples)
-        self._evaluate(spans)
+            self._take_by_arrival(tuples)
+        self._evaluate()
 
     def _clock_us(self) -> int:
         return round(self.context.clock() * MICROSECONDS)
 
-    def _tick(self, spans: Spans[Any], interval_s: float) -> None:
+    def _tick(self, interval_s: float) -> None:
         if not self._settings.is_in_event_time:
-            spans.advance(self._arrival.at_tick(self._clock_us(), round(interval_s * MICROSECONDS)))
+            self._spans.advance(self._arrival.at_tick(self._clock_us(), round(interval_s * MICROSECONDS)))
             return
         watermark_us = self._watermarks.announce()
         if watermark_us is not None:
-            spans.advance(watermark_us)
+            self._spans.advance(watermark_us)
         if self._late > self._late_logged and self._settings.late_stream is None:
             tuples, self._late_logged = self._late - self._late_logged, self._late
             context = self.context
             event(log, "tuples.late", component=context.component_id, task=context.task_id, tuples=tuples)
 
-    def _take_by_arrival(self, spans: Spans[Any], tuples: list[Tuple]) -> None:
+    def _take_by_arrival(self, tuples: list[Tuple]) -> None:
         now_us = self._arrival.at(self._clock_us())
-        spans.advance(now_us)
+        self._spans.advance(now_us)
         for tup in tuples:
-            spans.add(tup, now_us)
+            self._spans.add(tup, now_us)
 
-    def _take_by_timestamp(self, spans: Spans[Any], tuples: list[Tuple]) -> None:
+    def _take_by_timestamp(self, tuples: list[Tuple]) -> None:
         stream = (tuples[0].source_component, tuples[0].source_stream)
         for tup in tuples:
             at_us = self._timestamp_us(tup)
@@ -221,7 +241,7 @@ class WindowedBolt(Bolt):
             if self._watermarks.is_late(at_us):
                 self._take_late(tup)
             else:
-                spans.add(tup, at_us)
+                self._spans.add(tup, at_us)
 
     def _timestamp_us(self, tup: Tuple) -> int | None:
         """The time of a tuple; of one that has none None, and it is failed."""
@@ -229,12 +249,15 @@ class WindowedBolt(Bolt):
             return self._settings.timestamp_us(tup)
         except ValueError as error:
             field = self._settings.timestamp_field
-            where = "the timestamp" if field is None else f"timestamp field '{field}'"
-            source = f"'{tup.source_component}', stream '{tup.source_stream}'"
-            fault = f"bolt '{self.context.component_id}': {where} of a tuple of {source} is {error}"
-            self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field or ""))
-            self._plain.fail(tup)
+            self._reject(tup, "the timestamp" if field is None else f"timestamp field '{field}'", field or "", error)
             return None
+
+    def _reject(self, tup: Tuple, what: str, field: str, error: ValueError) -> None:
+        """Fail a tuple and say what it has in the place of something."""
+        source = f"'{tup.source_component}', stream '{tup.source_stream}'"
+        fault = f"bolt '{self.context.component_id}': {what} of a tuple of {source} is {error}"
+        self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field))
+        self._plain.fail(tup)
 
     def _take_late(self, tup: Tuple) -> None:
         self._late += 1
@@ -242,13 +265,16 @@ class WindowedBolt(Bolt):
             self._plain.emit([dict(zip(tup.fields, tup.values, strict=True))], tup, self._settings.late_stream)
         self._plain.ack(tup)
 
-    def _evaluate(self, spans: Spans[Any]) -> None:
+    def _evaluate(self) -> None:
         """Have every window evaluated that is due, then ack what has been in its last."""
-        while (span := spans.take()) is not None:
+        while (span := self._spans.take()) is not None:
             self._evaluate_one(span)
-        evicted = spans.evict()
+        evicted = self._spans.evict()
         if evicted:
-            self._plain.ack_many(evicted)
+            self._ack_evicted(evicted)
+
+    def _ack_evicted(self, evicted: list[Tuple]) -> None:
+        self._plain.ack_many(evicted)
 
     def _evaluate_one(self, span: Span[Tuple]) -> None:
         emission = self._emission

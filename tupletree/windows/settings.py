@@ -69,7 +69,21 @@ class WindowSettings:
             raise ValueError(f"an exception of the extractor, {type(error).__name__}: {error}") from error
         return microseconds(timestamp)
 
-    def check(self, component: str) -> None:
+    def message_id(self, tup: Tuple) -> int | str:
+        """The id of a tuple.
+
+        Raises:
+            ValueError: it has none. The sentence says what it has in its place.
+        """
+        assert self.message_id_field is not None
+        if self.message_id_field not in tup:
+            raise ValueError(f"no such field (its fields: {', '.join(tup.fields)})")
+        message_id = tup[self.message_id_field]
+        if not isinstance(message_id, int | str) or isinstance(message_id, bool):
+            raise ValueError(f"{message_id!r}, which is neither a whole number nor a string")
+        return message_id
+
+    def check(self, component: str, needs_message_ids: bool = False) -> None:
         """Hold the settings against each other.
 
         Raises:
@@ -77,6 +91,8 @@ class WindowSettings:
         """
         if self.length is None:
             _refuse(component, "has no window; call with_window or with_tumbling_window", "window")
+        if needs_message_ids and self.message_id_field is None:
+            _refuse(component, "has no message id field; call with_message_id_field", "message_id_field")
         if self.timestamp_field is not None and self.extractor is not None:
             _refuse(component, "has both a timestamp field and a timestamp extractor", "timestamp_field")
         if self.is_in_event_time:
@@ -90,10 +106,12 @@ class WindowSettings:
                 fault = f"with_{setting} is of event time: call with_timestamp_field or with_timestamp_extractor too"
                 _refuse(component, fault, setting)
 
-    def check_limits(self, component: str, conf: Mapping[str, Any], takes_checkpoints: bool) -> None:
+    def check_limits(
+        self, component: str, conf: Mapping[str, Any], takes_checkpoints: bool, acks_wait_s: float = 0
+    ) -> None:
         """Hold windows against the configuration: tuples that wait longer than they may are replayed for ever.
 
-        ``takes_checkpoints``: whether the topology has stateful bolts.
+        ``takes_checkpoints``: whether the topology has stateful bolts. ``acks_wait_s``: for how long acks are kept.
 
         Raises:
             TopologyError: tuples would time out in a window, or no more may be pending than it takes; or checkpoints
@@ -106,8 +124,11 @@ class WindowSettings:
             _refuse(component, f"{fault} false in a topology with windows", "topology.state.checkpoint.aligned")
         timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
         held_s = sum(length.seconds for length in self.windows if isinstance(length, Duration))
-        if timeout_s is not None and held_s >= timeout_s:
-            fault = f"holds tuples for {held_s:g} seconds (length and slide), and topology.message.timeout.secs is "
+        if timeout_s is not None and held_s and held_s + acks_wait_s >= timeout_s:
+            parts = "length, slide and checkpoint interval" if acks_wait_s else "length and slide"
+            fault = (
+                f"holds tuples for {held_s + acks_wait_s:g} seconds ({parts}), and topology.message.timeout.secs is "
+            )
             _refuse(component, f"{fault}{timeout_s:g}: it must be longer", "topology.message.timeout.secs")
         pending = conf["topology.max.spout.pending"]
         counts = [length.value for length in self.windows if isinstance(length, Count)]
