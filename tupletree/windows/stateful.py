@@ -48,8 +48,9 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     up. In processing time a replay is of the time at which it came back. In event time there is no watermark until
     every stream has brought a tuple again, and a replay that was in no window yet can be late like any other tuple.
 
-    A subclass that has its own ``init_state`` or ``pre_prepare`` calls this one too, and leaves the key ``$windows``
-    alone. Each checkpoint saves the ids of the tuples in windows, and of those evicted since the one before.
+    A subclass that has its own ``init_state``, ``pre_prepare`` or ``pre_rollback`` calls this one too, and leaves the
+    key ``$windows`` alone. Each checkpoint saves the ids of the tuples in windows, and of those evicted since the one
+    before. After a recovery ``window.expired`` lacks tuples that are not replayed.
     """
 
     needs_message_ids = True
@@ -57,6 +58,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     _state: KeyValueState[Any, Any] | None = None
     _recovery: Recovery[Tuple] | None = None
     _has_windows = False  # what was kept is back
+    _is_out_of_date = False  # the state has been taken back
 
     def with_message_id_field(self, field: str) -> Self:
         """The field that has a tuple's id, a whole number or a string. A tuple without one is failed and reported."""
@@ -69,17 +71,28 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         return {"topology.tick.tuple.freq.secs": SECOND.seconds, **super().component_configuration()}
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Begin, or go back, with what was committed last."""
+        """Begin with what was committed last, unless that was done already, after a rollback."""
         if not self._is_open:
             self._open()
-        for tup in self._held():
-            self._plain.fail(tup)  # of older checkpoints, and so pending at its spout
+        if state is not self._state or self._is_out_of_date:
+            self._state = state
+            self._begin_recovery(state)
+
+    def pre_rollback(self) -> None:
+        """Drop all windows: they are as far as the state is now, which is about to be what it was."""
+        # A tuple that came before the last checkpoint, or is evicted, is failed by nobody else: acks are forgotten.
+        for tup in [*self._held(), *self._acked, *self._prepared]:
+            self._plain.fail(tup)
+        self._acked, self._prepared = [], []
+        self._recovery, self._has_windows = None, False
+        self._is_out_of_date = True
+
+    def _begin_recovery(self, state: KeyValueState[Any, Any]) -> None:
         stored = state.get(KEY)
         remembered = Remembered(Place()) if stored is None else Remembered.decode(stored)
-        now_s = self.context.clock()
-        self._state = state
-        self._evicted: list[Name] = []  # since the checkpoint before
-        self._recovery = Recovery(remembered, now_s + self.context.conf["topology.message.timeout.secs"])
+        until_s = self.context.clock() + self.context.conf["topology.message.timeout.secs"]
+        self._is_out_of_date = False
+        self._recovery = Recovery(remembered, until_s)
         self._has_windows = False
         self._go_on_if_complete()
 
@@ -88,7 +101,9 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         if self._state is None or not self._has_windows:
             return  # what the state has of them still holds
         unseen = {self._name_of(tup) for tup in self._spans.unseen}
-        evicted = self._evicted if self._recovery is None else self._recovery.evicted + self._evicted
+        evicted = [self._name_of(tup) for tup in self._acked]
+        if self._recovery is not None:
+            evicted += self._recovery.evicted
         kept = [self._name_of(tup) for tup in self._spans.kept]
         place = self._spans.place
         if not self._settings.is_in_event_time:
@@ -96,11 +111,13 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         # What has failed since, and is here again to be in windows anew, is no replay that is known.
         kept, evicted = ([name for name in names if name not in unseen] for names in (kept, evicted))
         self._state.put(KEY, Remembered(place, kept, evicted).encode())
-        self._evicted = []
+        self._acked, self._prepared = [], self._acked
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
         if self._state is None:
             raise UsageError(f"{self._name}.init_state must call super().init_state(state)")
+        if self._is_out_of_date:  # tuples may come before init_state does
+            self._begin_recovery(self._state)
         is_tick = tuples[0].is_tick
         if not is_tick:
             tuples = [tup for tup in tuples if self._has_id(tup)]
@@ -113,6 +130,11 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
             self._go_on_if_complete()
         if self._has_windows and tuples:
             super().execute_batch(tuples)
+
+    def _open(self) -> None:
+        super()._open()
+        self._acked: list[Tuple] = []  # since the last checkpoint was prepared
+        self._prepared: list[Tuple] = []  # before that, since the one before: the last may not be committed
 
     @property
     def _acks_wait_s(self) -> float:
@@ -152,7 +174,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         return new
 
     def _ack_evicted(self, evicted: list[Tuple]) -> None:
-        self._evicted += map(self._name_of, evicted)
+        self._acked += evicted
         super()._ack_evicted(evicted)
 
     def _held(self) -> list[Tuple]:
