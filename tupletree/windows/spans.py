@@ -209,7 +209,6 @@ class Spans(Generic[T]):
         return self._span(lo, hi, end_us)
 
     def _span(self, lo: int, hi: int, end_us: int) -> Span[T]:
-        lo = max(lo, self._evicted)
         expired = self._slice(self._last_lo, min(lo, self._last_hi))
         new = self._slice(max(lo, self._last_hi), hi)
         self._last_lo, self._last_hi, self._last_end_us = lo, hi, end_us
