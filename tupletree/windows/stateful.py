@@ -59,6 +59,8 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     _recovery: Recovery[Tuple] | None = None
     _has_windows = False  # what was kept is back
     _is_out_of_date = False  # the state has been taken back
+    _acked: list[Tuple]  # since the last checkpoint was prepared
+    _prepared: list[Tuple]  # before that, since the one before: the last may not be committed
 
     def with_message_id_field(self, field: str) -> Self:
         """The field that has a tuple's id, a whole number or a string. A tuple without one is failed and reported."""
@@ -133,8 +135,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
 
     def _open(self) -> None:
         super()._open()
-        self._acked: list[Tuple] = []  # since the last checkpoint was prepared
-        self._prepared: list[Tuple] = []  # before that, since the one before: the last may not be committed
+        self._acked, self._prepared = [], []
 
     @property
     def _acks_wait_s(self) -> float:
