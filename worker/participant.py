@@ -53,6 +53,7 @@ class Participant:
         self._task = task
         self._held: deque[tuple[Origin, Rows]] = deque()
         self._held_rows = 0
+        self._has_begun = False  # since the component was made
         self._waiting: tuple[Step, Tuple, float] | None = None  # to be acted on, and until when
         self._control = TaskBoltCollector(_Unseen(task), task.streams, env.ids())  # type: ignore[arg-type]
         self._steps = task.streams[CHECKPOINT_STREAM].buffers
@@ -105,7 +106,6 @@ class Participant:
             return False
         match self.barriers.admit(origin.task, rows.generation, len(rows)):
             case Verdict.RUN:
-                self.executing(rows)
                 return True
             case Verdict.HOLD:
                 self._hold(origin, rows)
@@ -123,9 +123,6 @@ class Participant:
         self._waiting = None
         self._act(step, tup)
         return True
-
-    def executing(self, rows: Rows) -> None:
-        """These rows are about to be executed."""
 
     def must_wait(self, step: Step) -> bool:
         """Whether the task cannot act yet: its state lacks effects of tuples that it has executed."""
@@ -159,14 +156,21 @@ class Participant:
     def begin_generation(self, step: Step) -> None:
         """What was emitted so far is taken back."""
         task = self._task
-        if isinstance(task, BoltTask) and task.unacked:
-            task.updates.fails.update([root for tup in task.unacked for root, _ in tup.anchors])
-        if self.barriers.is_initialised and isinstance(task, BoltTask | BasicBoltTask):
+        self.fail_unacked()
+        if self._has_begun and isinstance(task, BoltTask | BasicBoltTask):
             task.renew()  # what it keeps is of the generation that is taken back
+        self._has_begun = False
         task.has_failed_tuples = False
         self.barriers.is_initialised = False  # until all of the step is done
         for stream in task.streams.values():
             stream.begin_generation(step.round)
+
+    def fail_unacked(self) -> None:
+        """Fail the tuples that were executed, and neither acked nor failed since."""
+        task = self._task
+        if isinstance(task, BoltTask) and task.unacked:
+            task.updates.fails.update([root for tup in task.unacked for root, _ in tup.anchors])
+            task.unacked.clear()
 
     def opened(self) -> None:
         """The component was opened just now."""
@@ -214,6 +218,7 @@ class Participant:
             self._pass_on(step, tup)
             self._control.ack(tup)
             self.barriers.acted(step)
+            self._has_begun |= step.action is Action.INITSTATE
         self._release()
 
     def _pass_on(self, step: Step, anchor: Tuple) -> None:
@@ -239,7 +244,6 @@ class Participant:
         for origin, rows in held:
             match self.barriers.judge_held(origin.task, rows.generation):
                 case Verdict.RUN:
-                    self.executing(rows)
                     self.released.append((origin, rows))
                 case Verdict.HOLD:
                     self._held.append((origin, rows))

@@ -4,7 +4,7 @@
 
     executed, acked by the bolt  --PREPARE-->  prepared, with the state  --COMMIT-->  reported to the ackers
             |                                      |
-            +--------------- ROLLBACK -------------+-->  all of their trees are failed, acked by the bolt or not
+            +--------------- ROLLBACK -------------+-->  all of their trees are failed, and those of unacked tuples too
 
 **In aligned mode** bolts report their acks at once, and spouts hear of them with the commit: a spout's message whose
 tree was complete before the spout's PREPARE is in the checkpoint. Recovery takes every state back to what is committed.
@@ -12,8 +12,6 @@ tree was complete before the spout's PREPARE is in the checkpoint. Recovery take
 
 from __future__ import annotations
 
-import itertools
-from array import array
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, cast
 
@@ -23,7 +21,6 @@ from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.steps import Action, Step
 
 from .barriers import Barriers
-from .batches import Rows
 from .participant import Participant, Refused
 from .spout_task import SpoutTask
 from .tasks import BoltTask, Environment
@@ -113,9 +110,8 @@ class StatefulParticipant(Participant):
         self._bolt_task = task
         self._state = state
         self._needs_init = True
-        self._executed: list[array[int]] = []  # roots of batches that no prepared checkpoint has
-        self._prepared: list[array[int]] = []
         self._prepared_acks = Updates()
+        task.unacked = set()
         if not barriers.is_aligned:
             task.defers_acks = True
             task.ack_updates = Updates()
@@ -123,10 +119,6 @@ class StatefulParticipant(Participant):
     @property
     def _bolt(self) -> StatefulBolt:
         return cast(StatefulBolt, self._bolt_task.bolt)  # another one after a recovery
-
-    def executing(self, rows: Rows) -> None:
-        if not self.barriers.is_aligned:
-            self._executed.append(rows.all_roots())
 
     def perform(self, step: Step) -> None:
         match step.action:
@@ -149,10 +141,8 @@ class StatefulParticipant(Participant):
         self._state.close()
 
     def _initialise(self, step: Step) -> None:
-        is_aligned = self.barriers.is_aligned
-        if is_aligned and self.barriers.is_initialised:
+        if self.barriers.is_aligned:
             self._roll_back()
-        if is_aligned:
             self.begin_generation(step)
         self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
@@ -164,23 +154,21 @@ class StatefulParticipant(Participant):
             self._bolt.pre_rollback()
         self._state.rollback()
         self._needs_init = True
-        for roots in itertools.chain(self._executed, self._prepared):
-            self._task.updates.fails.update(roots)
-        self._executed, self._prepared = [], []
-        self._prepared_acks = Updates()
+        self.barriers.is_initialised = False
+        self.fail_unacked()
         if self._task.defers_acks:
-            self._task.ack_updates = Updates()
+            for told_never in (self._task.ack_updates, self._prepared_acks):
+                self._task.updates.fails.update(told_never.roots())
+            self._task.ack_updates, self._prepared_acks = Updates(), Updates()
 
     def _acks_prepared(self) -> None:
         if self._task.defers_acks:
-            self._prepared, self._executed = self._prepared + self._executed, []
             self._prepared_acks.add_acks(self._task.ack_updates)
             self._task.ack_updates = Updates()
 
     def _acks_committed(self) -> None:
         self._task.updates.add_acks(self._prepared_acks)
         self._prepared_acks = Updates()
-        self._prepared = []
 
 
 class SpoutParticipant(Participant):

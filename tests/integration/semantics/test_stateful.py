@@ -460,3 +460,64 @@ def test_a_state_that_an_earlier_component_of_that_name_left_is_emptied(cluster,
         cluster.wait_until(lambda words=words: words.acked)
         cluster.kill("words")
     assert (stored(conf), stored(conf, "more")) == ({"a": 3}, {"a": 1})
+
+
+class Refuses(Count):
+    """Refuses to save the second checkpoint that has a 'b', after it has waited for the test."""
+
+    def __init__(self, refusals):
+        super().__init__()
+        self.refusals = refusals
+
+    def pre_prepare(self, txid):
+        if self.counts.get("b") and not self.refusals:
+            self.refusals.append(txid)
+            raise UnavailableError("the store of this bolt is away")
+
+
+def test_a_tuple_that_a_bolt_holds_over_a_rollback_is_failed(cluster):
+    held, refusals = Log(), Log()
+
+    class Holds(Refuses):
+        def execute(self, tup):
+            self.counts.put(tup["word"], 1)
+            if tup["word"] == "held":
+                held.append(tup)
+            else:
+                self.collector.ack(tup)
+
+    words = FeederSpout(["word"])
+    conf = {**FAST, "topology.message.timeout.secs": 600}
+    cluster.submit("words", counting(Holds(refusals), words).create_topology(), conf)
+    words.feed(["held"], "held")
+    words.feed(["a"], "a")
+    cluster.wait_until(lambda: words.acked == ["a"])
+    words.feed(["b"], "b")
+    cluster.wait_until(lambda: set(words.failed) == {"held", "b"})
+
+
+def test_nothing_is_executed_between_a_rollback_and_the_next_init_state(cluster):
+    order, refusals = Log(), Log()
+
+    class Watched(Refuses):
+        def init_state(self, state):
+            super().init_state(state)
+            order.append("init")
+
+        def pre_rollback(self):
+            order.append("rollback")
+
+        def execute(self, tup):
+            order.append("execute")
+            super().execute(tup)
+
+    words = FeederSpout(["word"])
+    cluster.submit("words", counting(Watched(refusals), words).create_topology(), FAST)
+    for number in range(300):
+        words.feed(["b"], number)
+    cluster.wait_until(lambda: "rollback" in order)
+    for number in range(300):
+        words.feed(["c"], -number)
+    cluster.wait_until(lambda: -299 in words.acked)
+    rolled_back = order.index("rollback")
+    assert order[rolled_back + 1] == "init"
