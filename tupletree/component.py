@@ -255,7 +255,8 @@ class StatefulBolt(Bolt):
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Called with what was committed last, before the first ``execute``, and again whenever that is gone back to.
 
-        So what was derived from the state before is out of date when this is called.
+        What was derived from the state before is out of date when this is called. Where checkpoints are aligned it is
+        then called on a fresh copy of the bolt, after ``prepare``.
         """
         raise NotImplementedError
 
