@@ -32,7 +32,8 @@ SECTIONS: Final = (
         "Word count",
         "A spout in each worker emits sentences of about eight words, split emits a tuple for each word, count counts "
         "them by a fields grouping; every sentence is tracked, but for *untracked*. With *one-spout* every other "
-        "sentence travels to the other worker. *combined* counts the words of many sentences before the exchange.",
+        "sentence travels to the other worker. *combined* counts the words of many sentences before the exchange. "
+        "*state* keeps the counts in a state in memory, with a checkpoint each second, for which sentences wait.",
         "words_per_s",
         "Word count: words a second",
         ("words_per_s", "cpu_us_per_word", *COSTS, "p50_ms", "p99_ms"),
@@ -42,6 +43,8 @@ SECTIONS: Final = (
             ("`emit_many` against `emit`", "emit-many", "two-workers"),
             ("compiled against plain Python", "two-workers", "plain-python"),
             ("combined against not", "combined", "two-workers"),
+            ("a state against a dictionary", "state", "two-workers"),
+            ("aligned checkpoints against default ones", "state-aligned", "state"),
         ),
     ),
     Section(

@@ -24,6 +24,7 @@ class Bench:
 
 
 WORDS: Final = "--ackers 1 --sentences 300000 --pending 2000"
+IN_STATE: Final = "--sentences 600000 --pending 200000"
 PERF: Final = "--ackers 1 --tuples 500000 --pending 5000"
 ADS: Final = "--events 200000 --event-rate 10000 --workers 2 --ackers 1 --pending 2000"
 AT_RATE: Final = "--seconds 15 --warm 3 --workers 2 --ackers 1"
@@ -40,6 +41,8 @@ SUITE: Final = (
             "untracked": f"--workers 2 --spouts 2 --split plain {WORDS.replace('--ackers 1', '--ackers 0')}",
             "emit-many": f"--workers 2 --spouts 2 --split many {WORDS}",
             "plain-python": f"--workers 2 --spouts 2 --split plain --pure {WORDS}",
+            "state": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state default",
+            "state-aligned": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state aligned",
             "combined": f"--workers 2 --spouts 2 --split combined {WORDS} --held 2000 --pending 10000",
         },
     ),

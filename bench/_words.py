@@ -9,8 +9,9 @@ from itertools import chain
 from typing import Any
 
 from bench._flow import Source, Witness
-from tupletree import BasicBolt, Bolt, CombinerBolt
+from tupletree import BasicBolt, Bolt, CombinerBolt, StatefulBolt
 from tupletree.component import BasicCollector, BoltCollector, TopologyContext
+from tupletree.state import KeyValueState
 from tupletree.tuples import Tuple
 
 VOCABULARY = 10_000
@@ -84,6 +85,27 @@ class Count(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         word = tup["word"]
         self.counts[word] = self.counts.get(word, 0) + 1
+
+
+class CountInState(StatefulBolt):
+    """Counts words in a state."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self.total = 0
+        name = f"count-{context.task_index}"
+        Witness(self.directory, name, lambda: self.total, lambda: dict(self.counts.items())).start()
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        self.counts.put(word, (self.counts.get(word) or 0) + 1)
+        self.total += 1
+        self.collector.ack(tup)
 
 
 class CountWords(CombinerBolt):

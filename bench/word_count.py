@@ -11,6 +11,9 @@ the end the counts must be those of the sentences, else the exit status is 1.
 sentences by a CombinerBolt before the exchange, and then emitted once each (combined). For that, --pending should be a
 few times the sentences that all combiners hold: --held 2000 --pending 10000.
 
+With --state the counts are a state in memory, of which a checkpoint is taken each second, and sentences wait for that
+to be acked: --pending is then to be more than is emitted in a second, and --sentences some times that.
+
 With --ackers 0 nothing is tracked: then the clock stops when the last word is counted (to 50 ms), and there is no
 latency.
 
@@ -34,7 +37,7 @@ from typing import Any
 from bench import _cli
 from bench._cli import WrongResultError
 from bench._flow import Run, drive
-from bench._words import AddCounts, Count, CountWords, Sentences, Split, SplitMany, sentences, true_counts
+from bench._words import AddCounts, Count, CountInState, CountWords, Sentences, Split, SplitMany, sentences, true_counts
 from tupletree import BasicBolt, Bolt, Topology, TopologyBuilder
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster
@@ -84,7 +87,9 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
     split = builder.set_bolt("split", kinds[arguments.split](), workers)
     # With a spout in each worker, sentences stay where they are, and only words are exchanged.
     (split.local_or_shuffle_grouping if arguments.spouts > 1 else split.shuffle_grouping)("sentences")
-    count = AddCounts if arguments.split == "combined" else Count
+    count: Callable[[str], Bolt | BasicBolt] = AddCounts if arguments.split == "combined" else Count
+    if arguments.state != "none":
+        count = CountInState
     builder.set_bolt("count", count(directory), workers).fields_grouping("split", ["word"])
     return builder.create_topology()
 
@@ -101,6 +106,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         "topology.workers": arguments.workers,
         "topology.acker.executors": arguments.ackers,
         "topology.max.spout.pending": arguments.pending,
+        "topology.state.checkpoint.aligned": arguments.state == "aligned",
     }
     sinks = [f"count-{index}" for index in range(arguments.workers)]
     with tempfile.TemporaryDirectory(prefix="bench-words-") as directory:
@@ -152,6 +158,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending (%(default)s)")
     parser.add_argument("--split", choices=("plain", "many", "combined"), default="plain", help="how words are emitted")
     parser.add_argument("--held", type=int, default=200, help="sentences that are combined (%(default)s)")
+    parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="of the counting bolt")
     parser.add_argument("--pure", action="store_true", help="plain Python, even where the hot path was compiled")
     parser.add_argument("--timeout", type=float, default=300, help="seconds to give up after (%(default)s)")
 

@@ -30,6 +30,7 @@ def words(**changed: Any) -> Namespace:
         "pending": 100,
         "split": "plain",
         "held": 20,
+        "state": "none",
         "pure": False,
     }
     return Namespace(**{**given, "timeout": 60.0, **changed})
@@ -37,7 +38,15 @@ def words(**changed: Any) -> Namespace:
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"spouts": 2}, {"split": "many"}, {"split": "combined"}, {"ackers": 0, "workers": 1}],
+    [
+        {},
+        {"spouts": 2},
+        {"split": "many"},
+        {"split": "combined"},
+        {"ackers": 0, "workers": 1},
+        {"state": "default"},
+        {"state": "aligned"},
+    ],
     ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
 )
 def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
