@@ -2,6 +2,10 @@
 
 The rules are those of barriers.py; here they are carried out. Everything runs on the task's own thread.
 
+No step is acked before the task has acted on its round: the sources of a task that was started anew in the middle of a
+round may have sent their steps to one incarnation each, and neither has all of them. Both would be waiting for the
+rest, the trees would be complete, and nobody would have acted.
+
 A step must not overtake what its task has emitted before, nor be overtaken by what it emits after. So at every step
 what lies in the task's buffers goes into ``channels`` first, by receiving task, then the step itself; the executor
 hands the channels over before its buffers.
@@ -55,6 +59,8 @@ class Participant:
         self._held_rows = 0
         self._has_begun = False  # since the component was made
         self._waiting: tuple[Step, Tuple, float] | None = None  # to be acted on, and until when
+        self._early: list[Tuple] = []  # of the present round, from sources that were not the last
+        self._round = -1
         self._control = TaskBoltCollector(_Unseen(task), task.streams, env.ids())  # type: ignore[arg-type]
         self._steps = task.streams[CHECKPOINT_STREAM].buffers
         self._data = {
@@ -179,27 +185,33 @@ class Participant:
         """The component was closed."""
 
     def _arrive(self, source: int, step: Step, sent: int, tup: Tuple) -> None:
+        if step.round > self._round:
+            self._round = step.round
+            self._give_up()
         match self.barriers.arrive(source, step, sent):
+            case Arrival.EARLY:
+                self._early.append(tup)
             case Arrival.LAST:
-                self._give_up_waiting()
                 if self.must_wait(step):
                     self._waiting = (step, tup, self.clock() + LONGEST_DRAIN_S)
                 else:
                     self._act(step, tup)
             case Arrival.WRONG:
-                self._give_up_waiting()
                 event(log, "checkpoint.refused", task=self.task_id, step=step, cause=self.barriers.fault)
+                self._give_up()
                 self._control.fail(tup)
                 self._release()
-            case Arrival.EARLY | Arrival.OVER:
-                if self._waiting is not None and self._waiting[0].round < step.round:
-                    self._give_up_waiting()
+            case Arrival.OVER:
                 self._control.ack(tup)
 
-    def _give_up_waiting(self) -> None:
+    def _give_up(self) -> None:
+        """Fail what has come of a round that this task will not act on."""
         if self._waiting is not None:
-            self._control.fail(self._waiting[1])
+            self._early.append(self._waiting[1])
             self._waiting = None
+        for tup in self._early:
+            self._control.fail(tup)
+        self._early.clear()
 
     def _act(self, step: Step, tup: Tuple) -> None:
         try:
@@ -213,10 +225,12 @@ class Participant:
             if not isinstance(error, Refused):
                 self._task.report_error(error)
             self.barriers.refuse(str(error))
+            self._give_up()
             self._control.fail(tup)
         else:
             self._pass_on(step, tup)
-            self._control.ack(tup)
+            self._control.ack_many([*self._early, tup])
+            self._early.clear()
             self.barriers.acted(step)
             self._has_begun |= step.action is Action.INITSTATE
         self._release()

@@ -48,6 +48,23 @@ class TaskState:
             self._opened = self._open_state()
         return self._opened
 
+    def knows(self, txid: int) -> bool:
+        """Whether a checkpoint is prepared or committed as far as is known here."""
+        provider, state = self._open()
+        return not provider.is_durable or txid in (state.prepared, state.committed)
+
+    def is_at(self, txid: int) -> bool:
+        """Whether a checkpoint is the last one committed as far as is known here."""
+        provider, state = self._open()
+        return not provider.is_durable or (state.committed or 0) == txid
+
+    def forget(self) -> None:
+        """Have it opened anew when it is needed next: what is known here may be out of date, since another may have had
+        it open in the meantime (a worker that was replaced before it had opened its states, and did so later)."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened[1].close()
+
     def prepare(self, txid: int) -> None:
         """Errors as of KeyValueState.prepare_commit."""
         self.state.prepare_commit(txid)
@@ -128,6 +145,8 @@ class StatefulParticipant(Participant):
                 self._state.prepare(step.txid)
                 self._acks_prepared()
             case Action.COMMIT:
+                if not self._state.knows(step.txid):
+                    self._begin_anew()
                 if self.barriers.is_initialised:
                     self._bolt.pre_commit(step.txid)
                 self._state.commit(step.txid)
@@ -144,6 +163,8 @@ class StatefulParticipant(Participant):
         if self.barriers.is_aligned:
             self._roll_back()
             self.begin_generation(step)
+        if not self._state.is_at(step.txid):
+            self._begin_anew()
         self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
             self._bolt.init_state(self._state.state)
@@ -153,6 +174,15 @@ class StatefulParticipant(Participant):
         if self.barriers.is_initialised:
             self._bolt.pre_rollback()
         self._state.rollback()
+        self._take_back()
+
+    def _begin_anew(self) -> None:
+        """Have the state opened anew, without what is not saved."""
+        self._state.forget()
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """The effects of tuples are gone: fail their trees. Until INITSTATE nothing is executed."""
         self._needs_init = True
         self.barriers.is_initialised = False
         self.fail_unacked()
@@ -202,11 +232,7 @@ class SpoutParticipant(Participant):
                 self._prepared += self._acked
                 self._acked = []
             case Action.COMMIT:
-                if self._state is not None:
-                    self._state.commit(step.txid)
-                done, self._prepared = self._prepared, []
-                for msg_id in done:
-                    self._spout.ack(msg_id)
+                self._commit(step)
             case Action.ROLLBACK:
                 if self._state is not None:
                     self._state.rollback()
@@ -231,6 +257,8 @@ class SpoutParticipant(Participant):
 
     def _initialise(self, step: Step) -> None:
         if self._state is not None:
+            if not self._state.is_at(step.txid):
+                self._state.forget()
             self._state.rollback()
             self._state.check(step, is_unused=True)
         self.begin_generation(step)
@@ -241,6 +269,16 @@ class SpoutParticipant(Participant):
         self._must_restore = True
         if self._task.is_open:
             self._restore()
+
+    def _commit(self, step: Step) -> None:
+        if self._state is not None:
+            if not self._state.knows(step.txid):
+                self._state.forget()
+                self.barriers.is_initialised = False
+            self._state.commit(step.txid)
+        done, self._prepared = self._prepared, []
+        for msg_id in done:
+            self._spout.ack(msg_id)
 
     def _restore(self) -> None:
         if self._state is not None:

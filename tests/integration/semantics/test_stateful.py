@@ -137,7 +137,7 @@ def test_a_bolt_that_fails_to_save_recovers_from_the_last_checkpoint(cluster, co
 
 
 class Numbers(Spout):
-    """Positioned. Emits 0, 1, 2, … below ``limit``, PER_S a second."""
+    """Positioned. Emits 0, 1, 2, … below ``limit``, and is never more than AHEAD ahead of what is committed."""
 
     outputs = ("word",)
 
@@ -147,10 +147,10 @@ class Numbers(Spout):
 
     def open(self, conf, context, collector):
         self.next = 0
-        self.clock, self.began_s = context.clock, context.clock()
+        self.committed = 0
 
     def next_tuple(self):
-        if self.next < min(self.limit, PER_S * (self.clock() - self.began_s)):
+        if self.next < min(self.limit, self.committed + AHEAD):
             self.collector.emit([str(self.next % 7)], self.next)
             self.next += 1
 
@@ -159,16 +159,17 @@ class Numbers(Spout):
 
     def restore_state(self, state):
         self.told.append(("restore", state))
-        self.next = state
+        self.next = self.committed = state
 
     def ack(self, msg_id):
         self.told.append(("ack", msg_id))
+        self.committed += 1
 
     def fail(self, msg_id):
         self.told.append(("fail", msg_id))
 
 
-LIMIT, PER_S = 4000, 5000
+LIMIT, AHEAD = 4000, 400
 
 
 def sevens(limit):
