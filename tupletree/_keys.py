@@ -316,7 +316,12 @@ _TOPOLOGY: Final = (
         "name",
         "What states and checkpoints are kept under, for the next topology to go on from; null: the topology's name.",
     ),
-    _int("topology.state.checkpoint.interval.ms", 1000, "ms", "Pause between two checkpoints; at least 100."),
+    _int(
+        "topology.state.checkpoint.interval.ms",
+        1000,
+        "ms",
+        "Pause between two checkpoints; less than 100 is taken for 100.",
+    ),
     _bool(
         "topology.state.checkpoint.aligned",
         False,

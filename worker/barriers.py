@@ -43,7 +43,8 @@ class Arrival(enum.Enum):
 
     EARLY = "early"  # others are to come
     LAST = "last"  # act on it
-    OVER = "over"  # it is of a round that is over
+    OVER = "over"  # it is of a round that is over, or from nobody who sends steps here
+    AGAIN = "again"  # it has come from this source before, or was acted on
     WRONG = "wrong"  # the checkpoint cannot be taken
 
 
@@ -96,14 +97,14 @@ class Barriers:
 
     def arrive(self, source: int, step: Step, sent: int) -> Arrival:
         """A step came from a source, which has sent so many rows before in its generation."""
-        if step.round < self._round:
+        if step.round < self._round or source not in self.sources:
             return Arrival.OVER
         if step.round > self._round:
             self._begin(step)
         if self.fault:
             return Arrival.WRONG
         if source in self._arrived or self._action is None:
-            return Arrival.OVER
+            return Arrival.AGAIN
         self._arrived.add(source)
         if step.action is Action.PREPARE and self.is_aligned:
             self._check_number(source, sent)

@@ -15,8 +15,10 @@ from tupletree.v1 import topology_pb2
 
 from .barriers import Barriers
 from .participant import Participant
+from .spout_participant import SpoutParticipant
 from .spout_task import SpoutTask
-from .stateful import SpoutParticipant, StatefulParticipant, TaskState
+from .stateful import StatefulParticipant
+from .task_state import TaskState
 from .tasks import BoltTask, Environment, Task
 
 ALIGNED = "topology.state.checkpoint.aligned"

@@ -76,12 +76,11 @@ class Executor:
     def close(self) -> None:
         """Close the tasks; what a component raises here is reported, and the others are closed."""
         for task in self.tasks:
-            try:
-                task.close()
-                if task.participant is not None:
-                    task.participant.close()
-            except Exception as error:
-                task.report_error(error)
+            for close in (task.close, *([task.participant.close] if task.participant is not None else [])):
+                try:
+                    close()
+                except Exception as error:
+                    task.report_error(error)
 
     def step(self) -> bool:
         """Do a few milliseconds of work; return whether there was any.

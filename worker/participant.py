@@ -35,7 +35,8 @@ from .tracking import Updates
 log = logging.getLogger(__name__)
 
 MOST_HELD_ROWS = 200_000
-"""That a task holds while its state is not initialised. What comes beyond is failed, and comes again."""
+"""That a task holds. What comes beyond while it is not initialised is failed, and comes again; what comes beyond while
+it waits for a checkpoint on all inputs makes it give the checkpoint up."""
 
 LONGEST_DRAIN_S = 10.0
 """How long an aligned checkpoint waits for a bolt to ack what it has executed."""
@@ -54,6 +55,7 @@ class Participant:
         self.released: deque[tuple[Origin, Rows]] = deque()  # was held and is to be executed before anything new
         self.barriers = barriers
         self.clock = env.clock
+        self._drain_s = min(LONGEST_DRAIN_S, task.context.conf["topology.message.timeout.secs"] / 2)
         self._task = task
         self._held: deque[tuple[Origin, Rows]] = deque()
         self._held_rows = 0
@@ -155,7 +157,7 @@ class Participant:
         if unacked:
             raise TupletreeError(
                 f"component {self._task.component_id!r} holds {len(unacked)} tuples that it neither acks nor fails: "
-                f"with topology.state.checkpoint.aligned a checkpoint waits {LONGEST_DRAIN_S:g} s for that; what it "
+                f"with topology.state.checkpoint.aligned a checkpoint waits {self._drain_s:g} s for that; what it "
                 f"keeps belongs into its state"
             )
 
@@ -185,7 +187,7 @@ class Participant:
         """The component was closed."""
 
     def _arrive(self, source: int, step: Step, sent: int, tup: Tuple) -> None:
-        if step.round > self._round:
+        if step.round > self._round and source in self.barriers.sources:
             self._round = step.round
             self._give_up()
         match self.barriers.arrive(source, step, sent):
@@ -193,7 +195,7 @@ class Participant:
                 self._early.append(tup)
             case Arrival.LAST:
                 if self.must_wait(step):
-                    self._waiting = (step, tup, self.clock() + LONGEST_DRAIN_S)
+                    self._waiting = (step, tup, self.clock() + self._drain_s)
                 else:
                     self._act(step, tup)
             case Arrival.WRONG:
@@ -201,8 +203,10 @@ class Participant:
                 self._give_up()
                 self._control.fail(tup)
                 self._release()
-            case Arrival.OVER:
+            case Arrival.AGAIN:
                 self._control.ack(tup)
+            case Arrival.OVER:
+                self._control.fail(tup)  # nobody waits for it; and if somebody does, it has not been done
 
     def _give_up(self) -> None:
         """Fail what has come of a round that this task will not act on."""
@@ -223,7 +227,7 @@ class Participant:
         except Exception as error:
             event(log, "checkpoint.refused", task=self.task_id, step=step, cause=error)
             if not isinstance(error, Refused):
-                self._task.report_error(error)
+                self._task.report_error(self._named(step, error))
             self.barriers.refuse(str(error))
             self._give_up()
             self._control.fail(tup)
@@ -235,6 +239,17 @@ class Participant:
             self._has_begun |= step.action is Action.INITSTATE
         self._release()
 
+    def _named(self, step: Step, error: Exception) -> Exception:
+        """An error of ours says what it is about; one of a hook or a state of the user's is told when it was raised."""
+        if isinstance(error, TupletreeError):
+            return error
+        named = TupletreeError(
+            f"component {self._task.component_id!r} raised in step {step.action.name} of a checkpoint: "
+            f"{type(error).__name__}: {error}"
+        )
+        named.__cause__ = error
+        return named
+
     def _pass_on(self, step: Step, anchor: Tuple) -> None:
         for target, buffer in self._steps.items():
             data = self._data[target]
@@ -245,12 +260,27 @@ class Participant:
                 channel.extend((one, rows) for rows in one.take())
 
     def _hold(self, origin: Origin, rows: Rows) -> None:
-        if not self.barriers.is_initialised and self._held_rows + len(rows) > MOST_HELD_ROWS:
+        is_full = self._held_rows + len(rows) > MOST_HELD_ROWS
+        if is_full and not self.barriers.is_initialised:
             self._task.updates.fails.update(rows.all_roots())
             self.barriers.lost(origin.task, rows.generation, len(rows))
             return
         self._held.append((origin, rows))
         self._held_rows += len(rows)
+        if is_full and self.barriers.is_blocking:
+            self._refuse_for_space()
+
+    def _refuse_for_space(self) -> None:
+        """Nothing is dropped, but this checkpoint is not taken."""
+        error = TupletreeError(
+            f"component {self._task.component_id!r} holds back {self._held_rows} tuples of its faster inputs until a "
+            f"checkpoint has come on the slower ones: the checkpoint is given up; lower topology.max.spout.pending"
+        )
+        event(log, "checkpoint.refused", task=self.task_id, cause=error)
+        self._task.report_error(error)
+        self.barriers.refuse(str(error))
+        self._give_up()
+        self._release()
 
     def _release(self) -> None:
         """Judge what is held again."""

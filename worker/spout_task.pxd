@@ -9,7 +9,7 @@ cdef class SpoutTask(Task):
     cdef public object spout, max_pending, pending, _clock, tell_acked, tell_failed
     cdef public TaskSpoutCollector collector
     cdef public bint is_tracked
-    cdef public long long tracked
+    cdef public long long tracked, uncommitted
     cdef long long _sample_every
     cdef list _cohorts
 

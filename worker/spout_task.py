@@ -42,6 +42,7 @@ class SpoutTask(Task):
         rate = context.conf["topology.stats.sample.rate"]
         self._sample_every = round(1 / rate) if rate else sys.maxsize
         self._clock = env.clock
+        self.uncommitted = 0  # trees that are complete and wait for a checkpoint
         self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
         self.tell_failed: Callable[[Any], None] | None = None
 
@@ -66,7 +67,9 @@ class SpoutTask(Task):
     @property
     def room(self) -> float:
         """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
-        return math.inf if self.max_pending is None or not self.is_tracked else self.max_pending - len(self.pending)
+        if self.max_pending is None or not self.is_tracked:
+            return math.inf
+        return self.max_pending - len(self.pending) - self.uncommitted
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
         """A tree was begun by an emit; its root is new."""

@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 from tupletree._daemon.logs import event
 from tupletree.component import Spout, SpoutCollector, TopologyContext
-from tupletree.errors import AuthorityError, FailedException, TopologyError, UnavailableError
+from tupletree.errors import AuthorityError, ConflictError, FailedException, TopologyError, UnavailableError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.coordinator import CheckpointCoordinator, Effect, Record, Send
 from tupletree.state.record import Checkpoint, CheckpointRecord
@@ -94,7 +94,7 @@ class CheckpointSpout(Spout):
         self._began_s = 0.0
         self._step_at_s = 0.0
         self._checkpoint_s = 0.0  # that the last one took, from PREPARE to the end of COMMIT
-        self._prepare_at_s = 0.0
+        self._prepare_at_s: float | None = None
         self._sleeper: threading.Timer | None = None
         context.register_status(self.status)
         context.register_metric("checkpoint_txid", lambda: self._record.checkpoint.txid if self._record else 0)
@@ -155,7 +155,7 @@ class CheckpointSpout(Spout):
         now_s = self._clock()
         event(log, "checkpoint.step", id=self.state_id, step=step, level=logging.DEBUG)
         self._effects.extend(self._coordinator.acked(round_, now_s))
-        if step.action is Action.COMMIT:
+        if step.action is Action.COMMIT and self._prepare_at_s is not None:
             self._checkpoint_s = now_s - self._prepare_at_s
         self._advance(begins=False)
 
@@ -172,7 +172,7 @@ class CheckpointSpout(Spout):
                 self.collector.report_error(
                     FailedException(
                         f"no checkpoint of {self.state_id!r} was completed in {coordinator.failures} attempts; "
-                        f"the last step, {step}, failed: other errors say why, or checkpoint.refused in the workers' "
+                        f"other errors say why, or checkpoint.refused in the workers' "
                         f"logs, or a task did not answer within topology.message.timeout.secs"
                     )
                 )
@@ -189,9 +189,12 @@ class CheckpointSpout(Spout):
             while self._effects:
                 self._carry_out(self._effects[0])
                 self._effects.popleft()
-        except UnavailableError as error:
+        except (UnavailableError, ConflictError) as error:
             self._retry_at_s = self._clock() + RETRY_S
             event(log, "checkpoints.waiting", id=self.state_id, cause=error)
+            self.collector.report_error(error)
+        except UsageError as error:  # a newer version has written what is stored
+            self._is_deposed = True
             self.collector.report_error(error)
         except AuthorityError as error:
             event(log, "checkpoint.spout.deposed", id=self.state_id, cause=error)

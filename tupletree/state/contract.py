@@ -33,10 +33,13 @@ class KeyValueState(ABC, Generic[K, V]):
     """
 
     committed: int | None = None
-    """The last checkpoint committed to this namespace; None if there was none, or the provider does not know."""
+    """The last checkpoint committed to this namespace; None if there was none."""
 
     prepared: int | None = None
-    """The checkpoint that is prepared and neither committed nor rolled back; None if there is none."""
+    """The checkpoint that is prepared and neither committed nor rolled back; None if there is none.
+
+    Of a durable provider's state both must be right: they say after a crash what is to be committed.
+    """
 
     @abstractmethod
     def get(self, key: K, default: V | None = None) -> V | None:

@@ -105,15 +105,13 @@ class CheckpointCoordinator:
         match step.action:
             case Action.PREPARE:
                 self.phase = Phase.COMMITTING
-                return Record(self.txid, self.phase), self._send(Action.COMMIT)
+                self.fresh = ()  # all components are in this one
+                return Record(self.txid, self.phase, is_whole=True), self._send(Action.COMMIT)
             case Action.COMMIT:
                 self.phase = Phase.COMMITTED
                 self.failures = 0
-                is_whole = not self.is_recovering
-                if is_whole:
-                    self.fresh = ()
                 self._not_before_s = now_s + (0 if self.is_recovering else self._interval_s)
-                return (Record(self.txid, self.phase, is_whole),)
+                return (Record(self.txid, self.phase),)
             case Action.ROLLBACK:
                 self.txid -= 1
                 self.phase = Phase.COMMITTED
@@ -137,7 +135,6 @@ class CheckpointCoordinator:
         return True
 
     def _send(self, action: Action) -> Send:
-        fresh = self.fresh if action is Action.INITSTATE else ()
-        self.step = Step(self._next_round, action, self.txid, fresh)
+        self.step = Step(self._next_round, action, self.txid, self.fresh)
         self._next_round += 1
         return Send(self.step)

@@ -39,7 +39,7 @@ class Step:
     """One action for all tasks of a topology.
 
     ``txid``: the checkpoint that PREPARE, COMMIT and ROLLBACK are about; with INITSTATE the last that was committed.
-    ``fresh``: with INITSTATE the components that no committed checkpoint has been taken of, which may be without state.
+    ``fresh``: the components that are not in the stored checkpoint: they have nothing to commit, and begin empty.
     """
 
     round: int

@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 
 import pytest
 from local_components import Do, DoBasic, Log
+from stateful_scene import ALIGNED, FAST, Count, calls, counting, sqlite, stored
 
-from tupletree import Bolt, CombinerBolt, FailedException, Spout, StatefulBolt, TopologyBuilder
+from tupletree import TopologyBuilder
 from tupletree.errors import TopologyError, UnavailableError, UsageError
-from tupletree.state.providers import open_state
+from tupletree.state import KeyValueState, StateProvider
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
-FAST = {"topology.state.checkpoint.interval.ms": 100}
-ALIGNED = {**FAST, "topology.state.checkpoint.aligned": True}
 MODES = pytest.mark.parametrize("conf", [FAST, ALIGNED], ids=["default", "aligned"])
-
-
-class Count(StatefulBolt):
-    """Counts words. ``log``: what it is called for."""
-
-    outputs = ("word", "count")
-
-    def __init__(self, log=None):
-        self.log = Log() if log is None else log
-
-    def init_state(self, state):
-        self.counts = state
-        self.log.append(("init", dict(state.items())))
-
-    def execute(self, tup):
-        count = self.counts.get(tup["word"], 0) + 1
-        self.counts.put(tup["word"], count)
-        self.collector.emit([tup["word"], count], tup)
-        self.collector.ack(tup)
-
-    def pre_prepare(self, txid):
-        self.log.append(("prepare", txid, dict(self.counts.items())))
-
-    def pre_commit(self, txid):
-        self.log.append(("commit", txid))
-
-    def pre_rollback(self):
-        self.log.append(("rollback",))
-
-
-def calls(log, name):
-    return [call for call in list(log) if call[0] == name]
-
-
-def counting(count, spout=None, tasks=1):
-    builder = TopologyBuilder()
-    builder.set_spout("words", spout or FeederSpout(["word"]))
-    builder.set_bolt("count", count, tasks).fields_grouping("words", ["word"])
-    return builder
 
 
 @pytest.fixture
@@ -67,21 +26,6 @@ def cluster():
 def clock():
     with LocalCluster(simulated_time=True) as running:
         yield running
-
-
-def sqlite(directory):
-    return {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(directory)}}
-
-
-def stored(conf, component="count", index=0, name="words"):
-    class Context:
-        pass
-
-    Context.conf = conf
-    _, state = open_state(f"{name}/{component}/{index}", conf, Context)
-    found = dict(state.items())
-    state.close()
-    return found
 
 
 @MODES
@@ -134,141 +78,6 @@ def test_a_bolt_that_fails_to_save_recovers_from_the_last_checkpoint(cluster, co
     assert calls(log, "init")[1:] == [("init", {"a": 1})], "what was not committed is gone"
     assert calls(log, "commit")[-1][1] >= refusals[0], "the checkpoint was taken again"
     assert words.failed == ["second"]
-
-
-class Numbers(Spout):
-    """Positioned. Emits 0, 1, 2, … below ``limit``, and is never more than AHEAD ahead of what is committed."""
-
-    outputs = ("word",)
-
-    def __init__(self, limit, told=None):
-        self.limit = limit
-        self.told = Log() if told is None else told
-
-    def open(self, conf, context, collector):
-        self.next = 0
-        self.committed = 0
-
-    def next_tuple(self):
-        if self.next < min(self.limit, self.committed + AHEAD):
-            self.collector.emit([str(self.next % 7)], self.next)
-            self.next += 1
-
-    def checkpoint_state(self):
-        return self.next
-
-    def restore_state(self, state):
-        self.told.append(("restore", state))
-        self.next = self.committed = state
-
-    def ack(self, msg_id):
-        self.told.append(("ack", msg_id))
-        self.committed += 1
-
-    def fail(self, msg_id):
-        self.told.append(("fail", msg_id))
-
-
-LIMIT, AHEAD = 4000, 400
-
-
-def sevens(limit):
-    return {str(digit): len(range(digit, limit, 7)) for digit in range(7)}
-
-
-def test_aligned_states_are_exactly_once_though_tuples_fail_at_random(cluster, tmp_path):
-    conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
-
-    def pass_on(tup, collector):
-        if tup["word"] == "3" and len(failures) < 5 and len(told) > 300 * (len(failures) + 1):
-            failures.append(tup["word"])
-            raise FailedException("one in many")
-        collector.emit([tup["word"]])
-
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(LIMIT, told))
-    builder.set_bolt("left", DoBasic(pass_on, ["word"]), 2).shuffle_grouping("numbers")
-    builder.set_bolt("count", Count(), 2).fields_grouping("left", ["word"])
-    cluster.submit("words", builder.create_topology(), conf)
-    cluster.wait_until(lambda: ("ack", LIMIT - 1) in told, 60)
-    cluster.kill("words")
-    assert len(failures) == 5
-    assert len(calls(told, "restore")) > 1, "it went back"
-    assert not calls(told, "fail"), "a positioned spout goes back instead"
-    assert Counter(stored(conf, index=0)) + Counter(stored(conf, index=1)) == sevens(LIMIT)
-
-
-class Slow(DoBasic):
-    """Passes on what it gets, and takes its time now and then."""
-
-    blocking = True
-
-    def __init__(self):
-        super().__init__(None, ["word"])
-
-    def execute(self, tup, collector):
-        if tup["word"] == "6":
-            threading.Event().wait(0.002)
-        collector.emit([tup["word"]])
-
-
-def test_aligned_a_checkpoint_cuts_a_diamond_at_one_place(cluster):
-    """Both arms of a diamond carry every number: at every checkpoint both have counted the same ones."""
-    log, told = Log(), Log()
-
-    class Arms(StatefulBolt):
-        def init_state(self, state):
-            self.state = state
-
-        def execute(self, tup):
-            self.state.put(tup.source_component, self.state.get(tup.source_component, 0) + 1)
-            self.collector.ack(tup)
-
-        def pre_prepare(self, txid):
-            log.append((txid, dict(self.state.items())))
-
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(LIMIT, told))
-    builder.set_bolt("fast", DoBasic(lambda tup, collector: collector.emit([tup["word"]]), ["word"])).shuffle_grouping(
-        "numbers"
-    )
-    builder.set_bolt("slow", Slow()).shuffle_grouping("numbers")
-    builder.set_bolt("arms", Arms()).shuffle_grouping("fast").shuffle_grouping("slow")
-    cluster.submit("arms", builder.create_topology(), ALIGNED)
-    cluster.wait_until(lambda: ("ack", LIMIT - 1) in told, 60)
-    cuts = [state for _, state in list(log)]
-    assert cuts[-1] == {"fast": LIMIT, "slow": LIMIT}
-    assert all(state.get("fast") == state.get("slow") for state in cuts)
-    assert len({state.get("fast") for state in cuts}) > 2, "there were checkpoints on the way"
-
-
-def test_aligned_a_bolt_that_keeps_tuples_is_told_what_is_expected_of_it(cluster, monkeypatch):
-    monkeypatch.setattr("tupletree.worker.participant.LONGEST_DRAIN_S", 0.2)
-    words = FeederSpout(["word"])
-    builder = counting(Count(), words)
-    builder.set_bolt("keeper", Do(lambda tup, collector: None)).shuffle_grouping("words")
-    cluster.submit("words", builder.create_topology(), ALIGNED)
-    words.feed(["a"], 1)
-    error = cluster.wait_until(lambda: [error for _, error in cluster.errors("words")])[0]
-    assert "component 'keeper' holds 1 tuples that it neither acks nor fails" in str(error)
-    assert "belongs into its state" in str(error)
-
-
-def test_aligned_a_checkpoint_waits_for_acks_that_come_later(cluster):
-    words, late = FeederSpout(["word"]), []
-
-    def keep(tup, collector):
-        late.append(tup)
-        timer = threading.Timer(0.3, lambda: collector._task.context.call_soon(lambda: collector.ack(late.pop())))
-        timer.daemon = True
-        timer.start()
-
-    builder = counting(Count(), words)
-    builder.set_bolt("keeper", Do(keep)).shuffle_grouping("words")
-    cluster.submit("words", builder.create_topology(), ALIGNED)
-    words.feed(["a"], 1)
-    cluster.wait_until(lambda: words.acked == [1])
-    assert cluster.errors("words") == []
 
 
 @MODES
@@ -369,87 +178,6 @@ def test_complete_topology_runs_stateful_bolts():
     assert emitted == {"words": [["a"], ["b"], ["a"]], "count": [["a", 1], ["b", 1], ["a", 2]]}
 
 
-class Sums(CombinerBolt):
-    """Counts words before the exchange, in its memory."""
-
-    outputs = ("word", "n")
-    held = 40
-    interval_s = 0.05
-
-    def key_values(self, tup):
-        return [(tup["word"], 1)]
-
-
-class AddUp(Count):
-    """Adds what combiners have counted."""
-
-    def execute(self, tup):
-        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + tup["n"])
-        self.collector.ack(tup)
-
-
-def test_aligned_what_other_bolts_keep_is_taken_back_with_the_states(cluster, tmp_path):
-    conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
-
-    def pass_on(tup, collector):
-        if tup["word"] == "3" and len(failures) < 4 and len(told) > 500 * (len(failures) + 1):
-            failures.append(tup["word"])
-            raise FailedException("one in many")
-        collector.emit([tup["word"], tup["n"]])
-
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(LIMIT, told))
-    builder.set_bolt("sums", Sums(), 2).shuffle_grouping("numbers")
-    builder.set_bolt("pass", DoBasic(pass_on, ["word", "n"])).shuffle_grouping("sums")
-    builder.set_bolt("count", AddUp(), 2).fields_grouping("pass", ["word"])
-    cluster.submit("words", builder.create_topology(), conf)
-    cluster.wait_until(lambda: ("ack", LIMIT - 1) in told, 60)
-    cluster.kill("words")
-    assert len(failures) == 4
-    assert len(calls(told, "restore")) > 2
-    assert Counter(stored(conf, index=0)) + Counter(stored(conf, index=1)) == sevens(LIMIT)
-
-
-class Later(Bolt):
-    """Emits and acks what it got some milliseconds later, from a thread of its own."""
-
-    outputs = ("word",)
-
-    def prepare(self, conf, context, collector):
-        self.timers = Log()
-
-    def execute(self, tup):
-        timer = threading.Timer(0.02, self.context.call_soon, [lambda: self.done(tup)])
-        timer.daemon = True
-        timer.start()
-
-    def done(self, tup):
-        self.collector.emit([tup["word"]], tup)
-        self.collector.ack(tup)
-
-
-def test_aligned_what_threads_of_a_bolt_bring_after_a_recovery_is_not_emitted(cluster, tmp_path):
-    conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
-
-    def pass_on(tup, collector):
-        if tup["word"] == "3" and len(failures) < 3 and len(told) > 50 * (len(failures) + 1):
-            failures.append(tup["word"])
-            raise FailedException("one in many")
-        collector.emit([tup["word"]])
-
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(LIMIT // 8, told))
-    builder.set_bolt("later", Later()).shuffle_grouping("numbers")
-    builder.set_bolt("pass", DoBasic(pass_on, ["word"])).shuffle_grouping("later")
-    builder.set_bolt("count", Count()).fields_grouping("pass", ["word"])
-    conf["topology.max.spout.pending"] = 20
-    cluster.submit("words", builder.create_topology(), conf)
-    cluster.wait_until(lambda: ("ack", LIMIT // 8 - 1) in told, 60)
-    cluster.kill("words")
-    assert len(failures) == 3
-    assert stored(conf) == sevens(LIMIT // 8)
-
-
 def test_a_state_that_an_earlier_component_of_that_name_left_is_emptied(cluster, tmp_path):
     conf = {**FAST, **sqlite(tmp_path)}
     for number, name in enumerate(["more", "other", "more"]):
@@ -522,3 +250,80 @@ def test_nothing_is_executed_between_a_rollback_and_the_next_init_state(cluster)
     cluster.wait_until(lambda: -299 in words.acked)
     rolled_back = order.index("rollback")
     assert order[rolled_back + 1] == "init"
+
+
+def test_a_component_that_comes_back_has_nothing_to_commit_of_what_went_on_without_it(cluster, tmp_path):
+    """The topology without it dies in the middle of a commit, and the next one has it again."""
+    conf = {**FAST, **sqlite(tmp_path)}
+
+    def run(*names, is_broken=False):
+        words = FeederSpout(["word"])
+        builder = TopologyBuilder()
+        builder.set_spout("words", words)
+        for name in names:
+            bolt = NeverCommits() if is_broken else Count()
+            builder.set_bolt(name, bolt).fields_grouping("words", ["word"])
+        cluster.submit("words", builder.create_topology(), conf)
+        words.feed(["a"], 1)
+        return words
+
+    class NeverCommits(Count):
+        def pre_commit(self, txid):
+            raise ValueError("not today")
+
+    words = run("count", "more")
+    cluster.wait_until(lambda: words.acked)
+    cluster.kill("words")
+    run("count", is_broken=True)
+    cluster.wait_until(lambda: cluster.errors("words"))
+    cluster.kill("words")
+    words = run("count", "more")
+    cluster.wait_until(lambda: words.acked)
+    cluster.kill("words")
+    assert stored(conf)["a"] >= 3
+    assert stored(conf, "more") == {"a": 1}
+
+
+class Forgetful(KeyValueState):
+    """Does not say what is prepared and committed."""
+
+    def __init__(self):
+        self.values = {}
+
+    def get(self, key, default=None):
+        return self.values.get(key, default)
+
+    def put(self, key, value):
+        self.values[key] = value
+
+    def delete(self, key):
+        self.values.pop(key, None)
+
+    def items(self):
+        return iter(list(self.values.items()))
+
+    def prepare_commit(self, txid):
+        pass
+
+    def commit(self, txid):
+        pass
+
+    def rollback(self):
+        pass
+
+
+class ForgetfulProvider(StateProvider):
+    def new_state(self, namespace, conf, context):
+        return Forgetful()
+
+
+def test_a_provider_that_does_not_say_where_it_stands_is_refused_at_the_first_checkpoint(cluster):
+    words = FeederSpout(["word"])
+    conf = {**FAST, "topology.state.provider": f"{__name__}.ForgetfulProvider"}
+    cluster.submit("words", counting(Count(), words).create_topology(), conf)
+    words.feed(["a"], 1)
+    error = cluster.wait_until(lambda: cluster.errors("words"))[0][1]
+    assert "says that None is prepared after prepare_commit(1): Forgetful must keep 'prepared' and 'committed'" in str(
+        error
+    )
+    assert words.acked == []

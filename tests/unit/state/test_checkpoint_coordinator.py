@@ -42,9 +42,9 @@ def test_a_checkpoint_is_prepared_and_committed_and_each_phase_is_stored_before_
     assert record == Record(1, Phase.PREPARING)
     assert (send.step.action, send.step.txid) == (Action.PREPARE, 1)
     record, send = one.acked(send.step.round, 2.0)
-    assert record == Record(1, Phase.COMMITTING)
+    assert record == Record(1, Phase.COMMITTING, is_whole=True)
     assert (send.step.action, send.step.txid) == (Action.COMMIT, 1)
-    assert one.acked(send.step.round, 3.0) == (Record(1, Phase.COMMITTED, is_whole=True),)
+    assert one.acked(send.step.round, 3.0) == (Record(1, Phase.COMMITTED),)
     assert one.next(3.0 + INTERVAL_S - 0.01) == ()
     assert sent(one.next(3.0 + INTERVAL_S)).txid == 2
 
@@ -110,10 +110,18 @@ def test_rounds_of_a_later_epoch_are_higher_than_all_before():
     assert sent(coordinator(epoch=2).next(0.0)).round > sent(coordinator(epoch=1).next(0.0)).round + 1_000_000
 
 
-def test_a_commit_that_recovery_repeats_does_not_vouch_for_components_that_are_new():
+def test_components_are_new_until_a_checkpoint_of_all_is_prepared():
     one = coordinator(txid=3, phase=Phase.COMMITTING, fresh=["new"])
-    assert one.acked(sent(one.next(0.0)).round, 0.0) == (Record(3, Phase.COMMITTED, is_whole=False),)
-    assert sent(one.next(0.0)).fresh == ("new",)
+    commit = sent(one.next(0.0))
+    assert commit.fresh == ("new",), "it has nothing to commit"
+    assert one.acked(commit.round, 0.0) == (Record(3, Phase.COMMITTED),)
+    initialise = sent(one.next(0.0))
+    assert initialise.fresh == ("new",), "it begins empty"
+    one.acked(initialise.round, 0.0)
+    prepare = sent(one.next(INTERVAL_S))
+    record, send = one.acked(prepare.round, INTERVAL_S)
+    assert record.is_whole
+    assert send.step.fresh == ()
 
 
 class Histories(RuleBasedStateMachine):

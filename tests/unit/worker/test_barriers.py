@@ -32,10 +32,11 @@ def test_a_task_acts_when_the_step_has_come_from_every_source():
     one = Barriers([A, B], is_aligned=False)
     step = Step(1, Action.INITSTATE, 0)
     assert one.arrive(B, step, 0) is Arrival.EARLY
-    assert one.arrive(B, step, 0) is Arrival.OVER, "the same again"
+    assert one.arrive(B, step, 0) is Arrival.AGAIN
     assert one.arrive(A, step, 0) is Arrival.LAST
     one.acted(step)
-    assert one.arrive(A, step, 0) is Arrival.OVER, "it has been acted on"
+    assert one.arrive(A, step, 0) is Arrival.AGAIN, "it has been acted on"
+    assert one.arrive(99, step, 0) is Arrival.OVER, "it is no source"
 
 
 def test_an_earlier_round_is_over_when_a_later_one_has_begun():

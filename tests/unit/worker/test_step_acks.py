@@ -60,7 +60,7 @@ def test_no_step_is_acked_before_the_task_has_acted_on_it(scene):
 def test_what_came_of_a_round_that_is_over_is_failed(scene):
     assert scene.step(scene.first, INITIALISE, 100) == ({}, set())
     assert scene.step(scene.first, Step(11, Action.INITSTATE, 0), 300) == ({}, {100})
-    assert scene.step(scene.second, INITIALISE, 200) == ({200: 201}, set()), "nobody waits for it any more"
+    assert scene.step(scene.second, INITIALISE, 200) == ({}, {200}), "it has not been done"
     assert scene.step(scene.second, Step(11, Action.INITSTATE, 0), 400) == ({300: 301, 400: 401}, set())
 
 
@@ -70,7 +70,9 @@ def test_a_task_that_cannot_act_fails_all_that_has_come():
     scene = Scene(bolt)
     assert scene.step(scene.first, INITIALISE, 100) == ({}, set())
     assert scene.step(scene.second, INITIALISE, 200) == ({}, {100, 200})
-    assert [str(error) for _, _, error in scene.hand.errors] == ["not today"]
+    assert [str(error) for _, _, error in scene.hand.errors] == [
+        "component 'keep' raised in step INITSTATE of a checkpoint: ValueError: not today"
+    ]
 
 
 def test_a_checkpoint_before_the_first_initialisation_is_refused_without_an_error_to_show(scene):
