@@ -52,8 +52,9 @@ test: setup servers ## run every test, and those near the hot path again in plai
 	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
 		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 2 --dist loadfile $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
-test-simulation: $(INSTALLED) ## 10,000 seeded histories of transactional topologies in a faulty world
+test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
+	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py -n 2 -q $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
 	@$(VENV)/bin/ruff check .

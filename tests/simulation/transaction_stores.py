@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from transaction_nouns import Killed
 from transaction_tasks import Incarnation
 
-from tupletree.errors import ConflictError, FailedException, UnavailableError
+from tupletree.errors import AuthorityError, ConflictError, FailedException, UnavailableError
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.store import Node, Write
 
@@ -76,7 +76,7 @@ class Outside:
 
 def _alone(perform: Callable[[], Any]) -> None:
     """Nobody waits for the result."""
-    with suppress(ConflictError, FailedException):
+    with suppress(ConflictError, FailedException, AuthorityError):
         perform()
 
 
