@@ -168,6 +168,8 @@ class CheckpointSpout(Spout):
         if coordinator.failed(round_, self._clock()):
             event(log, "checkpoint.failed", id=self.state_id, step=step, task=task)
             self._effects.clear()
+            if self._record is not None:
+                self._record.doubt()  # tasks that have seen a successor's round refuse each of this one's
             if coordinator.failures == WORTH_A_WORD or coordinator.failures % (20 * WORTH_A_WORD) == 0:
                 self.collector.report_error(
                     FailedException(
@@ -236,6 +238,7 @@ class CheckpointSpout(Spout):
                 tasks = self._tasks if is_whole else self._record.checkpoint.tasks
                 self._record.save(Checkpoint(txid, phase, tasks))
             case Send(step):
+                self._record.refresh()
                 if step == self._coordinator.step:
                     self._send(step)
             case _:

@@ -95,8 +95,7 @@ class CheckpointRecord:
         path = checkpoint_path(self._id)
         data = encode_stored(path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks))
         for _ in range(TRIES):
-            if self._is_stale:
-                self._reload()
+            self.refresh()
             if self._node is not None and self._node.data == data:
                 self.checkpoint = checkpoint
                 return
@@ -108,6 +107,15 @@ class CheckpointRecord:
                 self._node, self.checkpoint, self._is_stale = Node(data, version + 1), checkpoint, False
                 return
         raise ConflictError(f"the checkpoints of {self._id!r} keep changing: somebody else writes there")
+
+    def doubt(self) -> None:
+        """Something went wrong that another checkpoint spout may be the cause of: the next call looks first."""
+        self._is_stale = True
+
+    def refresh(self) -> None:
+        """Read anew what an error or a doubt has left uncertain; nothing otherwise. Errors as of ``save``."""
+        if self._is_stale:
+            self._reload()
 
     def _reload(self) -> None:
         self._check_epoch()  # first, as a newer version may have written what this one cannot read

@@ -143,3 +143,13 @@ def test_other_state_ids_are_refused(id):
 )
 def test_states_are_kept_under_the_name_of_their_topology(id, name):
     assert topology_name(id) == name
+
+
+def test_who_has_a_doubt_finds_its_successor_without_writing_anything():
+    store = MemoryStore()
+    first = take_over(store, "the first")
+    take_over(store, "the second")
+    first.refresh()
+    first.doubt()
+    with pytest.raises(DeposedError, match="the second"):
+        first.refresh()
