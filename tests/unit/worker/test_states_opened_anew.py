@@ -1,0 +1,102 @@
+"""States that another has had open meanwhile, by steps of checkpoints that are put into inboxes by hand."""
+
+from __future__ import annotations
+
+from hand_driven import HandDriven
+
+from tupletree import BasicBolt, Spout, StatefulBolt, TopologyBuilder
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.providers import open_state
+from tupletree.state.steps import STREAM, Action, Step
+from tupletree.tuples import Origin
+from tupletree.worker.batches import Batch, Rows
+
+
+class Words(Spout):
+    outputs = ("word",)
+
+
+class Pass(BasicBolt):
+    outputs = ("word",)
+
+
+class Count(StatefulBolt):
+    outputs = ("word",)
+
+    def prepare(self, conf, context, collector):
+        self.executed, self.states = [], []
+
+    def init_state(self, state):
+        self.state = state
+        self.states.append(dict(state.items()))
+
+    def execute(self, tup):
+        self.executed.append(tup["word"])
+        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
+        self.collector.ack(tup)
+
+
+class Hand:
+    """words --> keep --> count, and words --> other --> count, with nobody at the checkpoint spout."""
+
+    def __init__(self, conf=None):
+        builder = TopologyBuilder()
+        builder.set_spout("words", Words())
+        builder.set_bolt("keep", Pass()).shuffle_grouping("words")
+        builder.set_bolt("other", Pass()).shuffle_grouping("words")
+        builder.set_bolt("count", Count()).shuffle_grouping("keep").shuffle_grouping("other")
+        self.driven = HandDriven(builder.create_topology(), conf)
+        self.conf = self.driven.executor("count").tasks[0].context.conf
+
+    def bolt(self, name):
+        return self.driven.executor(name).tasks[0].bolt
+
+    def put(self, source, target, stream, rows, fields):
+        origin = Origin(source, self.driven.tasks[source][0], stream, fields)
+        self.driven.executor(target).inbox.put(Batch(origin, self.driven.tasks[target][0], rows), len(rows))
+        while self.driven.step(target):
+            pass
+
+    def send(self, target, step, sources, sent=0, root=1):
+        """A step from each of these components; the root and the edge of the n-th are ``root + n``."""
+        for number, source in enumerate(sources, root):
+            rows = Rows.of([(step.row(sent), number, number)])
+            self.put(source, target, CHECKPOINT_STREAM, rows, STREAM.fields)
+
+    def word(self, source, target, word, root):
+        rows = Rows.of([([word], root, root)])
+        self.put(source, target, "default", rows, ("word",))
+
+
+BOTH = ("keep", "other")
+
+
+def sqlite(tmp_path):
+    config = {"directory": str(tmp_path)}
+    return {"topology.state.provider": "sqlite", "topology.state.provider.config": config}
+
+
+def test_a_state_that_another_has_had_open_meanwhile_is_opened_anew_for_its_commit(tmp_path):
+    """A worker that was replaced opens its states, later than its successor did, and dies between two steps."""
+    hand = Hand(sqlite(tmp_path))
+    hand.send("count", Step(1, Action.INITSTATE, 0), BOTH)
+    _, other = open_state("hand/count/0", hand.conf, None)
+    other.put("word", 7)
+    other.prepare_commit(1)
+    hand.send("count", Step(2, Action.COMMIT, 1), BOTH)
+    hand.send("count", Step(3, Action.INITSTATE, 1), BOTH)
+    assert hand.bolt("count").states == [{}, {"word": 7}]
+
+
+def test_a_state_that_another_has_committed_meanwhile_is_opened_anew_for_its_initialisation(tmp_path):
+    hand = Hand(sqlite(tmp_path))
+    hand.send("count", Step(1, Action.INITSTATE, 0), BOTH)
+    hand.word("keep", "count", "lost", 10)
+    _, other = open_state("hand/count/0", hand.conf, None)
+    other.put("word", 7)
+    other.prepare_commit(1)
+    other.commit(1)
+    hand.driven.take_updates()
+    hand.send("count", Step(3, Action.INITSTATE, 1), BOTH)
+    assert hand.bolt("count").states == [{}, {"word": 7}]
+    assert hand.driven.take_updates().fails == {10}, "its effect is gone with the state"
