@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,7 +44,7 @@ def build_participant(
         return None
     sources = [id for task_ids in _sources(spec, task.component_id, is_aligned) for id in tasks[task_ids]]
     barriers = Barriers(sources, is_aligned=is_aligned)
-    state = TaskState(task.component_id, functools.partial(_open_state, task))
+    state = TaskState(task.component_id, functools.partial(_open_state, task), functools.partial(_newest_round, task))
     if isinstance(component, Spout) and isinstance(task, SpoutTask):
         return SpoutParticipant(task, component, env, barriers, state if is_positioned(component) else None)
     if isinstance(component, StatefulBolt) and isinstance(task, BoltTask):
@@ -73,6 +74,15 @@ def _sources(spec: topology_pb2.TopologySpec, component: str, is_aligned: bool) 
     if not is_aligned:
         return [source for source in wired if source == CHECKPOINT_SPOUT or source not in spouts]
     return [source for source in wired if source != CHECKPOINT_SPOUT] or [CHECKPOINT_SPOUT]
+
+
+def _newest_round(task: Task) -> int:
+    from tupletree.state.record import newest_round  # with ZooKeeper's client, which only durable states need
+    from tupletree.transactional.zookeeper import open_store
+
+    context = task.context
+    with contextlib.closing(open_store(context.conf)) as store:
+        return newest_round(store, state_id(context.conf, context.topology_id))
 
 
 def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:

@@ -29,6 +29,7 @@ from .barriers import Arrival, Barriers, Verdict
 from .batches import Rows
 from .collectors import TaskBoltCollector
 from .outbox import OutBuffer
+from .task_state import Refused
 from .tasks import BasicBoltTask, BoltTask, Environment, Task, TaskFailure
 from .tracking import Updates
 
@@ -40,10 +41,6 @@ it waits for a checkpoint on all inputs makes it give the checkpoint up."""
 
 LONGEST_DRAIN_S = 10.0
 """How long an aligned checkpoint waits for a bolt to ack what it has executed."""
-
-
-class Refused(TupletreeError):
-    """This task cannot take the checkpoint, and recovery is the way out. Not an error to show to anybody."""
 
 
 class Participant:

@@ -17,9 +17,9 @@ from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.steps import Action, Step
 
 from .barriers import Barriers
-from .participant import Participant, Refused
+from .participant import Participant
 from .spout_task import SpoutTask
-from .task_state import TaskState
+from .task_state import Refused, TaskState
 from .tasks import Environment
 
 
@@ -44,6 +44,8 @@ class SpoutParticipant(Participant):
         task.tell_failed = self._failed_now
 
     def perform(self, step: Step) -> None:
+        if self._state is not None:
+            self._state.at(step)
         match step.action:
             case Action.PREPARE:
                 self.check_fitness()

@@ -45,6 +45,7 @@ class StatefulParticipant(Participant):
         return cast(StatefulBolt, self._bolt_task.bolt)  # another one after a recovery
 
     def perform(self, step: Step) -> None:
+        self._state.at(step)
         match step.action:
             case Action.PREPARE:
                 self.check_fitness()
@@ -68,7 +69,8 @@ class StatefulParticipant(Participant):
 
     def _initialise(self, step: Step) -> None:
         if self.barriers.is_aligned:
-            self._roll_back()
+            if self._has_begun:
+                self._roll_back()
             self.begin_generation(step)
         if not self._state.is_at(step.txid):
             self._begin_anew()

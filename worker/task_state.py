@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tupletree.errors import ConflictError, UsageError
+from tupletree.errors import ConflictError, TupletreeError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.steps import Step
 
@@ -13,13 +13,29 @@ Opened = tuple[StateProvider, KeyValueState[Any, Any]]
 OpenState = Callable[[], Opened]
 
 
-class TaskState:
-    """The state of one task, opened when it is first needed: the store may be away when the worker starts."""
+class Refused(TupletreeError):
+    """This task cannot take the checkpoint, and recovery is the way out. Not an error to show to anybody."""
 
-    def __init__(self, component: str, open_state: OpenState) -> None:
+
+class TaskState:
+    """The state of one task, opened when it is first needed: the store may be away when the worker starts.
+
+    Who opens a state takes it from whoever had it. A worker that was replaced, and comes to open its states only now,
+    must not act on the old step that it does so for: it might roll back what its successor has prepared since. Every
+    such PREPARE has stored its round before. So a round that is stored is looked at once the state is open, and a step
+    of an earlier one is refused; if the successor prepares after that look, it is told that it has lost its state.
+    """
+
+    def __init__(self, component: str, open_state: OpenState, newest_round: Callable[[], int]) -> None:
         self._component = component
         self._open_state = open_state
+        self._newest_round = newest_round
+        self._round = 0  # of the step that is being acted on
         self._opened: Opened | None = None
+
+    def at(self, step: Step) -> None:
+        """This step is about to be acted on."""
+        self._round = step.round
 
     @property
     def state(self) -> KeyValueState[Any, Any]:
@@ -28,7 +44,11 @@ class TaskState:
 
     def _open(self) -> Opened:
         if self._opened is None:
-            self._opened = self._open_state()
+            provider, state = self._open_state()
+            if provider.is_durable and self._newest_round() > self._round:
+                state.close()
+                raise Refused(f"the step of round {self._round} is old")
+            self._opened = provider, state
         return self._opened
 
     def knows(self, step: Step) -> bool:

@@ -121,7 +121,7 @@ class Judge:
                 self.holder = writer
                 self.world.tell(f"{writer} takes the checkpoints over")
             elif isinstance(write, Create | Put) and write.path == checkpoint_path(ID):
-                txid, phase, _ = decode_stored(write.path, write.data)
+                txid, phase, _, _ = decode_stored(write.path, write.data)
                 self._recorded(writer, txid, Phase(phase))
 
     def _recorded(self, writer: Worker, txid: int, phase: Phase) -> None:

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_network import Peers
-from checkpoint_nouns import Killed
+from checkpoint_nouns import ID, Killed
 from checkpoint_stores import open_state
 from transaction_stores import SimulatedStore
 
 from tupletree.state.checkpoint_spout import CheckpointSpout
+from tupletree.state.record import newest_round
 from tupletree.state.steps import Step
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
@@ -96,6 +97,7 @@ class Worker:
         participant.barriers.__class__ = rules.barriers
         if getattr(participant, "_state", None) is not None:
             participant._state._open_state = functools.partial(open_state, self, task)
+            participant._state._newest_round = functools.partial(newest_round, self.world.store, ID)
 
     def _remade(self, remake: Callable[[], Any]) -> Any:
         component = remake()

@@ -62,7 +62,7 @@ def test_checkpoints_lose_nothing_and_aligned_ones_count_everything_once(
 
 def test_the_histories_contain_what_they_are_meant_to() -> None:
     """A simulation in which nothing goes wrong proves nothing."""
-    worlds = [run(seed) for seed in range(60)]
+    worlds = [run(seed) for seed in range(80)]
     assert {(world.shape.aligned, world.shape.positioned) for world in worlds} == {
         (False, False),
         (True, False),

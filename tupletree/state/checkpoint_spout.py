@@ -236,7 +236,7 @@ class CheckpointSpout(Spout):
         match effect:
             case Record(txid, phase, is_whole):
                 tasks = self._tasks if is_whole else self._record.checkpoint.tasks
-                self._record.save(Checkpoint(txid, phase, tasks))
+                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round))
             case Send(step):
                 self._record.refresh()
                 if step == self._coordinator.step:

@@ -134,6 +134,11 @@ class CheckpointCoordinator:
         self.failures += 1
         return True
 
+    @property
+    def newest_round(self) -> int:
+        """The last round that was decided on."""
+        return self._next_round - 1
+
     def _send(self, action: Action) -> Send:
         self.step = Step(self._next_round, action, self.txid, self.fresh)
         self._next_round += 1

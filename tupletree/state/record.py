@@ -6,7 +6,7 @@ Below ``transactional.zookeeper.root``, for each state id:
 node                           value, after the format
 =============================  ==================================================================
 $checkpoints/<id>/epoch        who raised it; its *version* is the epoch
-$checkpoints/<id>/checkpoint   txid, phase, tasks of each component with a committed checkpoint
+$checkpoints/<id>/checkpoint   txid, phase, tasks of each component that is in it, round
 =============================  ==================================================================
 
 **Invariant.** As long as the epoch node has the version that ``take_over`` left it at, only this object writes the
@@ -34,11 +34,15 @@ FOLDER = "/$checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is stored. ``tasks``: of each component that the last whole checkpoint was taken of, how many it had."""
+    """What is stored. ``tasks``: of each component that the last whole checkpoint was taken of, how many it had.
+
+    ``round``: no step of an earlier one may be acted on by who was not there when it was sent (task_state.py).
+    """
 
     txid: int = 0
     phase: Phase = Phase.COMMITTED
     tasks: Mapping[str, int] = field(default_factory=dict)
+    round: int = 0
 
 
 class CheckpointRecord:
@@ -93,7 +97,7 @@ class CheckpointRecord:
             UnavailableError: the store is away; it may have been written. Call it again.
         """
         path = checkpoint_path(self._id)
-        data = encode_stored(path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks))
+        data = encode_stored(path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round)
         for _ in range(TRIES):
             self.refresh()
             if self._node is not None and self._node.data == data:
@@ -149,6 +153,12 @@ def state_ids(store: StateStore) -> list[str]:
     return store.children(FOLDER)
 
 
+def newest_round(store: StateStore, state_id: str) -> int:
+    """The round that is stored for an id; 0 if nothing is. Errors as of ``load_checkpoint``, but for NotFoundError."""
+    node = store.get(checkpoint_path(state_id))
+    return 0 if node is None else _decoded(state_id, node).round
+
+
 def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, str]:
     """What is stored for an id: the checkpoint, the epoch, and who raised it last.
 
@@ -168,6 +178,6 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
 def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
     match decode_stored(path, node.data):
-        case [int(txid), str(phase), dict(tasks)]:
-            return Checkpoint(txid, Phase(phase), tasks)
+        case [int(txid), str(phase), dict(tasks), int(round_)]:
+            return Checkpoint(txid, Phase(phase), tasks, round_)
     raise InternalError(f"{path} holds something else than a checkpoint")

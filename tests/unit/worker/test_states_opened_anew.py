@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
+
 from hand_driven import HandDriven
 
 from tupletree import BasicBolt, Spout, StatefulBolt, TopologyBuilder
 from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.coordinator import Phase
 from tupletree.state.providers import open_state
+from tupletree.state.record import Checkpoint, CheckpointRecord
 from tupletree.state.steps import STREAM, Action, Step
+from tupletree.transactional import memory_store
 from tupletree.tuples import Origin
 from tupletree.worker.batches import Batch, Rows
 
@@ -45,6 +50,9 @@ class Hand:
         builder.set_bolt("keep", Pass()).shuffle_grouping("words")
         builder.set_bolt("other", Pass()).shuffle_grouping("words")
         builder.set_bolt("count", Count()).shuffle_grouping("keep").shuffle_grouping("other")
+        self.root = f"/{uuid.uuid4().hex}"
+        memory_store.register(self.root)
+        conf = {**(conf or {}), "zookeeper.servers": [], "transactional.zookeeper.root": self.root}
         self.driven = HandDriven(builder.create_topology(), conf)
         self.conf = self.driven.executor("count").tasks[0].context.conf
 
@@ -100,3 +108,24 @@ def test_a_state_that_another_has_committed_meanwhile_is_opened_anew_for_its_ini
     hand.send("count", Step(3, Action.INITSTATE, 1), BOTH)
     assert hand.bolt("count").states == [{}, {"word": 7}]
     assert hand.driven.take_updates().fails == {10}, "its effect is gone with the state"
+
+
+def test_a_state_is_not_opened_for_a_step_that_is_older_than_what_is_stored(tmp_path):
+    """A worker that was replaced comes to its states late: its successor has prepared since, and stored the round."""
+    provider = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    hand = Hand(provider)
+    store = memory_store.registered(hand.root)
+    record = CheckpointRecord.take_over(store, "hand", "somebody")
+    _, successor = open_state("hand/count/0", hand.conf, hand.driven.executor("count").tasks[0].context)
+    successor.put("word", 1)
+    successor.prepare_commit(1)
+    record.save(Checkpoint(1, Phase.PREPARING, {"count": 1}, round=30))
+    hand.send("count", Step(20, Action.ROLLBACK, 1), ["keep", "other"])
+    assert hand.driven.take_updates().fails == {1, 2}, "refused"
+    assert hand.driven.errors == []
+    _, state = open_state("hand/count/0", hand.conf, hand.driven.executor("count").tasks[0].context)
+    assert state.prepared == 1
+    hand.send("count", Step(31, Action.COMMIT, 1), ["keep", "other"], root=5)
+    assert hand.driven.take_updates().fails == set()
+    _, state = open_state("hand/count/0", hand.conf, hand.driven.executor("count").tasks[0].context)
+    assert dict(state.items()) == {"word": 1}
