@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import uuid
 from collections.abc import Iterator
 
 import pytest
+
+# As the supervisor starts workers, which drive Spark beside gRPC: PySpark forks to start its JVM, and gRPC's handlers
+# of forks start threads in the child, whose descriptors are being closed. It is read once, when gRPC is imported.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
