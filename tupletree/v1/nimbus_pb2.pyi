@@ -235,7 +235,7 @@ class FetchBundleReply(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class TaskStats(_message.Message):
-    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts")
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "process_counts", "complete_counts", "inputs")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +251,9 @@ class TaskStats(_message.Message):
     PENDING_FIELD_NUMBER: _ClassVar[int]
     CONGESTED_FIELD_NUMBER: _ClassVar[int]
     TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
     task_id: int
     component_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
@@ -266,17 +269,48 @@ class TaskStats(_message.Message):
     pending: int
     congested: bool
     timeouts: int
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ...) -> None: ...
+    process_counts: _containers.RepeatedScalarFieldContainer[int]
+    complete_counts: _containers.RepeatedScalarFieldContainer[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[InputStats]
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., process_counts: _Optional[_Iterable[int]] = ..., complete_counts: _Optional[_Iterable[int]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ...) -> None: ...
 
 class StreamStats(_message.Message):
-    __slots__ = ("stream", "emitted", "transferred")
+    __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     EMITTED_FIELD_NUMBER: _ClassVar[int]
     TRANSFERRED_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_S_SUM_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_SAMPLES_FIELD_NUMBER: _ClassVar[int]
     stream: str
     emitted: int
     transferred: int
-    def __init__(self, stream: _Optional[str] = ..., emitted: _Optional[int] = ..., transferred: _Optional[int] = ...) -> None: ...
+    acked: int
+    failed: int
+    complete_s_sum: float
+    complete_samples: int
+    def __init__(self, stream: _Optional[str] = ..., emitted: _Optional[int] = ..., transferred: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ...) -> None: ...
+
+class InputStats(_message.Message):
+    __slots__ = ("source_component", "stream", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples")
+    SOURCE_COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    EXECUTED_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_S_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_S_SUM_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    source_component: str
+    stream: str
+    executed: int
+    acked: int
+    failed: int
+    execute_s: float
+    process_s_sum: float
+    process_samples: int
+    def __init__(self, source_component: _Optional[str] = ..., stream: _Optional[str] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ...) -> None: ...
 
 class ComponentStats(_message.Message):
     __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s", "statuses")
