@@ -14,7 +14,9 @@ import logging
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from importlib.metadata import version
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
@@ -56,6 +58,7 @@ class NimbusDaemon:
     store: Store
     election: LeaderElection
     uploads: Uploads
+    address: str
 
     def __init__(self, config: NimbusConfig, announce_path: str | None = None) -> None:
         self._config = config
@@ -75,6 +78,10 @@ class NimbusDaemon:
         self.blobs = BlobStore(config.blob_directory)
         self.metrics = NimbusMetrics()
         self.version = version("tupletree")
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        return self._config.conf
 
     @property
     def rule(self) -> Rule | None:
@@ -98,6 +105,7 @@ class NimbusDaemon:
                 version=self.version,
                 pid=os.getpid(),
             )
+            self.address = address_of(presence)
             client = await self._join(ends, presence)
             self._watch(ends, client)
             for work in (self._keep_replicating(), self._keep_looking()):

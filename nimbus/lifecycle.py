@@ -10,8 +10,9 @@
     KILLED ------kill------------> KILLED          waits anew
     KILLED ------(due)-----------> removed
 
-Everything else is refused. The wait lets the tuples in flight finish; it is the topology's message timeout unless the
-operator says otherwise. Times are Unix seconds: the wait survives a change of leaders.
+Everything else is refused. What operators switch on to look inside (observation.py) leaves the status as it is. The
+wait lets the tuples in flight finish; it is the message timeout unless the operator says otherwise. Times are
+Unix seconds: the wait survives a change of leaders.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
+
+from .observation import Observation, SetLogLevels, SetSampling, SetTracing, observed
 
 ACTIVE = pb.TOPOLOGY_STATUS_ACTIVE
 INACTIVE = pb.TOPOLOGY_STATUS_INACTIVE
@@ -55,7 +58,7 @@ class Rebalance:
     executors: Mapping[str, int]  # per component; one that is absent stays as it is
 
 
-Request = Kill | Activate | Deactivate | Rebalance
+Request = Kill | Activate | Deactivate | Rebalance | Observation
 
 
 def status_name(status: pb.TopologyStatus) -> str:
@@ -90,6 +93,8 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
             after.pending.resume = resume
             after.pending.workers = workers
             after.pending.executors.update(executors)
+        case SetLogLevels() | SetSampling() | SetTracing():
+            return observed(record, request, now_s)
     return after
 
 

@@ -1,4 +1,7 @@
-"""Calls from nimbus to other daemons. All are hints or repeated: a peer that does not answer is logged and left."""
+"""Calls from nimbus to other daemons.
+
+All but an operator's restart of a worker are hints or repeated: a peer that does not answer is logged and left.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import grpc.aio
 
 from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import from_rpc_error
 from tupletree.v1 import acker_pb2, supervisor_pb2
 from tupletree.v1.acker_pb2_grpc import AckerStub
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
@@ -21,6 +25,7 @@ log = logging.getLogger("tupletree.nimbus")
 
 _WAKE_TIMEOUT_S = 2.0
 _DROP_TIMEOUT_S = 5.0
+_RESTART_TIMEOUT_S = 10.0
 
 
 def address_of(presence: Presence) -> str:
@@ -49,6 +54,15 @@ class Peers:
             stub = AckerStub(self._channel(address))
             request = acker_pb2.DropTopologyRequest(epoch=epoch, topology_id=topology_id)
             self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
+
+    async def restart_worker(self, address: str, epoch: int, topology_id: str, port: int) -> None:
+        """Have a supervisor restart one worker; returns when it has said yes. Raises what it says instead."""
+        stub = SupervisorStub(self._channel(address))
+        request = supervisor_pb2.RestartWorkerRequest(epoch=epoch, port=port, topology_id=topology_id)
+        try:
+            await stub.RestartWorker(request, timeout=_RESTART_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, f"supervisor at {address}") from None
 
     async def close(self) -> None:
         for call in self._calls:

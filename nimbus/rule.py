@@ -68,6 +68,16 @@ class Rule:
         """Look at the cluster now. From the event loop's thread."""
         self._woken.set()
 
+    async def restart_worker(
+        self, supervisor: pb.Presence | None, topology_id: str, worker: pb.WorkerAssignment
+    ) -> None:
+        """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
+        if supervisor is None:
+            raise UnavailableError(f"the supervisor of worker {worker.host}:{worker.port} is not there")
+        address = address_of(supervisor)
+        await self._peers.restart_worker(address, self.reign.epoch, topology_id, worker.port)
+        event(log, "worker.restart_asked", topology=topology_id, slot=f"{worker.supervisor_id}:{worker.port}")
+
     async def run(self) -> None:
         """Rule until cancelled, or until ZooKeeper says that another leads."""
         try:

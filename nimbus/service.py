@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -15,12 +16,13 @@ from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree._daemon.logs import event
+from tupletree._masking import masked
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
-from . import cycle, lifecycle, views
+from . import cycle, lifecycle, observation, views
 from .blobs import BlobStore
 from .metrics import NimbusMetrics
 from .rule import Rule
@@ -44,6 +46,11 @@ class Office(Protocol):
     metrics: NimbusMetrics
     identity: str
     version: str
+    address: str
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        """The configuration it was started with."""
 
     @property
     def rule(self) -> Rule | None:
@@ -99,6 +106,32 @@ class NimbusService(NimbusServicer):
     async def Rebalance(self, request: rpc.RebalanceRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None
         return await self._ask(request.name, lifecycle.Rebalance(wait_s, request.workers, dict(request.executors)))
+
+    async def SetLogLevels(self, request: rpc.SetLogLevelsRequest, context: Context) -> rpc.TopologyReply:
+        return await self._ask(request.name, observation.SetLogLevels(dict(request.levels), list(request.remove)))
+
+    async def SetSampling(self, request: rpc.SetSamplingRequest, context: Context) -> rpc.TopologyReply:
+        asked = observation.SetSampling(request.component, request.percent, request.until_unix_s)
+        return await self._ask(request.name, asked)
+
+    async def SetTracing(self, request: rpc.SetTracingRequest, context: Context) -> rpc.TopologyReply:
+        return await self._ask(request.name, observation.SetTracing(request.one_in, request.until_unix_s))
+
+    async def RestartWorker(
+        self, request: rpc.RestartTopologyWorkerRequest, context: Context
+    ) -> rpc.RestartTopologyWorkerReply:
+        rule = self._rule()
+        loaded = await asyncio.to_thread(cycle.load, self._office.store)
+        record = _named(request.name, loaded.records).value
+        worker = views.worker_at(loaded, record, request.host, request.port)
+        await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
+        return rpc.RestartTopologyWorkerReply()
+
+    async def GetConfiguration(
+        self, request: rpc.GetConfigurationRequest, context: Context
+    ) -> rpc.GetConfigurationReply:
+        self._rule()
+        return rpc.GetConfigurationReply(conf_json=json.dumps(masked(self._office.conf)), address=self._office.address)
 
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
         rule = self._rule()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
@@ -93,6 +94,17 @@ def cluster(
         slots_used=len(used),
         topologies=len(loaded.records),
     )
+
+
+def worker_at(loaded: Loaded, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
+    """The worker of a topology in that place. Raises NotFoundError."""
+    stored = loaded.assignments.get(record.id)
+    workers = list(stored.value.workers) if stored is not None else []
+    for worker in workers:
+        if (worker.host, worker.port) == (host, port):
+            return worker
+    places = ", ".join(f"{one.host}:{one.port}" for one in workers) or "no worker yet"
+    raise NotFoundError(f"topology '{record.name}' has no worker at {host}:{port}; it has {places}")
 
 
 def free_slots(loaded: Loaded) -> set[Slot]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tupletree._daemon.logs import event
 from tupletree.errors import NotFoundError
@@ -13,9 +16,16 @@ from tupletree.v1 import supervisor_pb2_grpc
 
 from .authority import OPERATOR, NewestEpoch
 from .events import WorkerBeat
-from .logtail import tail
+from .inspection import USUAL_PER_SECOND, Inspections
+from .logfiles import check_name, files_of, list_files, ports_in, topology_directory
+from .logsearch import USUAL_MATCHES, Match, Query, matcher, search
+from .logsearch import End as SearchEnd
+from .logtail import Start, tail
 from .slot import Running, Slot, live_worker, state_name
 from .slots import Slots, log
+
+MOST_SEARCHES: Final = 2  # at the same time; more wait
+END: Final = object()
 
 
 class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
@@ -33,6 +43,8 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         self._epoch = epoch
         self._wake = wake
         self._logs_dir = Path(logs_dir)
+        self._searches = asyncio.Semaphore(MOST_SEARCHES)
+        self._inspections = Inspections()
 
     async def Wake(self, request: pb.WakeRequest, context: Any) -> pb.WakeReply:
         self._epoch.admit(request.epoch)
@@ -43,26 +55,86 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         known = self._slots.beat(WorkerBeat(request.worker_id, request.ready, request.http_port))
         if not known:
             event(log, "worker.unknown", worker=request.worker_id, topology=request.topology_id, pid=request.pid)
-        return pb.BeatReply(stop=not known)
+        return pb.BeatReply(stop=not known, pid=os.getpid())
 
     async def ListSlots(self, request: pb.ListSlotsRequest, context: Any) -> pb.ListSlotsReply:
         return pb.ListSlotsReply(supervisor_id=self._supervisor_id, slots=[summarize(slot) for slot in self._slots])
 
     async def TailLog(self, request: pb.TailLogRequest, context: Any) -> AsyncIterator[pb.TailLogReply]:
+        directory, name = self._log_dir(request.topology_id, request.port), check_name(request.file)
+        start = Start(request.last_bytes, request.offset, request.file_id)
+        async for piece in tail(directory, start, request.follow, name):
+            yield pb.TailLogReply(offset=piece.offset, data=piece.data, file_id=piece.file_id)
+
+    async def ListLogs(self, request: pb.ListLogsRequest, context: Any) -> pb.ListLogsReply:
+        return await asyncio.to_thread(self._list_logs, request.topology_id, request.port)
+
+    def _list_logs(self, topology_id: str, port: int) -> pb.ListLogsReply:
+        directory = topology_directory(self._logs_dir, topology_id)
+        ports = [port] if port else ports_in(directory)
+        found = [file for one in ports for file in list_files(directory / str(one), one)]
+        return pb.ListLogsReply(
+            files=[
+                pb.LogFile(port=file.port, name=file.name, size=file.size, modified_unix_s=file.modified_unix_s)
+                for file in found
+            ]
+        )
+
+    async def SearchLog(self, request: pb.SearchLogRequest, context: Any) -> AsyncIterator[pb.SearchLogReply]:
+        directory, name = self._log_dir(request.topology_id, request.port), check_name(request.file)
+        query = Query(
+            request.pattern,
+            request.is_regex,
+            request.ignore_case,
+            request.most_matches or USUAL_MATCHES,
+            request.before,
+            request.after,
+        )
+        files = files_of(directory, name)
+        if not files:
+            raise NotFoundError(f"there is no {name} in {directory}")
+        async with self._searches:
+            found = search(files, query, await asyncio.to_thread(matcher, query))
+            while (one := await asyncio.to_thread(next, found, END)) is not END:
+                match one:
+                    case Match():
+                        yield pb.SearchLogReply(match=pb.LogMatch(**asdict(one)))
+                    case SearchEnd():
+                        yield pb.SearchLogReply(end=pb.SearchEnd(**asdict(one)))
+
+    async def ProfileWorker(
+        self, request: pb.ProfileWorkerRequest, context: Any
+    ) -> AsyncIterator[pb.ProfileWorkerReply]:
+        pid = self._pid_of(request.topology_id, request.port)
         directory = self._log_dir(request.topology_id, request.port)
-        async for offset, data in tail(directory, request.last_bytes, request.offset, request.follow):
-            yield pb.TailLogReply(offset=offset, data=data)
+        path = await self._inspections.profile(
+            pid, directory, request.seconds, request.format or "flamegraph", request.per_second or USUAL_PER_SECOND
+        )
+        event(log, "worker.profiled", slot=request.port, topology=request.topology_id, pid=pid, file=path.name)
+        yield pb.ProfileWorkerReply(file=path.name)
+        async for piece in tail(directory, Start(), False, path.name):
+            yield pb.ProfileWorkerReply(data=piece.data)
+
+    async def DumpStacks(self, request: pb.DumpStacksRequest, context: Any) -> pb.DumpStacksReply:
+        return pb.DumpStacksReply(text=await self._inspections.stacks(self._pid_of(request.topology_id, request.port)))
 
     async def RestartWorker(self, request: pb.RestartWorkerRequest, context: Any) -> pb.RestartWorkerReply:
         if request.epoch != OPERATOR:
             self._epoch.admit(request.epoch)
-        self._slots.restart(request.port)
+        self._slots.restart(request.port, request.topology_id)
         return pb.RestartWorkerReply()
 
     def _log_dir(self, topology_id: str, port: int) -> Path:
-        if "/" in topology_id or "\0" in topology_id or topology_id in ("", ".", ".."):
-            raise NotFoundError(f"{topology_id!r} is no topology id")
-        return self._logs_dir / topology_id / str(port)
+        return topology_directory(self._logs_dir, topology_id) / str(port)
+
+    def _pid_of(self, topology_id: str, port: int) -> int:
+        """The process of a topology's worker in a slot. Raises NotFoundError."""
+        for slot in self._slots:
+            worker = live_worker(slot)
+            work = getattr(slot.state, "work", None)
+            if slot.port == port and worker is not None and work is not None and work.topology_id == topology_id:
+                return worker.pid
+        raise NotFoundError(f"no worker of {topology_id[:200]} runs on port {port} of this supervisor")
 
 
 def summarize(slot: Slot) -> pb.SlotSummary:

@@ -61,11 +61,12 @@ class Slots:
                 return True
         return False
 
-    def restart(self, port: int) -> None:
-        """Start the worker of a slot afresh. Raises NotFoundError if there is none."""
+    def restart(self, port: int, topology_id: str = "") -> None:
+        """Start the worker of a slot afresh. Raises NotFoundError if there is none, or none of that topology."""
         slot = self._slots.get(port)
-        if slot is None or slot.desired is None:
-            raise NotFoundError(f"no worker runs on port {port} of this supervisor")
+        if slot is None or slot.desired is None or topology_id not in ("", slot.desired.topology_id):
+            of = f" of {topology_id}" if topology_id else ""
+            raise NotFoundError(f"no worker{of} runs on port {port} of this supervisor")
         self.tell(port, RestartRequested())
 
     def bundles_in_use(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ Every method asks the leading nimbus; which one that is, any of the seeds can te
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import tempfile
 import threading
@@ -26,6 +27,7 @@ import grpc
 from tupletree import bundle
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
+from tupletree._supervisor_calls import SupervisorCalls
 from tupletree.config import encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
@@ -34,8 +36,6 @@ from tupletree.v1 import (
     acker_pb2_grpc,
     nimbus_pb2,
     nimbus_pb2_grpc,
-    supervisor_pb2,
-    supervisor_pb2_grpc,
     topology_pb2,
 )
 
@@ -46,12 +46,13 @@ _Path = str | os.PathLike[str]
 _Reply = TypeVar("_Reply")
 
 _CALL_S: Final = 10.0
+_RESTART_S: Final = 15.0
 _GET_LEADER_S: Final = 2.0
 _CHUNK_BYTES: Final = 1024 * 1024
 _PAUSE_S: Final = 0.2
 
 
-class NimbusClient:
+class NimbusClient(SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
@@ -165,6 +166,41 @@ class NimbusClient:
         )
         return self._call(lambda stub: stub.Rebalance(request, timeout=_CALL_S)).record
 
+    def set_log_levels(
+        self, name: str, levels: Mapping[str, topology_pb2.LogLevel], remove: Sequence[str] = ()
+    ) -> topology_pb2.TopologyRecord:
+        """Give loggers of a topology's workers other levels, and let those in ``remove`` be what they were.
+
+        "" is the root logger. A level with ``until_unix_s`` ends by itself.
+        """
+        request = nimbus_pb2.SetLogLevelsRequest(name=name, levels=levels, remove=remove)
+        return self._call(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S)).record
+
+    def set_sampling(
+        self, name: str, component: str, percent: float, until_unix_s: float = 0.0
+    ) -> topology_pb2.TopologyRecord:
+        """Have a share of the tuples that a component ("": each) emits written down in its workers' events.jsonl."""
+        request = nimbus_pb2.SetSamplingRequest(
+            name=name, component=component, percent=percent, until_unix_s=until_unix_s
+        )
+        return self._call(lambda stub: stub.SetSampling(request, timeout=_CALL_S)).record
+
+    def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> topology_pb2.TopologyRecord:
+        """Have one in so many tuple trees followed hop by hop in the workers' events.jsonl; 0: none."""
+        request = nimbus_pb2.SetTracingRequest(name=name, one_in=one_in, until_unix_s=until_unix_s)
+        return self._call(lambda stub: stub.SetTracing(request, timeout=_CALL_S)).record
+
+    def restart_worker(self, name: str, host: str, port: int) -> None:
+        """Kill the process of one worker of a topology; its supervisor starts it again."""
+        request = nimbus_pb2.RestartTopologyWorkerRequest(name=name, host=host, port=port)
+        self._call(lambda stub: stub.RestartWorker(request, timeout=_RESTART_S), retry=False)
+
+    def configuration(self) -> dict[str, Any]:
+        """What the leading nimbus was started with, with stars in the place of secrets."""
+        request = nimbus_pb2.GetConfigurationRequest()
+        reply = self._call(lambda stub: stub.GetConfiguration(request, timeout=_CALL_S))
+        return dict(json.loads(reply.conf_json))
+
     def list(self) -> list[nimbus_pb2.TopologySummary]:
         """All topologies that are not gone, by name."""
         reply = self._call(
@@ -193,32 +229,6 @@ class NimbusClient:
             return stub.DescribeLedger(acker_pb2.DescribeLedgerRequest(), timeout=5.0)
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"acker at {address}") from None
-
-    def tail_log(
-        self,
-        supervisor: str,
-        topology_id: str,
-        port: int,
-        *,
-        last_bytes: int = 0,
-        offset: int = 0,
-        follow: bool = False,
-    ) -> Iterator[supervisor_pb2.TailLogReply]:
-        """A worker's log from ``last_bytes`` before its end, or from ``offset`` if that is 0.
-
-        With ``follow`` also what is added to it, until the iterator is closed. ``supervisor`` is an address.
-        """
-        stub = supervisor_pb2_grpc.SupervisorStub(self._channel(supervisor))
-        request = supervisor_pb2.TailLogRequest(
-            topology_id=topology_id, port=port, last_bytes=last_bytes, offset=offset, follow=follow
-        )
-        replies = stub.TailLog(request, timeout=None if follow else 30.0)
-        try:
-            yield from replies
-        except grpc.RpcError as error:
-            raise from_rpc_error(error, f"supervisor at {supervisor}") from None
-        finally:
-            replies.cancel()
 
     def close(self) -> None:
         """Close all connections. The client opens new ones if it is used again."""

@@ -98,6 +98,71 @@ class TopologyReply(_message.Message):
     record: _topology_pb2.TopologyRecord
     def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ...) -> None: ...
 
+class SetLogLevelsRequest(_message.Message):
+    __slots__ = ("name", "levels", "remove")
+    class LevelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _topology_pb2.LogLevel
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_topology_pb2.LogLevel, _Mapping]] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    levels: _containers.MessageMap[str, _topology_pb2.LogLevel]
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., levels: _Optional[_Mapping[str, _topology_pb2.LogLevel]] = ..., remove: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SetSamplingRequest(_message.Message):
+    __slots__ = ("name", "component", "percent", "until_unix_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    PERCENT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    component: str
+    percent: float
+    until_unix_s: float
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., percent: _Optional[float] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
+
+class SetTracingRequest(_message.Message):
+    __slots__ = ("name", "one_in", "until_unix_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ONE_IN_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    one_in: int
+    until_unix_s: float
+    def __init__(self, name: _Optional[str] = ..., one_in: _Optional[int] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
+
+class RestartTopologyWorkerRequest(_message.Message):
+    __slots__ = ("name", "host", "port")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    port: int
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class RestartTopologyWorkerReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetConfigurationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetConfigurationReply(_message.Message):
+    __slots__ = ("conf_json", "address")
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    conf_json: str
+    address: str
+    def __init__(self, conf_json: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
 class ListTopologiesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

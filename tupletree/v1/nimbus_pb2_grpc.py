@@ -64,6 +64,26 @@ class NimbusStub:
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.RebalanceRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
                 _registered_method=True)
+        self.SetLogLevels = channel.unary_unary(
+                '/tupletree.v1.Nimbus/SetLogLevels',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SetLogLevelsRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+                _registered_method=True)
+        self.SetSampling = channel.unary_unary(
+                '/tupletree.v1.Nimbus/SetSampling',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SetSamplingRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+                _registered_method=True)
+        self.SetTracing = channel.unary_unary(
+                '/tupletree.v1.Nimbus/SetTracing',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+                _registered_method=True)
+        self.RestartWorker = channel.unary_unary(
+                '/tupletree.v1.Nimbus/RestartWorker',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerReply.FromString,
+                _registered_method=True)
         self.ListTopologies = channel.unary_unary(
                 '/tupletree.v1.Nimbus/ListTopologies',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ListTopologiesRequest.SerializeToString,
@@ -78,6 +98,11 @@ class NimbusStub:
                 '/tupletree.v1.Nimbus/DescribeCluster',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.FromString,
+                _registered_method=True)
+        self.GetConfiguration = channel.unary_unary(
+                '/tupletree.v1.Nimbus/GetConfiguration',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.FromString,
                 _registered_method=True)
         self.FetchBundle = channel.unary_stream(
                 '/tupletree.v1.Nimbus/FetchBundle',
@@ -133,6 +158,33 @@ class NimbusServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLogLevels(self, request, context):
+        """What operators switch on at a running topology; its workers follow within a moment. Likewise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetSampling(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetTracing(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestartWorker(self, request, context):
+        """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
+        UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTopologies(self, request, context):
         """Read-only. Deadline: 10 s.
         """
@@ -148,6 +200,13 @@ class NimbusServicer:
 
     def DescribeCluster(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetConfiguration(self, request, context):
+        """What the leader was started with, secrets masked. Deadline: 10 s.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -199,6 +258,26 @@ def add_NimbusServicer_to_server(servicer, server):
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.RebalanceRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
             ),
+            'SetLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevels,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SetLogLevelsRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
+            ),
+            'SetSampling': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetSampling,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SetSamplingRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
+            ),
+            'SetTracing': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTracing,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
+            ),
+            'RestartWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestartWorker,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerReply.SerializeToString,
+            ),
             'ListTopologies': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTopologies,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ListTopologiesRequest.FromString,
@@ -213,6 +292,11 @@ def add_NimbusServicer_to_server(servicer, server):
                     servicer.DescribeCluster,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.SerializeToString,
+            ),
+            'GetConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetConfiguration,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.SerializeToString,
             ),
             'FetchBundle': grpc.unary_stream_rpc_method_handler(
                     servicer.FetchBundle,
@@ -398,6 +482,114 @@ class Nimbus:
             _registered_method=True)
 
     @staticmethod
+    def SetLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/SetLogLevels',
+            tupletree_dot_v1_dot_nimbus__pb2.SetLogLevelsRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetSampling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/SetSampling',
+            tupletree_dot_v1_dot_nimbus__pb2.SetSamplingRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTracing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/SetTracing',
+            tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestartWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/RestartWorker',
+            tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListTopologies(request,
             target,
             options=(),
@@ -468,6 +660,33 @@ class Nimbus:
             '/tupletree.v1.Nimbus/DescribeCluster',
             tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/GetConfiguration',
+            tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,10 +52,20 @@ class NimbusStub:
     Activate: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ActivateRequest, _nimbus_pb2.TopologyReply]
     Deactivate: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DeactivateRequest, _nimbus_pb2.TopologyReply]
     Rebalance: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.RebalanceRequest, _nimbus_pb2.TopologyReply]
+    SetLogLevels: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetLogLevelsRequest, _nimbus_pb2.TopologyReply]
+    """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
+    SetSampling: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]
+    SetTracing: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetTracingRequest, _nimbus_pb2.TopologyReply]
+    RestartWorker: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.RestartTopologyWorkerRequest, _nimbus_pb2.RestartTopologyWorkerReply]
+    """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
+    UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
+    """
     ListTopologies: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ListTopologiesRequest, _nimbus_pb2.ListTopologiesReply]
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]
+    GetConfiguration: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]
+    """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]
@@ -73,10 +83,20 @@ class NimbusAsyncStub(NimbusStub):
     Activate: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ActivateRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     Deactivate: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DeactivateRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     Rebalance: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.RebalanceRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    SetLogLevels: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetLogLevelsRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
+    SetSampling: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    SetTracing: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetTracingRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    RestartWorker: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.RestartTopologyWorkerRequest, _nimbus_pb2.RestartTopologyWorkerReply]  # type: ignore[assignment]
+    """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
+    UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
+    """
     ListTopologies: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ListTopologiesRequest, _nimbus_pb2.ListTopologiesReply]  # type: ignore[assignment]
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]  # type: ignore[assignment]
+    GetConfiguration: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]  # type: ignore[assignment]
+    """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]  # type: ignore[assignment]
@@ -129,6 +149,38 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]: ...
 
     @_abc_1.abstractmethod
+    def SetLogLevels(
+        self,
+        request: _nimbus_pb2.SetLogLevelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]:
+        """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
+
+    @_abc_1.abstractmethod
+    def SetSampling(
+        self,
+        request: _nimbus_pb2.SetSamplingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]: ...
+
+    @_abc_1.abstractmethod
+    def SetTracing(
+        self,
+        request: _nimbus_pb2.SetTracingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]: ...
+
+    @_abc_1.abstractmethod
+    def RestartWorker(
+        self,
+        request: _nimbus_pb2.RestartTopologyWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.RestartTopologyWorkerReply, _abc.Awaitable[_nimbus_pb2.RestartTopologyWorkerReply]]:
+        """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
+        UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
+        """
+
+    @_abc_1.abstractmethod
     def ListTopologies(
         self,
         request: _nimbus_pb2.ListTopologiesRequest,
@@ -149,6 +201,14 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         request: _nimbus_pb2.DescribeClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.DescribeClusterReply, _abc.Awaitable[_nimbus_pb2.DescribeClusterReply]]: ...
+
+    @_abc_1.abstractmethod
+    def GetConfiguration(
+        self,
+        request: _nimbus_pb2.GetConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.GetConfigurationReply, _abc.Awaitable[_nimbus_pb2.GetConfigurationReply]]:
+        """What the leader was started with, secrets masked. Deadline: 10 s."""
 
     @_abc_1.abstractmethod
     def FetchBundle(

@@ -33,10 +33,12 @@ class BeatRequest(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., topology_id: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., http_port: _Optional[int] = ...) -> None: ...
 
 class BeatReply(_message.Message):
-    __slots__ = ("stop",)
+    __slots__ = ("stop", "pid")
     STOP_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
     stop: bool
-    def __init__(self, stop: _Optional[bool] = ...) -> None: ...
+    pid: int
+    def __init__(self, stop: _Optional[bool] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class ListSlotsRequest(_message.Message):
     __slots__ = ()
@@ -71,34 +73,156 @@ class ListSlotsReply(_message.Message):
     def __init__(self, supervisor_id: _Optional[str] = ..., slots: _Optional[_Iterable[_Union[SlotSummary, _Mapping]]] = ...) -> None: ...
 
 class TailLogRequest(_message.Message):
-    __slots__ = ("topology_id", "port", "last_bytes", "offset", "follow")
+    __slots__ = ("topology_id", "port", "last_bytes", "offset", "follow", "file", "file_id")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     LAST_BYTES_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    FILE_ID_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     port: int
     last_bytes: int
     offset: int
     follow: bool
-    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., last_bytes: _Optional[int] = ..., offset: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
+    file: str
+    file_id: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., last_bytes: _Optional[int] = ..., offset: _Optional[int] = ..., follow: _Optional[bool] = ..., file: _Optional[str] = ..., file_id: _Optional[int] = ...) -> None: ...
 
 class TailLogReply(_message.Message):
-    __slots__ = ("offset", "data")
+    __slots__ = ("offset", "data", "file_id")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    FILE_ID_FIELD_NUMBER: _ClassVar[int]
     offset: int
     data: bytes
-    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    file_id: int
+    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ..., file_id: _Optional[int] = ...) -> None: ...
+
+class ListLogsRequest(_message.Message):
+    __slots__ = ("topology_id", "port")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    port: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class LogFile(_message.Message):
+    __slots__ = ("port", "name", "size", "modified_unix_s")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    name: str
+    size: int
+    modified_unix_s: float
+    def __init__(self, port: _Optional[int] = ..., name: _Optional[str] = ..., size: _Optional[int] = ..., modified_unix_s: _Optional[float] = ...) -> None: ...
+
+class ListLogsReply(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[LogFile]
+    def __init__(self, files: _Optional[_Iterable[_Union[LogFile, _Mapping]]] = ...) -> None: ...
+
+class SearchLogRequest(_message.Message):
+    __slots__ = ("topology_id", "port", "file", "pattern", "is_regex", "ignore_case", "most_matches", "before", "after")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    IS_REGEX_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CASE_FIELD_NUMBER: _ClassVar[int]
+    MOST_MATCHES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    port: int
+    file: str
+    pattern: str
+    is_regex: bool
+    ignore_case: bool
+    most_matches: int
+    before: int
+    after: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: _Optional[bool] = ..., ignore_case: _Optional[bool] = ..., most_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+
+class LogMatch(_message.Message):
+    __slots__ = ("file", "offset", "line", "before", "after")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    offset: int
+    line: str
+    before: _containers.RepeatedScalarFieldContainer[str]
+    after: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, file: _Optional[str] = ..., offset: _Optional[int] = ..., line: _Optional[str] = ..., before: _Optional[_Iterable[str]] = ..., after: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SearchEnd(_message.Message):
+    __slots__ = ("searched_bytes", "incomplete")
+    SEARCHED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    searched_bytes: int
+    incomplete: str
+    def __init__(self, searched_bytes: _Optional[int] = ..., incomplete: _Optional[str] = ...) -> None: ...
+
+class SearchLogReply(_message.Message):
+    __slots__ = ("match", "end")
+    MATCH_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    match: LogMatch
+    end: SearchEnd
+    def __init__(self, match: _Optional[_Union[LogMatch, _Mapping]] = ..., end: _Optional[_Union[SearchEnd, _Mapping]] = ...) -> None: ...
+
+class ProfileWorkerRequest(_message.Message):
+    __slots__ = ("topology_id", "port", "seconds", "format", "per_second")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    port: int
+    seconds: float
+    format: str
+    per_second: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., seconds: _Optional[float] = ..., format: _Optional[str] = ..., per_second: _Optional[int] = ...) -> None: ...
+
+class ProfileWorkerReply(_message.Message):
+    __slots__ = ("file", "data")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    data: bytes
+    def __init__(self, file: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class DumpStacksRequest(_message.Message):
+    __slots__ = ("topology_id", "port")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    port: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class DumpStacksReply(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class RestartWorkerRequest(_message.Message):
-    __slots__ = ("epoch", "port")
+    __slots__ = ("epoch", "port", "topology_id")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     port: int
-    def __init__(self, epoch: _Optional[int] = ..., port: _Optional[int] = ...) -> None: ...
+    topology_id: str
+    def __init__(self, epoch: _Optional[int] = ..., port: _Optional[int] = ..., topology_id: _Optional[str] = ...) -> None: ...
 
 class RestartWorkerReply(_message.Message):
     __slots__ = ()

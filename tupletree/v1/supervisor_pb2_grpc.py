@@ -54,6 +54,26 @@ class SupervisorStub:
                 request_serializer=tupletree_dot_v1_dot_supervisor__pb2.TailLogRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_supervisor__pb2.TailLogReply.FromString,
                 _registered_method=True)
+        self.ListLogs = channel.unary_unary(
+                '/tupletree.v1.Supervisor/ListLogs',
+                request_serializer=tupletree_dot_v1_dot_supervisor__pb2.ListLogsRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_supervisor__pb2.ListLogsReply.FromString,
+                _registered_method=True)
+        self.SearchLog = channel.unary_stream(
+                '/tupletree.v1.Supervisor/SearchLog',
+                request_serializer=tupletree_dot_v1_dot_supervisor__pb2.SearchLogRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_supervisor__pb2.SearchLogReply.FromString,
+                _registered_method=True)
+        self.ProfileWorker = channel.unary_stream(
+                '/tupletree.v1.Supervisor/ProfileWorker',
+                request_serializer=tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerReply.FromString,
+                _registered_method=True)
+        self.DumpStacks = channel.unary_unary(
+                '/tupletree.v1.Supervisor/DumpStacks',
+                request_serializer=tupletree_dot_v1_dot_supervisor__pb2.DumpStacksRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_supervisor__pb2.DumpStacksReply.FromString,
+                _registered_method=True)
         self.RestartWorker = channel.unary_unary(
                 '/tupletree.v1.Supervisor/RestartWorker',
                 request_serializer=tupletree_dot_v1_dot_supervisor__pb2.RestartWorkerRequest.SerializeToString,
@@ -94,6 +114,36 @@ class SupervisorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLogs(self, request, context):
+        """The files that a topology's workers have written on this machine. Deadline: 5 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SearchLog(self, request, context):
+        """Lines of a worker's log that match, oldest first, its rotated files too; the last reply says how far the search
+        has come. Regular expressions are RE2's, which take time in proportion to the text. Deadline: 40 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProfileWorker(self, request, context):
+        """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
+        profile of a worker at a time. Deadline: `seconds` and 60 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DumpStacks(self, request, context):
+        """What every thread of a worker is doing at this moment. Deadline: 20 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RestartWorker(self, request, context):
         """Kill one worker's process and let the slot start it again. Carries the leader's epoch (0 from an operator's
         command line). Deadline: 10 s.
@@ -124,6 +174,26 @@ def add_SupervisorServicer_to_server(servicer, server):
                     servicer.TailLog,
                     request_deserializer=tupletree_dot_v1_dot_supervisor__pb2.TailLogRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_supervisor__pb2.TailLogReply.SerializeToString,
+            ),
+            'ListLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogs,
+                    request_deserializer=tupletree_dot_v1_dot_supervisor__pb2.ListLogsRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_supervisor__pb2.ListLogsReply.SerializeToString,
+            ),
+            'SearchLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.SearchLog,
+                    request_deserializer=tupletree_dot_v1_dot_supervisor__pb2.SearchLogRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_supervisor__pb2.SearchLogReply.SerializeToString,
+            ),
+            'ProfileWorker': grpc.unary_stream_rpc_method_handler(
+                    servicer.ProfileWorker,
+                    request_deserializer=tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerReply.SerializeToString,
+            ),
+            'DumpStacks': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpStacks,
+                    request_deserializer=tupletree_dot_v1_dot_supervisor__pb2.DumpStacksRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_supervisor__pb2.DumpStacksReply.SerializeToString,
             ),
             'RestartWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.RestartWorker,
@@ -239,6 +309,114 @@ class Supervisor:
             '/tupletree.v1.Supervisor/TailLog',
             tupletree_dot_v1_dot_supervisor__pb2.TailLogRequest.SerializeToString,
             tupletree_dot_v1_dot_supervisor__pb2.TailLogReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Supervisor/ListLogs',
+            tupletree_dot_v1_dot_supervisor__pb2.ListLogsRequest.SerializeToString,
+            tupletree_dot_v1_dot_supervisor__pb2.ListLogsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tupletree.v1.Supervisor/SearchLog',
+            tupletree_dot_v1_dot_supervisor__pb2.SearchLogRequest.SerializeToString,
+            tupletree_dot_v1_dot_supervisor__pb2.SearchLogReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProfileWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tupletree.v1.Supervisor/ProfileWorker',
+            tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerRequest.SerializeToString,
+            tupletree_dot_v1_dot_supervisor__pb2.ProfileWorkerReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpStacks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Supervisor/DumpStacks',
+            tupletree_dot_v1_dot_supervisor__pb2.DumpStacksRequest.SerializeToString,
+            tupletree_dot_v1_dot_supervisor__pb2.DumpStacksReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -12,6 +12,7 @@ The supervisor service: one on each machine, in charge of the worker processes i
     |                      | -- SIGTERM, then SIGKILL ------------> |
 
   client -- TailLog -> supervisor: the end of a worker's log, and what follows.
+  client -- ProfileWorker, DumpStacks -> supervisor: looks at the process from outside, with py-spy.
 """
 
 from collections import abc as _abc
@@ -54,6 +55,18 @@ class SupervisorStub:
     """A worker's log, from `offset` or the last `last_bytes`; with `follow`, until the caller ends the call.
     Deadline: 30 s without `follow`, none with it.
     """
+    ListLogs: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.ListLogsRequest, _supervisor_pb2.ListLogsReply]
+    """The files that a topology's workers have written on this machine. Deadline: 5 s."""
+    SearchLog: _grpc.UnaryStreamMultiCallable[_supervisor_pb2.SearchLogRequest, _supervisor_pb2.SearchLogReply]
+    """Lines of a worker's log that match, oldest first, its rotated files too; the last reply says how far the search
+    has come. Regular expressions are RE2's, which take time in proportion to the text. Deadline: 40 s.
+    """
+    ProfileWorker: _grpc.UnaryStreamMultiCallable[_supervisor_pb2.ProfileWorkerRequest, _supervisor_pb2.ProfileWorkerReply]
+    """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
+    profile of a worker at a time. Deadline: `seconds` and 60 s.
+    """
+    DumpStacks: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.DumpStacksRequest, _supervisor_pb2.DumpStacksReply]
+    """What every thread of a worker is doing at this moment. Deadline: 20 s."""
     RestartWorker: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.RestartWorkerRequest, _supervisor_pb2.RestartWorkerReply]
     """Kill one worker's process and let the slot start it again. Carries the leader's epoch (0 from an operator's
     command line). Deadline: 10 s.
@@ -74,6 +87,18 @@ class SupervisorAsyncStub(SupervisorStub):
     """A worker's log, from `offset` or the last `last_bytes`; with `follow`, until the caller ends the call.
     Deadline: 30 s without `follow`, none with it.
     """
+    ListLogs: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.ListLogsRequest, _supervisor_pb2.ListLogsReply]  # type: ignore[assignment]
+    """The files that a topology's workers have written on this machine. Deadline: 5 s."""
+    SearchLog: _aio.UnaryStreamMultiCallable[_supervisor_pb2.SearchLogRequest, _supervisor_pb2.SearchLogReply]  # type: ignore[assignment]
+    """Lines of a worker's log that match, oldest first, its rotated files too; the last reply says how far the search
+    has come. Regular expressions are RE2's, which take time in proportion to the text. Deadline: 40 s.
+    """
+    ProfileWorker: _aio.UnaryStreamMultiCallable[_supervisor_pb2.ProfileWorkerRequest, _supervisor_pb2.ProfileWorkerReply]  # type: ignore[assignment]
+    """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
+    profile of a worker at a time. Deadline: `seconds` and 60 s.
+    """
+    DumpStacks: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.DumpStacksRequest, _supervisor_pb2.DumpStacksReply]  # type: ignore[assignment]
+    """What every thread of a worker is doing at this moment. Deadline: 20 s."""
     RestartWorker: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.RestartWorkerRequest, _supervisor_pb2.RestartWorkerReply]  # type: ignore[assignment]
     """Kill one worker's process and let the slot start it again. Carries the leader's epoch (0 from an operator's
     command line). Deadline: 10 s.
@@ -115,6 +140,42 @@ class SupervisorServicer(metaclass=_abc_1.ABCMeta):
         """A worker's log, from `offset` or the last `last_bytes`; with `follow`, until the caller ends the call.
         Deadline: 30 s without `follow`, none with it.
         """
+
+    @_abc_1.abstractmethod
+    def ListLogs(
+        self,
+        request: _supervisor_pb2.ListLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_supervisor_pb2.ListLogsReply, _abc.Awaitable[_supervisor_pb2.ListLogsReply]]:
+        """The files that a topology's workers have written on this machine. Deadline: 5 s."""
+
+    @_abc_1.abstractmethod
+    def SearchLog(
+        self,
+        request: _supervisor_pb2.SearchLogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_supervisor_pb2.SearchLogReply], _abc.AsyncIterator[_supervisor_pb2.SearchLogReply]]:
+        """Lines of a worker's log that match, oldest first, its rotated files too; the last reply says how far the search
+        has come. Regular expressions are RE2's, which take time in proportion to the text. Deadline: 40 s.
+        """
+
+    @_abc_1.abstractmethod
+    def ProfileWorker(
+        self,
+        request: _supervisor_pb2.ProfileWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_supervisor_pb2.ProfileWorkerReply], _abc.AsyncIterator[_supervisor_pb2.ProfileWorkerReply]]:
+        """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
+        profile of a worker at a time. Deadline: `seconds` and 60 s.
+        """
+
+    @_abc_1.abstractmethod
+    def DumpStacks(
+        self,
+        request: _supervisor_pb2.DumpStacksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_supervisor_pb2.DumpStacksReply, _abc.Awaitable[_supervisor_pb2.DumpStacksReply]]:
+        """What every thread of a worker is doing at this moment. Deadline: 20 s."""
 
     @_abc_1.abstractmethod
     def RestartWorker(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btupletree/v1/topology.proto\x12\x0ctupletree.v1\"8\n\nStreamSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x03(\t\x12\x0e\n\x06\x64irect\x18\x03 \x01(\x08\"y\n\tInputSpec\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12,\n\x08grouping\x18\x03 \x01(\x0e\x32\x1a.tupletree.v1.GroupingKind\x12\x0e\n\x06\x66ields\x18\x04 \x03(\t\x12\x0e\n\x06\x63ustom\x18\x05 \x01(\x0c\"\xe1\x01\n\rComponentSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04kind\x18\x02 \x01(\x0e\x32\x1b.tupletree.v1.ComponentKind\x12\x0e\n\x06object\x18\x03 \x01(\x0c\x12\x13\n\x0bparallelism\x18\x04 \x01(\r\x12\r\n\x05tasks\x18\x05 \x01(\r\x12\x11\n\tconf_json\x18\x06 \x01(\t\x12)\n\x07outputs\x18\x07 \x03(\x0b\x32\x18.tupletree.v1.StreamSpec\x12\'\n\x06inputs\x18\x08 \x03(\x0b\x32\x17.tupletree.v1.InputSpec\"?\n\x0cTopologySpec\x12/\n\ncomponents\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.ComponentSpec\"\x92\x06\n\x0eTopologyRecord\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x1c.tupletree.v1.TopologyStatus\x12\x11\n\tconf_json\x18\x04 \x01(\t\x12\x15\n\rbundle_sha256\x18\x05 \x01(\t\x12\x14\n\x0c\x62undle_bytes\x18\x06 \x01(\x04\x12\x18\n\x10submitted_unix_s\x18\x07 \x01(\x01\x12\r\n\x05owner\x18\x08 \x01(\t\x12\x0f\n\x07workers\x18\t \x01(\r\x12>\n\texecutors\x18\n \x03(\x0b\x32+.tupletree.v1.TopologyRecord.ExecutorsEntry\x12\x36\n\x05tasks\x18\x0b \x03(\x0b\x32\'.tupletree.v1.TopologyRecord.TasksEntry\x12,\n\x07pending\x18\x0c \x01(\x0b\x32\x1b.tupletree.v1.PendingAction\x12\x14\n\x0c\x61\x63ker_shards\x18\r \x01(\r\x12?\n\nlog_levels\x18\x0e \x03(\x0b\x32+.tupletree.v1.TopologyRecord.LogLevelsEntry\x12I\n\x0fsampled_percent\x18\x0f \x03(\x0b\x32\x30.tupletree.v1.TopologyRecord.SampledPercentEntry\x12\x15\n\rtraced_one_in\x18\x10 \x01(\r\x1a\x30\n\x0e\x45xecutorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a,\n\nTasksEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1aH\n\x0eLogLevelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.tupletree.v1.LogLevel:\x02\x38\x01\x1a\x35\n\x13SampledPercentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"D\n\x08LogLevel\x12\r\n\x05level\x18\x01 \x01(\t\x12\x13\n\x0breset_level\x18\x02 \x01(\t\x12\x14\n\x0cuntil_unix_s\x18\x03 \x01(\x01\"\xd3\x01\n\rPendingAction\x12\x12\n\ndue_unix_s\x18\x01 \x01(\x01\x12,\n\x06resume\x18\x02 \x01(\x0e\x32\x1c.tupletree.v1.TopologyStatus\x12\x0f\n\x07workers\x18\x03 \x01(\r\x12=\n\texecutors\x18\x04 \x03(\x0b\x32*.tupletree.v1.PendingAction.ExecutorsEntry\x1a\x30\n\x0e\x45xecutorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"6\n\rExecutorRange\x12\x12\n\nfirst_task\x18\x01 \x01(\r\x12\x11\n\tlast_task\x18\x02 \x01(\r\"u\n\x10WorkerAssignment\x12\x15\n\rsupervisor_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12.\n\texecutors\x18\x04 \x03(\x0b\x32\x1b.tupletree.v1.ExecutorRange\"x\n\x0fShardAssignment\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x10\n\x08\x61\x63ker_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x19\n\x11\x64raining_acker_id\x18\x04 \x01(\t\x12\x18\n\x10\x64raining_address\x18\x05 \x01(\t\"\xb8\x01\n\nAssignment\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12/\n\x07workers\x18\x04 \x03(\x0b\x32\x1e.tupletree.v1.WorkerAssignment\x12-\n\x06shards\x18\x05 \x03(\x0b\x32\x1d.tupletree.v1.ShardAssignment\x12\x15\n\rshard_version\x18\x06 \x01(\x04\"\xa1\x01\n\x08Presence\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x11\n\tgrpc_port\x18\x03 \x01(\r\x12\x11\n\thttp_port\x18\x04 \x01(\r\x12\x16\n\x0estarted_unix_s\x18\x05 \x01(\x01\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\r\n\x05slots\x18\x07 \x03(\r\x12\x10\n\x08\x64raining\x18\x08 \x01(\x08\x12\x0b\n\x03pid\x18\t \x01(\x04\"|\n\x0eWorkerPresence\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x15\n\rsupervisor_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0c\n\x04port\x18\x04 \x01(\r\x12\x0b\n\x03pid\x18\x05 \x01(\x04\x12\x17\n\x0flaunched_unix_s\x18\x06 \x01(\x01\"\x8a\x01\n\x0e\x43omponentError\x12\x14\n\x0c\x63omponent_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\r\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0c\n\x04port\x18\x04 \x01(\r\x12\x11\n\tat_unix_s\x18\x05 \x01(\x01\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x11\n\ttraceback\x18\x07 \x01(\t*b\n\rComponentKind\x12\x1e\n\x1a\x43OMPONENT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43OMPONENT_KIND_SPOUT\x10\x01\x12\x17\n\x13\x43OMPONENT_KIND_BOLT\x10\x02*\xa2\x02\n\x0cGroupingKind\x12\x1d\n\x19GROUPING_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15GROUPING_KIND_SHUFFLE\x10\x01\x12\x18\n\x14GROUPING_KIND_FIELDS\x10\x02\x12\x15\n\x11GROUPING_KIND_ALL\x10\x03\x12\x18\n\x14GROUPING_KIND_GLOBAL\x10\x04\x12\x16\n\x12GROUPING_KIND_NONE\x10\x05\x12\x18\n\x14GROUPING_KIND_DIRECT\x10\x06\x12\"\n\x1eGROUPING_KIND_LOCAL_OR_SHUFFLE\x10\x07\x12\x1d\n\x19GROUPING_KIND_PARTIAL_KEY\x10\x08\x12\x18\n\x14GROUPING_KIND_CUSTOM\x10\t*\xa8\x01\n\x0eTopologyStatus\x12\x1f\n\x1bTOPOLOGY_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16TOPOLOGY_STATUS_ACTIVE\x10\x01\x12\x1c\n\x18TOPOLOGY_STATUS_INACTIVE\x10\x02\x12\x1f\n\x1bTOPOLOGY_STATUS_REBALANCING\x10\x03\x12\x1a\n\x16TOPOLOGY_STATUS_KILLED\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btupletree/v1/topology.proto\x12\x0ctupletree.v1\"8\n\nStreamSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x66ields\x18\x02 \x03(\t\x12\x0e\n\x06\x64irect\x18\x03 \x01(\x08\"y\n\tInputSpec\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12,\n\x08grouping\x18\x03 \x01(\x0e\x32\x1a.tupletree.v1.GroupingKind\x12\x0e\n\x06\x66ields\x18\x04 \x03(\t\x12\x0e\n\x06\x63ustom\x18\x05 \x01(\x0c\"\xe1\x01\n\rComponentSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x04kind\x18\x02 \x01(\x0e\x32\x1b.tupletree.v1.ComponentKind\x12\x0e\n\x06object\x18\x03 \x01(\x0c\x12\x13\n\x0bparallelism\x18\x04 \x01(\r\x12\r\n\x05tasks\x18\x05 \x01(\r\x12\x11\n\tconf_json\x18\x06 \x01(\t\x12)\n\x07outputs\x18\x07 \x03(\x0b\x32\x18.tupletree.v1.StreamSpec\x12\'\n\x06inputs\x18\x08 \x03(\x0b\x32\x17.tupletree.v1.InputSpec\"?\n\x0cTopologySpec\x12/\n\ncomponents\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.ComponentSpec\"\xbc\x07\n\x0eTopologyRecord\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x1c.tupletree.v1.TopologyStatus\x12\x11\n\tconf_json\x18\x04 \x01(\t\x12\x15\n\rbundle_sha256\x18\x05 \x01(\t\x12\x14\n\x0c\x62undle_bytes\x18\x06 \x01(\x04\x12\x18\n\x10submitted_unix_s\x18\x07 \x01(\x01\x12\r\n\x05owner\x18\x08 \x01(\t\x12\x0f\n\x07workers\x18\t \x01(\r\x12>\n\texecutors\x18\n \x03(\x0b\x32+.tupletree.v1.TopologyRecord.ExecutorsEntry\x12\x36\n\x05tasks\x18\x0b \x03(\x0b\x32\'.tupletree.v1.TopologyRecord.TasksEntry\x12,\n\x07pending\x18\x0c \x01(\x0b\x32\x1b.tupletree.v1.PendingAction\x12\x14\n\x0c\x61\x63ker_shards\x18\r \x01(\r\x12?\n\nlog_levels\x18\x0e \x03(\x0b\x32+.tupletree.v1.TopologyRecord.LogLevelsEntry\x12I\n\x0fsampled_percent\x18\x0f \x03(\x0b\x32\x30.tupletree.v1.TopologyRecord.SampledPercentEntry\x12\x15\n\rtraced_one_in\x18\x10 \x01(\r\x12Q\n\x14sampled_until_unix_s\x18\x11 \x03(\x0b\x32\x33.tupletree.v1.TopologyRecord.SampledUntilUnixSEntry\x12\x1b\n\x13traced_until_unix_s\x18\x12 \x01(\x01\x1a\x30\n\x0e\x45xecutorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1a,\n\nTasksEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\x1aH\n\x0eLogLevelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.tupletree.v1.LogLevel:\x02\x38\x01\x1a\x35\n\x13SampledPercentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x38\n\x16SampledUntilUnixSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"D\n\x08LogLevel\x12\r\n\x05level\x18\x01 \x01(\t\x12\x13\n\x0breset_level\x18\x02 \x01(\t\x12\x14\n\x0cuntil_unix_s\x18\x03 \x01(\x01\"\xd3\x01\n\rPendingAction\x12\x12\n\ndue_unix_s\x18\x01 \x01(\x01\x12,\n\x06resume\x18\x02 \x01(\x0e\x32\x1c.tupletree.v1.TopologyStatus\x12\x0f\n\x07workers\x18\x03 \x01(\r\x12=\n\texecutors\x18\x04 \x03(\x0b\x32*.tupletree.v1.PendingAction.ExecutorsEntry\x1a\x30\n\x0e\x45xecutorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"6\n\rExecutorRange\x12\x12\n\nfirst_task\x18\x01 \x01(\r\x12\x11\n\tlast_task\x18\x02 \x01(\r\"u\n\x10WorkerAssignment\x12\x15\n\rsupervisor_id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12.\n\texecutors\x18\x04 \x03(\x0b\x32\x1b.tupletree.v1.ExecutorRange\"x\n\x0fShardAssignment\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x10\n\x08\x61\x63ker_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x19\n\x11\x64raining_acker_id\x18\x04 \x01(\t\x12\x18\n\x10\x64raining_address\x18\x05 \x01(\t\"\xb8\x01\n\nAssignment\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12/\n\x07workers\x18\x04 \x03(\x0b\x32\x1e.tupletree.v1.WorkerAssignment\x12-\n\x06shards\x18\x05 \x03(\x0b\x32\x1d.tupletree.v1.ShardAssignment\x12\x15\n\rshard_version\x18\x06 \x01(\x04\"\xa1\x01\n\x08Presence\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x11\n\tgrpc_port\x18\x03 \x01(\r\x12\x11\n\thttp_port\x18\x04 \x01(\r\x12\x16\n\x0estarted_unix_s\x18\x05 \x01(\x01\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\r\n\x05slots\x18\x07 \x03(\r\x12\x10\n\x08\x64raining\x18\x08 \x01(\x08\x12\x0b\n\x03pid\x18\t \x01(\x04\"|\n\x0eWorkerPresence\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x15\n\rsupervisor_id\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0c\n\x04port\x18\x04 \x01(\r\x12\x0b\n\x03pid\x18\x05 \x01(\x04\x12\x17\n\x0flaunched_unix_s\x18\x06 \x01(\x01\"\x8a\x01\n\x0e\x43omponentError\x12\x14\n\x0c\x63omponent_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\r\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0c\n\x04port\x18\x04 \x01(\r\x12\x11\n\tat_unix_s\x18\x05 \x01(\x01\x12\x0f\n\x07message\x18\x06 \x01(\t\x12\x11\n\ttraceback\x18\x07 \x01(\t*b\n\rComponentKind\x12\x1e\n\x1a\x43OMPONENT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43OMPONENT_KIND_SPOUT\x10\x01\x12\x17\n\x13\x43OMPONENT_KIND_BOLT\x10\x02*\xa2\x02\n\x0cGroupingKind\x12\x1d\n\x19GROUPING_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15GROUPING_KIND_SHUFFLE\x10\x01\x12\x18\n\x14GROUPING_KIND_FIELDS\x10\x02\x12\x15\n\x11GROUPING_KIND_ALL\x10\x03\x12\x18\n\x14GROUPING_KIND_GLOBAL\x10\x04\x12\x16\n\x12GROUPING_KIND_NONE\x10\x05\x12\x18\n\x14GROUPING_KIND_DIRECT\x10\x06\x12\"\n\x1eGROUPING_KIND_LOCAL_OR_SHUFFLE\x10\x07\x12\x1d\n\x19GROUPING_KIND_PARTIAL_KEY\x10\x08\x12\x18\n\x14GROUPING_KIND_CUSTOM\x10\t*\xa8\x01\n\x0eTopologyStatus\x12\x1f\n\x1bTOPOLOGY_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16TOPOLOGY_STATUS_ACTIVE\x10\x01\x12\x1c\n\x18TOPOLOGY_STATUS_INACTIVE\x10\x02\x12\x1f\n\x1bTOPOLOGY_STATUS_REBALANCING\x10\x03\x12\x1a\n\x16TOPOLOGY_STATUS_KILLED\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,14 +39,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPOLOGYRECORD_LOGLEVELSENTRY']._serialized_options = b'8\001'
   _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._loaded_options = None
   _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._serialized_options = b'8\001'
+  _globals['_TOPOLOGYRECORD_SAMPLEDUNTILUNIXSENTRY']._loaded_options = None
+  _globals['_TOPOLOGYRECORD_SAMPLEDUNTILUNIXSENTRY']._serialized_options = b'8\001'
   _globals['_PENDINGACTION_EXECUTORSENTRY']._loaded_options = None
   _globals['_PENDINGACTION_EXECUTORSENTRY']._serialized_options = b'8\001'
-  _globals['_COMPONENTKIND']._serialized_start=2507
-  _globals['_COMPONENTKIND']._serialized_end=2605
-  _globals['_GROUPINGKIND']._serialized_start=2608
-  _globals['_GROUPINGKIND']._serialized_end=2898
-  _globals['_TOPOLOGYSTATUS']._serialized_start=2901
-  _globals['_TOPOLOGYSTATUS']._serialized_end=3069
+  _globals['_COMPONENTKIND']._serialized_start=2677
+  _globals['_COMPONENTKIND']._serialized_end=2775
+  _globals['_GROUPINGKIND']._serialized_start=2778
+  _globals['_GROUPINGKIND']._serialized_end=3068
+  _globals['_TOPOLOGYSTATUS']._serialized_start=3071
+  _globals['_TOPOLOGYSTATUS']._serialized_end=3239
   _globals['_STREAMSPEC']._serialized_start=45
   _globals['_STREAMSPEC']._serialized_end=101
   _globals['_INPUTSPEC']._serialized_start=103
@@ -56,33 +58,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPOLOGYSPEC']._serialized_start=454
   _globals['_TOPOLOGYSPEC']._serialized_end=517
   _globals['_TOPOLOGYRECORD']._serialized_start=520
-  _globals['_TOPOLOGYRECORD']._serialized_end=1306
-  _globals['_TOPOLOGYRECORD_EXECUTORSENTRY']._serialized_start=1083
-  _globals['_TOPOLOGYRECORD_EXECUTORSENTRY']._serialized_end=1131
-  _globals['_TOPOLOGYRECORD_TASKSENTRY']._serialized_start=1133
-  _globals['_TOPOLOGYRECORD_TASKSENTRY']._serialized_end=1177
-  _globals['_TOPOLOGYRECORD_LOGLEVELSENTRY']._serialized_start=1179
-  _globals['_TOPOLOGYRECORD_LOGLEVELSENTRY']._serialized_end=1251
-  _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._serialized_start=1253
-  _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._serialized_end=1306
-  _globals['_LOGLEVEL']._serialized_start=1308
-  _globals['_LOGLEVEL']._serialized_end=1376
-  _globals['_PENDINGACTION']._serialized_start=1379
-  _globals['_PENDINGACTION']._serialized_end=1590
-  _globals['_PENDINGACTION_EXECUTORSENTRY']._serialized_start=1083
-  _globals['_PENDINGACTION_EXECUTORSENTRY']._serialized_end=1131
-  _globals['_EXECUTORRANGE']._serialized_start=1592
-  _globals['_EXECUTORRANGE']._serialized_end=1646
-  _globals['_WORKERASSIGNMENT']._serialized_start=1648
-  _globals['_WORKERASSIGNMENT']._serialized_end=1765
-  _globals['_SHARDASSIGNMENT']._serialized_start=1767
-  _globals['_SHARDASSIGNMENT']._serialized_end=1887
-  _globals['_ASSIGNMENT']._serialized_start=1890
-  _globals['_ASSIGNMENT']._serialized_end=2074
-  _globals['_PRESENCE']._serialized_start=2077
-  _globals['_PRESENCE']._serialized_end=2238
-  _globals['_WORKERPRESENCE']._serialized_start=2240
-  _globals['_WORKERPRESENCE']._serialized_end=2364
-  _globals['_COMPONENTERROR']._serialized_start=2367
-  _globals['_COMPONENTERROR']._serialized_end=2505
+  _globals['_TOPOLOGYRECORD']._serialized_end=1476
+  _globals['_TOPOLOGYRECORD_EXECUTORSENTRY']._serialized_start=1195
+  _globals['_TOPOLOGYRECORD_EXECUTORSENTRY']._serialized_end=1243
+  _globals['_TOPOLOGYRECORD_TASKSENTRY']._serialized_start=1245
+  _globals['_TOPOLOGYRECORD_TASKSENTRY']._serialized_end=1289
+  _globals['_TOPOLOGYRECORD_LOGLEVELSENTRY']._serialized_start=1291
+  _globals['_TOPOLOGYRECORD_LOGLEVELSENTRY']._serialized_end=1363
+  _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._serialized_start=1365
+  _globals['_TOPOLOGYRECORD_SAMPLEDPERCENTENTRY']._serialized_end=1418
+  _globals['_TOPOLOGYRECORD_SAMPLEDUNTILUNIXSENTRY']._serialized_start=1420
+  _globals['_TOPOLOGYRECORD_SAMPLEDUNTILUNIXSENTRY']._serialized_end=1476
+  _globals['_LOGLEVEL']._serialized_start=1478
+  _globals['_LOGLEVEL']._serialized_end=1546
+  _globals['_PENDINGACTION']._serialized_start=1549
+  _globals['_PENDINGACTION']._serialized_end=1760
+  _globals['_PENDINGACTION_EXECUTORSENTRY']._serialized_start=1195
+  _globals['_PENDINGACTION_EXECUTORSENTRY']._serialized_end=1243
+  _globals['_EXECUTORRANGE']._serialized_start=1762
+  _globals['_EXECUTORRANGE']._serialized_end=1816
+  _globals['_WORKERASSIGNMENT']._serialized_start=1818
+  _globals['_WORKERASSIGNMENT']._serialized_end=1935
+  _globals['_SHARDASSIGNMENT']._serialized_start=1937
+  _globals['_SHARDASSIGNMENT']._serialized_end=2057
+  _globals['_ASSIGNMENT']._serialized_start=2060
+  _globals['_ASSIGNMENT']._serialized_end=2244
+  _globals['_PRESENCE']._serialized_start=2247
+  _globals['_PRESENCE']._serialized_end=2408
+  _globals['_WORKERPRESENCE']._serialized_start=2410
+  _globals['_WORKERPRESENCE']._serialized_end=2534
+  _globals['_COMPONENTERROR']._serialized_start=2537
+  _globals['_COMPONENTERROR']._serialized_end=2675
 # @@protoc_insertion_point(module_scope)

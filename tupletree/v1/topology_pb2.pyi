@@ -103,7 +103,7 @@ class TopologySpec(_message.Message):
     def __init__(self, components: _Optional[_Iterable[_Union[ComponentSpec, _Mapping]]] = ...) -> None: ...
 
 class TopologyRecord(_message.Message):
-    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in")
+    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,13 @@ class TopologyRecord(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class SampledUntilUnixSEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -148,6 +155,8 @@ class TopologyRecord(_message.Message):
     LOG_LEVELS_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_PERCENT_FIELD_NUMBER: _ClassVar[int]
     TRACED_ONE_IN_FIELD_NUMBER: _ClassVar[int]
+    SAMPLED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    TRACED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     status: TopologyStatus
@@ -164,7 +173,9 @@ class TopologyRecord(_message.Message):
     log_levels: _containers.MessageMap[str, LogLevel]
     sampled_percent: _containers.ScalarMap[str, float]
     traced_one_in: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ...) -> None: ...
+    sampled_until_unix_s: _containers.ScalarMap[str, float]
+    traced_until_unix_s: float
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("level", "reset_level", "until_unix_s")

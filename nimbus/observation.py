@@ -1,0 +1,121 @@
+"""What operators switch on at a running topology: levels of loggers, sampled tuples, traced trees.
+
+It is part of the topology's record, and its workers follow the record. Whatever has an end ends by itself: workers look
+at the clock, and what is over leaves the record with the next change. All times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tupletree._wire.levels import level_name, settled
+from tupletree.errors import UsageError
+from tupletree.v1 import topology_pb2 as pb
+
+MOST_LOGGERS = 100  # with levels of their own, in one topology
+MOST_ONE_IN = 2**32 - 1
+_LONGEST_NAME = 200
+_LONGEST_S = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class SetLogLevels:
+    levels: Mapping[str, pb.LogLevel]  # by logger; "" is the root
+    remove: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SetSampling:
+    component: str  # "": all
+    percent: float
+    until_unix_s: float = 0.0  # 0: for good
+
+
+@dataclass(frozen=True)
+class SetTracing:
+    one_in: int  # 0: off
+    until_unix_s: float = 0.0
+
+
+Observation = SetLogLevels | SetSampling | SetTracing
+
+
+def observed(record: pb.TopologyRecord, request: Observation, now_s: float) -> pb.TopologyRecord:
+    """The record after such a request; equal to ``record`` if there is nothing to do. Raises UsageError."""
+    after = pb.TopologyRecord()
+    after.CopyFrom(record)
+    _forget_what_is_over(after, now_s)
+    match request:
+        case SetLogLevels(levels, remove):
+            _set_levels(after, levels, remove, now_s)
+        case SetSampling(component, percent, until_unix_s):
+            _set_sampling(after, component, percent, until_unix_s, now_s)
+        case SetTracing(one_in, until_unix_s):
+            _check_end(until_unix_s, now_s)
+            if one_in > MOST_ONE_IN or one_in < 0:
+                raise UsageError(f"of how many trees one is traced is a number from 0 to {MOST_ONE_IN}, not {one_in}")
+            after.traced_one_in = one_in
+            after.traced_until_unix_s = until_unix_s if one_in else 0.0
+    return after
+
+
+def _set_levels(
+    record: pb.TopologyRecord, levels: Mapping[str, pb.LogLevel], remove: Sequence[str], now_s: float
+) -> None:
+    for logger in remove:
+        record.log_levels.pop(_logger(logger), None)
+    for logger, asked in levels.items():
+        _check_end(asked.until_unix_s, now_s)
+        reset = level_name(asked.reset_level) if asked.reset_level else ""
+        record.log_levels[_logger(logger)].CopyFrom(
+            pb.LogLevel(level=level_name(asked.level), reset_level=reset, until_unix_s=asked.until_unix_s)
+        )
+    if len(record.log_levels) > MOST_LOGGERS:
+        raise UsageError(f"a topology can have at most {MOST_LOGGERS} loggers with levels of their own")
+
+
+def _set_sampling(record: pb.TopologyRecord, component: str, percent: float, until_unix_s: float, now_s: float) -> None:
+    if component and component not in record.tasks:
+        known = ", ".join(sorted(record.tasks))
+        raise UsageError(f"topology '{record.name}' has no component '{component}'; it has {known}")
+    if not math.isfinite(percent) or not 0 <= percent <= 100:
+        raise UsageError(f"the sampled share is a number of percent from 0 to 100, not {percent:g}")
+    _check_end(until_unix_s, now_s)
+    if not component and not percent:
+        record.sampled_percent.clear()
+        record.sampled_until_unix_s.clear()
+        return
+    record.sampled_until_unix_s.pop(component, None)
+    if not percent and not record.sampled_percent.get("", 0.0):
+        record.sampled_percent.pop(component, None)
+        return
+    record.sampled_percent[component] = percent  # a 0 takes this one out of all
+    if until_unix_s and percent:
+        record.sampled_until_unix_s[component] = until_unix_s
+
+
+def _forget_what_is_over(record: pb.TopologyRecord, now_s: float) -> None:
+    kept = settled(record.log_levels, now_s)
+    for logger in set(record.log_levels) - set(kept):
+        del record.log_levels[logger]
+    for logger, level in kept.items():
+        record.log_levels[logger].CopyFrom(level)
+    for component, until_unix_s in list(record.sampled_until_unix_s.items()):
+        if 0 < until_unix_s <= now_s:
+            del record.sampled_until_unix_s[component]
+            record.sampled_percent.pop(component, None)
+    if 0 < record.traced_until_unix_s <= now_s:
+        record.traced_one_in, record.traced_until_unix_s = 0, 0.0
+
+
+def _logger(name: str) -> str:
+    if len(name) > _LONGEST_NAME or not name.isprintable() or any(char.isspace() for char in name):
+        raise UsageError(f"{name[:_LONGEST_NAME]!r} is no name of a logger")
+    return "" if name in ("root", "ROOT") else name
+
+
+def _check_end(until_unix_s: float, now_s: float) -> None:
+    if until_unix_s and not (math.isfinite(until_unix_s) and now_s < until_unix_s <= now_s + _LONGEST_S):
+        raise UsageError(f"it can end at most {_LONGEST_S / 86400:.0f} days from now and not in the past")

@@ -1,0 +1,46 @@
+"""Secrets in a configuration that is shown to others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tupletree._masking import MASK, masked
+from tupletree.config import defaults
+
+
+def test_nothing_is_hidden_in_the_defaults() -> None:
+    shown = masked(defaults())
+    assert [name for name in shown if shown[name] == MASK != defaults()[name]] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zookeeper.auth.password",
+        "security.token",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "AWS_SECRET_ACCESS_KEY",
+        "topology.api_key",
+        "storm.zookeeper.auth.payload",
+        "tls.passphrase",
+    ],
+)
+def test_what_is_called_a_secret_is_hidden_at_any_depth(name: str) -> None:
+    assert masked({name: "hunter2"}) == {name: MASK}
+    assert masked({"topology.environment": {"PATH": "/bin", name: "hunter2"}}) == {
+        "topology.environment": {"PATH": "/bin", name: MASK}
+    }
+    assert "hunter2" not in str(masked({"any": [{name: {"deep": "hunter2"}}]}))
+
+
+def test_passwords_within_values_are_hidden() -> None:
+    assert masked({"url": "postgresql://ada:hunter2@db:5432/words"}) == {
+        "url": f"postgresql://ada:{MASK}@db:5432/words"
+    }
+    assert masked({"dsn": "host=db password=hunter2 user=ada"}) == {"dsn": f"host=db password={MASK} user=ada"}
+
+
+def test_places_times_and_what_is_unset_are_shown() -> None:
+    given = {"tls.private.key.file": "/etc/key.pem", "token.ttl": 5, "tokens.secs": 3, "security.token": None, "a": 1}
+    assert masked(given) == given

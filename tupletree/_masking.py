@@ -1,0 +1,41 @@
+"""A configuration as it may be shown to others: what looks like a secret is replaced by stars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+MASK: Final = "*****"
+
+_SECRET: Final = re.compile(
+    r"passw(or)?d|passphrase|secret|credential|token|private[._-]?key|api[._-]?key|access[._-]?key|auth[._-](payload|user)",
+    re.IGNORECASE,
+)
+_HARMLESS: Final = re.compile(r"[._](file|path|dir|secs|ms|bytes|enabled|ttl)$", re.IGNORECASE)
+_IN_ADDRESS: Final = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?=@)", re.IGNORECASE)
+_IN_WORDS: Final = re.compile(r"(?P<before>\b\w*(password|secret|token)\w*\s*=\s*)[^\s;,&]+", re.IGNORECASE)
+
+
+def masked(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration without secrets, at any depth: by the names of keys, and passwords within addresses.
+
+    It errs on the side of hiding. A secret under a name that does not say so, as a word in a list, stays.
+    """
+    return {name: _value(name, value) for name, value in conf.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if _SECRET.search(name) and not _HARMLESS.search(name) and value not in (None, "", False, True):
+        return MASK
+    return _shown(value)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _value(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(inner) for inner in value]
+    if isinstance(value, str):
+        return _IN_WORDS.sub(rf"\g<before>{MASK}", _IN_ADDRESS.sub(rf"\g<before>{MASK}", value))
+    return value
