@@ -1,8 +1,9 @@
 """Whether each registered acker really lives: its shards must not wait for its session to time out.
 
-One health Watch stream is held open to each. A process that was killed resets it at once, and refuses the connection
-that is tried next: dead. A new process at the same address answers, but as another acker. An acker that was never
-heard of yet, because this nimbus has just begun to lead, counts as alive until it is known better.
+One health Watch stream is held open to each, and beside it each is asked for its ledger every two seconds, for people.
+A process that was killed resets the stream at once, and refuses the connection that is tried next: dead. A new process
+at the same address answers, but as another acker. An acker that was never heard of yet, because this nimbus has just
+begun to lead, counts as alive until it is known better.
 
     registered -> UNKNOWN -> SERVING <-> NOT_SERVING      the stream's verdict: ready for new shards or not
                      \\           |           |
@@ -12,8 +13,10 @@ heard of yet, because this nimbus has just begun to lead, counts as alive until 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 import grpc
@@ -26,6 +29,7 @@ from tupletree.v1 import acker_pb2
 from tupletree.v1.acker_pb2_grpc import AckerStub
 from tupletree.v1.topology_pb2 import Presence
 
+from .ledgers import LedgerHistory
 from .peers import address_of
 from .shards import Acker
 
@@ -34,6 +38,7 @@ log = logging.getLogger("tupletree.nimbus")
 _IDENTIFY_TIMEOUT_S = 5.0
 _RETRY_S = 0.5
 _PAUSE_S = 0.05
+_LEDGER_PAUSE_S = 2.0
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 
 
@@ -55,6 +60,7 @@ class AckerWatch:
         self._presences: dict[str, Presence] = {}
         self._states: dict[str, State] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.ledgers: dict[str, LedgerHistory] = {}  # of those that are followed, by id
 
     def follow(self, presences: Mapping[str, Presence]) -> None:
         """The ackers registered now. Where two share an address, the older one is dead: its node outlives it.
@@ -69,8 +75,10 @@ class AckerWatch:
         for acker_id in self._tasks.keys() - wanted.keys():
             self._tasks.pop(acker_id).cancel()
             self._states.pop(acker_id, None)
+            self.ledgers.pop(acker_id, None)
         for acker_id in wanted.keys() - self._tasks.keys():
             self._states[acker_id] = State.UNKNOWN
+            self.ledgers[acker_id] = LedgerHistory()
             self._tasks[acker_id] = asyncio.create_task(self._watch(acker_id, address_of(wanted[acker_id])))
         self._presences = wanted
 
@@ -95,6 +103,7 @@ class AckerWatch:
         self._tasks.clear()
         self._states.clear()
         self._presences.clear()
+        self.ledgers.clear()
 
     async def _watch(self, acker_id: str, address: str) -> None:
         while True:
@@ -103,10 +112,11 @@ class AckerWatch:
                     if await self._is_another(acker_id, channel):
                         self._set(acker_id, State.UNREACHABLE, f"{address} is another acker now")
                         return
-                    request = health_pb2.HealthCheckRequest(service="")
-                    async for reply in health_pb2_grpc.HealthStub(channel).Watch(request):
-                        serving = reply.status == _SERVING
-                        self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "it says so")
+                    asking = asyncio.create_task(self._keep_asking(acker_id, channel))
+                    try:
+                        await self._follow_health(acker_id, channel)
+                    finally:
+                        asking.cancel()
                     await asyncio.sleep(_PAUSE_S)
                     continue  # the stream ended in order, as it does when an acker stops
                 except grpc.aio.AioRpcError as error:
@@ -115,6 +125,22 @@ class AckerWatch:
                         continue  # the stream broke: one more try decides
                     self._set(acker_id, State.UNREACHABLE, error.details() or str(error.code()))
             await asyncio.sleep(_RETRY_S)
+
+    async def _follow_health(self, acker_id: str, channel: grpc.aio.Channel) -> None:
+        request = health_pb2.HealthCheckRequest(service="")
+        async for reply in health_pb2_grpc.HealthStub(channel).Watch(request):
+            serving = reply.status == _SERVING
+            self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "it says so")
+
+    async def _keep_asking(self, acker_id: str, channel: grpc.aio.Channel) -> None:
+        """Ask for the ledger again and again. A failure is the health stream's to notice."""
+        request = acker_pb2.DescribeLedgerRequest()
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                reply = await AckerStub(channel).DescribeLedger(request, timeout=_IDENTIFY_TIMEOUT_S)
+                if acker_id in self.ledgers:
+                    self.ledgers[acker_id].note(reply, time.monotonic())
+            await asyncio.sleep(_LEDGER_PAUSE_S)
 
     async def _is_another(self, acker_id: str, channel: grpc.aio.Channel) -> bool:
         request = acker_pb2.DescribeLedgerRequest()

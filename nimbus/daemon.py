@@ -28,7 +28,6 @@ from tupletree._coord.store import Leadership, Store
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http import HttpServer
 from tupletree._daemon.logs import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree.errors import UnavailableError
@@ -37,6 +36,7 @@ from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 
 from .blobs import BlobStore
 from .config import NimbusConfig
+from .desk import Desk
 from .leader_watch import LeaderWatch
 from .metrics import NimbusMetrics
 from .peers import address_of
@@ -45,6 +45,8 @@ from .replication import Replication
 from .rule import Rule
 from .service import NimbusService
 from .upload import Uploads
+from .web.app import WebApplication
+from .web.server import WebServer
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -127,12 +129,16 @@ class NimbusDaemon:
             raise self._failure
 
     async def _serve(self, ends: contextlib.AsyncExitStack) -> tuple[RpcServer, int]:
-        service = functools.partial(add_NimbusServicer_to_server, NimbusService(self))
+        desk = Desk(self)
+        service = functools.partial(add_NimbusServicer_to_server, NimbusService(desk))
         server = await start_server([service], self._config.bind_host, self._config.grpc_port, self._readiness)
         ends.push_async_callback(server.stop, _GRACE_S)
-        http = HttpServer(self._readiness, self.metrics.registry)
+        application = WebApplication(self._readiness, self.metrics.registry, desk, self._config)
+        http = WebServer(application.asgi)
         ends.push_async_callback(http.stop)
-        return server, await http.start(self._config.bind_host, self._config.http_port)
+        http_port = await http.start(self._config.bind_host, self._config.http_port)
+        application.serve_at(http_port)
+        return server, http_port
 
     async def _join(self, ends: contextlib.AsyncExitStack, presence: Presence) -> KazooClient:
         """Open the session, prepare all that needs it, and register."""

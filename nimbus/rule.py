@@ -63,6 +63,12 @@ class Rule:
         self._recollection = Recollection(store, election, reign)
         self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
+        self._loaded: cycle.Loaded | None = None
+
+    @property
+    def loaded(self) -> cycle.Loaded | None:
+        """What the last look found; None if it may have changed since, as far as this nimbus knows."""
+        return None if self._woken.is_set() else self._loaded
 
     def wake(self) -> None:
         """Look at the cluster now. From the event loop's thread."""
@@ -128,6 +134,7 @@ class Rule:
     async def _look(self) -> bool:
         """One look; True if something was changed."""
         began_s = time.monotonic()
+        self._loaded = None
         loaded = await asyncio.to_thread(cycle.load, self._store)
         self._notice(loaded)
         now_s = time.monotonic()
@@ -147,6 +154,7 @@ class Rule:
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
         self._metrics.loaded(loaded, len(alive), len(dead))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
+        self._loaded = None if changes else loaded
         return bool(changes)
 
     def _changed(self, change: Change, loaded: cycle.Loaded) -> None:

@@ -2,7 +2,8 @@
 
 A worker reports counters since its own start. A task that lived in several workers one after the other, its
 incarnations, has done the sum of what each reported last; so figures go on rising when a worker is restarted. What is
-waiting or pending is of the present incarnation only.
+waiting or pending is of the present incarnation only. What was counted in the last ten minutes, three hours and day is
+read from the past of these sums (history.py); a new leader begins that past anew.
 
 A leader writes down from time to time what each worker has done (``memory``), and the next leader begins with that
 (``recall``): the figures of a worker that reports to it replace what is remembered of that worker.
@@ -16,15 +17,28 @@ Times are seconds of a monotonic clock.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from google.protobuf import json_format
 
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from .counts import (
+    INPUT_COUNTERS,
+    STREAM_COUNTERS,
+    SUMS,
+    TASK_COUNTERS,
+    Counts,
+    add_counts,
+    counts_of,
+    scalars_of,
+)
+from .history import STEP_S, History
 from .statuses import STALE_S, Statuses
 
 RATE_WINDOW_S = 10.0
@@ -32,17 +46,6 @@ CAPACITY_WINDOW_S = 600.0
 _CAPACITY_STEP_S = 10.0
 _RETIRED_KEPT = 1000
 
-_COUNTERS = (
-    "executed",
-    "acked",
-    "failed",
-    "execute_s",
-    "process_s_sum",
-    "process_samples",
-    "complete_s_sum",
-    "complete_samples",
-    "timeouts",
-)
 _GAUGES = ("queued", "pending")
 
 
@@ -68,6 +71,16 @@ class _Task:
     earlier: rpc.TaskStats = field(default_factory=rpc.TaskStats)  # the sum of incarnations that are over
     recent: deque[tuple[float, int, int, int]] = field(default_factory=deque)  # time; emitted, executed, acked
     busy: deque[tuple[float, float]] = field(default_factory=deque)  # time; seconds executing, over all incarnations
+    history: History = field(default_factory=lambda: History((*TASK_COUNTERS, *SUMS)))
+
+    def total(self) -> rpc.TaskStats:
+        """The sum over all incarnations."""
+        if not self.earlier.component_id:
+            return self.latest
+        total = rpc.TaskStats()
+        add(total, self.earlier)
+        add(total, self.latest)
+        return total
 
 
 class TopologyStatistics:
@@ -78,6 +91,9 @@ class TopologyStatistics:
         self._retired: deque[tuple[int, str]] = deque(maxlen=_RETIRED_KEPT)  # incarnations that must not return
         self._remembered: Memory = {}  # of workers that have not reported to this leader
         self._statuses = Statuses()
+        self._histories: dict[str, History] = {}  # by component
+        self._members: dict[str, set[int]] = {}  # the tasks that were ever heard of, by component
+        self._noted_s = -math.inf
 
     def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
         """Take a worker's report in. A late one of an incarnation that was replaced is ignored.
@@ -88,6 +104,7 @@ class TopologyStatistics:
         for stats in report.tasks:
             if (stats.task_id, report.worker_id) not in self._retired:
                 self._take(report, stats, now_s)
+        self._note(now_s)
         present = {one.task_id for one in report.tasks if self._tasks[one.task_id].worker_id == report.worker_id}
         self._statuses.report(report.worker_id, present, statuses or {}, now_s)
 
@@ -127,6 +144,31 @@ class TopologyStatistics:
         """What some tasks say of themselves, if they do and if it is news."""
         return self._statuses.of(tasks, now_s)
 
+    def counts(self, component_id: str, window_s: float | None, now_s: float) -> Counts:
+        """All counters of a component in the last ``window_s``; None: of all time."""
+        if window_s is None:
+            return counts_of(self.component(component_id, self._members.get(component_id, ())))
+        history = self._histories.get(component_id)
+        return {} if history is None else history.in_window(self._sum(component_id), window_s, now_s)
+
+    def task_counts(self, tasks: Iterable[int], window_s: float | None, now_s: float) -> Counts:
+        """The scalar counters of some tasks together, likewise. Of all time: since this leader heard of them."""
+        found: Counts = {}
+        for task in map(self._tasks.get, tasks):
+            if task is not None:
+                total = scalars_of(task.total())
+                add_counts(found, total if window_s is None else task.history.in_window(total, window_s, now_s))
+        return found
+
+    def gauges(self, tasks: Iterable[int]) -> dict[str, int | bool]:
+        """What is waiting and pending in some tasks together, and whether any of them is congested."""
+        found = [task.latest for task in map(self._tasks.get, tasks) if task is not None]
+        return {
+            "queued": sum(one.queued for one in found),
+            "pending": sum(one.pending for one in found),
+            "congested": any(one.congested for one in found),
+        }
+
     def rates(self, tasks: Iterable[int], now_s: float) -> Rates:
         """The sum of some tasks' rates."""
         sums = [0.0, 0.0, 0.0]
@@ -142,11 +184,37 @@ class TopologyStatistics:
         """That of the busiest executor, each given as its tasks."""
         return max((sum(self._busy_share(task, now_s) for task in tasks) for tasks in executors), default=0.0)
 
+    def _note(self, now_s: float) -> None:
+        """Keep what the counters are now, as often as histories want it."""
+        if now_s - self._noted_s < STEP_S:
+            return
+        self._noted_s = now_s
+        for component_id in self._members:
+            self._histories[component_id].note(self._sum(component_id), now_s)
+        for task in self._tasks.values():
+            task.history.note(scalars_of(task.total()), now_s)
+
+    def _sum(self, component_id: str) -> Counts:
+        """The counters of a component, of the tasks that this leader heard of."""
+        counts: Counts = {}
+        for task_id in self._members.get(component_id, ()):
+            add_counts(counts, counts_of(self._tasks[task_id].total()))
+        return counts
+
+    def _begin(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> _Task:
+        """A task that was not heard of before: it may have worked for long."""
+        task = self._tasks[stats.task_id] = _Task(report.worker_id, stats)
+        since_s = now_s - max(0.0, report.uptime_s)
+        task.busy.append((since_s, 0.0))
+        task.history.credit(scalars_of(stats), since_s, now_s)
+        self._histories.setdefault(stats.component_id, History()).credit(counts_of(stats), since_s, now_s)
+        self._members.setdefault(stats.component_id, set()).add(stats.task_id)
+        return task
+
     def _take(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
         task = self._tasks.get(stats.task_id)
         if task is None:
-            task = self._tasks[stats.task_id] = _Task(report.worker_id, stats)
-            task.busy.append((now_s - report.uptime_s, 0.0))
+            task = self._begin(report, stats, now_s)
         elif task.worker_id != report.worker_id:
             self._retired.append((stats.task_id, task.worker_id))
             add(task.earlier, task.latest)
@@ -174,8 +242,8 @@ class TopologyStatistics:
 
 
 def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
-    """Add the counters of one to another, stream by stream."""
-    for counter in _COUNTERS:
+    """Add the counters of one to another, stream by stream and bucket by bucket."""
+    for counter in TASK_COUNTERS:
         setattr(total, counter, getattr(total, counter) + getattr(more, counter))
     total.component_id = total.component_id or more.component_id
     streams = {stream.stream: stream for stream in total.streams}
@@ -183,8 +251,19 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
         into = streams.get(stream.stream)
         if into is None:
             into = streams[stream.stream] = total.streams.add(stream=stream.stream)
-        into.emitted += stream.emitted
-        into.transferred += stream.transferred
+        for counter in STREAM_COUNTERS:
+            setattr(into, counter, getattr(into, counter) + getattr(stream, counter))
+    inputs = {(one.source_component, one.stream): one for one in total.inputs}
+    for one in more.inputs:
+        known = inputs.get((one.source_component, one.stream))
+        if known is None:
+            known = total.inputs.add(source_component=one.source_component, stream=one.stream)
+        for counter in INPUT_COUNTERS:
+            setattr(known, counter, getattr(known, counter) + getattr(one, counter))
+    for name in ("process_counts", "complete_counts"):
+        buckets, summand = getattr(total, name), getattr(more, name)
+        if summand:
+            buckets[:] = [a + b for a, b in zip_longest(buckets, summand, fillvalue=0)]
 
 
 def encode_memory(memory: Memory) -> bytes:

@@ -137,6 +137,11 @@ class Store:
             )
         return leadership if alive else None
 
+    def candidates(self) -> int:
+        """How many nimbuses stand for election, which those do that hold every topology's bundle."""
+        with translated("asking who stands for election"):
+            return len(self._children(paths.leader_candidates(self.root)))
+
     # Workers
 
     def worker_presences(self, topology_id: str) -> dict[tuple[str, int], pb.WorkerPresence]:

@@ -1,0 +1,85 @@
+"""What an acker said of its ledger over the last ten minutes. Times are seconds of a monotonic clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tupletree.v1 import acker_pb2
+
+KEPT_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The sum over an acker's shards at one moment; counters since the acker began, less shards that it gave up."""
+
+    at_s: float
+    pending: int = 0
+    oldest_age_s: float = 0.0
+    bytes_held: int = 0
+    inits: int = 0
+    acks: int = 0
+    fails: int = 0
+    resets: int = 0
+    timeouts: int = 0
+    completed: int = 0
+    inits_per_s: float = 0.0  # since the moment before
+    completed_per_s: float = 0.0
+    failed_per_s: float = 0.0
+    timeouts_per_s: float = 0.0
+
+
+class LedgerHistory:
+    """One acker's story."""
+
+    def __init__(self) -> None:
+        self.points: deque[Totals] = deque()
+        self.shards: Sequence[acker_pb2.ShardSummary] = ()
+        self.ready = False
+        self.reasons: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> Totals | None:
+        return self.points[-1] if self.points else None
+
+    def note(self, reply: acker_pb2.DescribeLedgerReply, now_s: float) -> None:
+        """Take in what the acker says now."""
+        before = {(one.topology_id, one.shard): one for one in self.shards}
+        took_s = now_s - self.points[-1].at_s if self.points else 0.0
+        shards = list(reply.shards)
+
+        def rate(counter: str) -> float:
+            """Over the shards that were there before, so that one that moves away takes nothing back."""
+            if took_s <= 0:
+                return 0.0
+            pairs = [(one, before.get((one.topology_id, one.shard))) for one in shards]
+            risen = sum(max(0, getattr(one, counter) - getattr(old, counter)) for one, old in pairs if old is not None)
+            return float(risen / took_s)
+
+        def total(counter: str) -> int:
+            return sum(getattr(one, counter) for one in shards)
+
+        self.points.append(
+            Totals(
+                at_s=now_s,
+                pending=total("pending"),
+                oldest_age_s=max((one.oldest_age_s for one in shards if one.pending), default=0.0),
+                bytes_held=total("bytes_held"),
+                inits=total("inits"),
+                acks=total("acks"),
+                fails=total("fails"),
+                resets=total("resets"),
+                timeouts=total("timeouts"),
+                completed=total("completed"),
+                inits_per_s=rate("inits"),
+                completed_per_s=rate("completed"),
+                failed_per_s=rate("fails"),
+                timeouts_per_s=rate("timeouts"),
+            )
+        )
+        self.shards, self.ready, self.reasons = shards, reply.ready, tuple(reply.reasons)
+        while self.points[0].at_s < now_s - KEPT_S:
+            self.points.popleft()

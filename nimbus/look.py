@@ -1,0 +1,48 @@
+"""The cluster at one moment, as nimbus shows it over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+from tupletree.errors import NotFoundError
+from tupletree.v1 import topology_pb2 as pb
+
+from .cycle import Loaded
+from .ledgers import LedgerHistory
+from .reign import Reign
+from .shards import Acker
+
+
+@dataclass(frozen=True)
+class Look:
+    """All that a page is made of, but the topologies' own definitions and errors."""
+
+    loaded: Loaded
+    nimbuses: Mapping[str, pb.Presence]
+    leader_id: str
+    holders: int  # nimbuses that hold the bundles of all topologies
+    ackers: Mapping[str, Acker]  # those that answer, by id
+    ledgers: Mapping[str, LedgerHistory]  # what ackers said of their ledgers, by id
+    reign: Reign
+    version: str
+    now_s: float  # monotonic
+    now_unix_s: float
+
+    def records(self) -> list[pb.TopologyRecord]:
+        """Every topology, the oldest first."""
+        found = [one.value for one in self.loaded.records.values()]
+        return sorted(found, key=lambda one: (one.submitted_unix_s, one.id))
+
+    def record(self, topology_id: str) -> pb.TopologyRecord:
+        """The topology of an id, also of one that is still encoded. Raises NotFoundError."""
+        stored = self.loaded.records.get(topology_id) or self.loaded.records.get(unquote_plus(topology_id))
+        if stored is None:
+            raise NotFoundError(f"there is no topology with the id '{topology_id[:200]}'")
+        return stored.value
+
+    def assignment(self, topology_id: str) -> pb.Assignment:
+        """Where a topology runs; empty if nowhere yet."""
+        stored = self.loaded.assignments.get(topology_id)
+        return stored.value if stored is not None else pb.Assignment(topology_id=topology_id)

@@ -1,0 +1,143 @@
+"""The pages of ackers, which Storm does not have: each service, its shards, and the trees they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tupletree.errors import NotFoundError
+from tupletree.v1 import topology_pb2 as pb
+
+from ..ledgers import LedgerHistory, Totals
+from ..look import Look
+from .forms import encoded, uptime_text
+
+
+def summary(look: Look) -> dict[str, Any]:
+    """``acker/summary``."""
+    shown = [_acker(look, one) for _, one in sorted(look.loaded.ackers.items())]
+    return {
+        "ackers": shown,
+        "pending": sum(one["pending"] for one in shown),
+        "oldestAgeSeconds": max((one["oldestAgeSeconds"] for one in shown), default=0.0),
+        "unassignedShards": sum(
+            not shard.acker_id for one in look.loaded.assignments.values() for shard in one.value.shards
+        ),
+    }
+
+
+def page(look: Look, acker_id: str) -> dict[str, Any]:
+    """``acker/{id}``. Raises NotFoundError for an unknown one."""
+    presence = _presence(look, acker_id)
+    ledger = look.ledgers.get(acker_id, LedgerHistory())
+    told = {(one.topology_id, one.shard): one for one in ledger.shards}
+    names = {record.id: record.name for record in look.records()}
+    shards = []
+    for topology_id, stored in sorted(look.loaded.assignments.items()):
+        for one in stored.value.shards:
+            role = "current" if one.acker_id == acker_id else "draining" if one.draining_acker_id == acker_id else ""
+            if role:
+                found = told.pop((topology_id, one.shard), None)
+                shards.append(_shard(topology_id, names.get(topology_id, ""), one.shard, role, found))
+    shards += [_shard(key[0], names.get(key[0], ""), key[1], "left over", one) for key, one in sorted(told.items())]
+    return {**_acker(look, presence), "shardList": shards}
+
+
+def series(look: Look, acker_id: str) -> dict[str, Any]:
+    """``acker/{id}/series``: the last ten minutes."""
+    _presence(look, acker_id)
+    ledger = look.ledgers.get(acker_id, LedgerHistory())
+    return {
+        "id": acker_id,
+        "points": [
+            {
+                "time": int(1000 * (look.now_unix_s - (look.now_s - one.at_s))),
+                "pending": one.pending,
+                "oldestAgeSeconds": round(one.oldest_age_s, 3),
+                **_rates(one),
+            }
+            for one in ledger.points
+        ],
+    }
+
+
+def _presence(look: Look, acker_id: str) -> pb.Presence:
+    presence = look.loaded.ackers.get(acker_id)
+    if presence is None:
+        known = ", ".join(sorted(look.loaded.ackers)) or "there is none"
+        raise NotFoundError(f"there is no acker with the id '{acker_id[:200]}'; registered: {known}")
+    return presence
+
+
+def _acker(look: Look, presence: pb.Presence) -> dict[str, Any]:
+    uptime_s = max(0, int(look.now_unix_s - presence.started_unix_s))
+    ledger = look.ledgers.get(presence.id, LedgerHistory())
+    alive = look.ackers.get(presence.id)
+    last = ledger.last or Totals(look.now_s)
+    reasons = list(ledger.reasons) if alive is not None else ["it does not answer"]
+    return {
+        "id": presence.id,
+        "encodedId": encoded(presence.id),
+        "host": presence.host,
+        "port": presence.grpc_port,
+        "httpPort": presence.http_port,
+        "version": presence.version,
+        "pid": presence.pid,
+        "status": _status(presence, alive is not None, ledger),
+        "reachable": alive is not None,
+        "ready": alive is not None and ledger.ready,
+        "reasons": reasons,
+        "draining": presence.draining,
+        "uptime": uptime_text(uptime_s),
+        "uptimeSeconds": uptime_s,
+        "shards": sum(
+            shard.acker_id == presence.id for one in look.loaded.assignments.values() for shard in one.value.shards
+        ),
+        "pending": last.pending,
+        "oldestAgeSeconds": round(last.oldest_age_s, 3),
+        "bytesHeld": last.bytes_held,
+        "inits": last.inits,
+        "acks": last.acks,
+        "completed": last.completed,
+        "failed": last.fails,
+        "timeouts": last.timeouts,
+        "resets": last.resets,
+        **_rates(last),
+        "ageSeconds": round(look.now_s - ledger.last.at_s, 3) if ledger.last is not None else None,
+    }
+
+
+def _status(presence: pb.Presence, is_alive: bool, ledger: LedgerHistory) -> str:
+    if not is_alive:
+        return "Unreachable"
+    if presence.draining:
+        return "Draining"
+    if ledger.last is None:
+        return "Unknown"
+    return "Ready" if ledger.ready else "Not ready"
+
+
+def _rates(one: Totals) -> dict[str, float]:
+    return {
+        "initsPerSecond": round(one.inits_per_s, 3),
+        "completedPerSecond": round(one.completed_per_s, 3),
+        "failedPerSecond": round(one.failed_per_s, 3),
+        "timeoutsPerSecond": round(one.timeouts_per_s, 3),
+    }
+
+
+def _shard(topology_id: str, name: str, shard: int, role: str, found: Any) -> dict[str, Any]:
+    return {
+        "topologyId": topology_id,
+        "topologyName": name,
+        "shard": shard,
+        "role": role,
+        "pending": found.pending if found else 0,
+        "oldestAgeSeconds": round(found.oldest_age_s, 3) if found else 0.0,
+        "inits": found.inits if found else 0,
+        "acks": found.acks if found else 0,
+        "completed": found.completed if found else 0,
+        "failed": found.fails if found else 0,
+        "timeouts": found.timeouts if found else 0,
+        "resets": found.resets if found else 0,
+        "bytesHeld": found.bytes_held if found else 0,
+    }

@@ -1,0 +1,210 @@
+"""The HTTP application of nimbus: health and metrics, the REST interface, the web UI's files.
+
+    request -> POST from a foreign page?  -> 403
+            -> may this user do it?       -> 401 or 403           Gate.allow, the one place for all paths
+            -> is this nimbus the leader? -> asked there           forward.py
+            -> a page built just now?     -> that                  pages.py else
+
+GET changes nothing; POST does nothing else. Bodies are JSON of at most 1 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tupletree._daemon.health import Readiness
+from tupletree.errors import TupletreeError
+
+from ..config import NimbusConfig
+from ..desk import Desk
+from . import calls
+from .forward import Forwarding
+from .pages import Pages
+from .recent import Recent
+from .routes import ENDPOINTS, PREFIX, Endpoint, Right
+
+log = logging.getLogger("tupletree.http")
+
+_STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    ),
+)
+
+
+class Gate:
+    """Decides who may do what. Without users there is nothing to decide: all may."""
+
+    async def allow(self, headers: Headers, right: Right, topology_id: str) -> str:
+        """The user's name. ``topology_id``: the topology concerned, "" for none.
+
+        Raises AuthorityError if the user may not.
+        """
+        return ""
+
+
+class WebApplication:
+    """The application; ``http_port`` is to be set once it is known."""
+
+    def __init__(self, readiness: Readiness, registry: CollectorRegistry, desk: Desk, config: NimbusConfig) -> None:
+        self._readiness = readiness
+        self._registry = registry
+        self._desk = desk
+        self._config = config
+        self._gate = Gate()
+        self._pages = Pages(desk, config)
+        self._recent = Recent()
+        self._forwarding = Forwarding(desk.office)
+        routes: list[BaseRoute] = [
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/metrics", self._metrics),
+            *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in ENDPOINTS),
+            Route(PREFIX + "/{rest:path}", _no_such_path, methods=["GET", "POST"]),
+        ]
+        if os.path.isdir(_STATIC):
+            routes.append(Mount("/", StaticFiles(directory=_STATIC, html=True)))
+        handlers = {HTTPException: _http_failed, Exception: _failed}
+        inner = Starlette(routes=routes, exception_handlers=handlers)
+        self.asgi: ASGIApp = _with_headers(inner)
+
+    def serve_at(self, http_port: int) -> None:
+        """The port that this is served at."""
+        self._pages.http_port = http_port
+
+    async def _healthz(self, request: Request) -> Response:
+        return JSONResponse({"alive": True})
+
+    async def _readyz(self, request: Request) -> Response:
+        reasons = self._readiness.reasons
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        return JSONResponse({"ready": not reasons, "reasons": reasons}, status)
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            callback = request.query_params.get("callback", "") if endpoint.method == "GET" else ""
+            try:
+                return await self._serve(endpoint, request, callback)
+            except TupletreeError as error:
+                status, body = calls.failure(error)
+                return _json(status, body)
+
+        return serve
+
+    async def _serve(self, endpoint: Endpoint, request: Request, callback: str) -> Response:
+        if endpoint.method == "POST":
+            reason = calls.forbidden_post(request.headers)
+            if reason is not None:
+                return _json(HTTPStatus.FORBIDDEN, calls.refusal(HTTPStatus.FORBIDDEN, reason))
+        body = await _body(request)
+        if body is None:
+            sentence = f"a body has at most {calls.MOST_BODY_BYTES} bytes"
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            return _json(status, calls.refusal(status, sentence), close=True)
+        user = await self._gate.allow(request.headers, endpoint.right, request.path_params.get("id", ""))
+        if self._desk.office.rule is None and self._forwarding.applies(request):
+            return await self._forwarding.forward(request, body)
+        own = f"{self._config.host}:{self._pages.http_port}"
+        call = calls.Call(
+            path=request.path_params,
+            query=dict(request.query_params),
+            body=calls.decode_body(body) if endpoint.method == "POST" else None,
+            base=calls.base_of(request.url.scheme, request.headers.get("host", ""), own),
+            user=user,
+        )
+
+        async def build() -> tuple[str, bytes]:
+            return calls.encode(await endpoint.answer(self._pages, call), callback)
+
+        if endpoint.method == "POST":
+            content_type, text = await build()
+            self._recent.clear()
+        else:
+            key = (call.base, call.user, request.url.path, request.url.query)
+            content_type, text = await self._recent.get(key, build)
+        return Response(text, headers={"content-type": content_type, "cache-control": "no-store"})
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body; None if it is too large. Read whole even where none is wanted, so that the connection can go on."""
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > calls.MOST_BODY_BYTES:
+        return None
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > calls.MOST_BODY_BYTES:
+            return None
+    return bytes(data)
+
+
+def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:
+    content_type, text = calls.encode(value)
+    headers = {"content-type": content_type, "cache-control": "no-store"}
+    return Response(text, status, headers={**headers, "connection": "close"} if close else headers)
+
+
+async def _no_such_path(request: Request) -> Response:
+    raise HTTPException(404)
+
+
+async def _http_failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    what = {
+        HTTPStatus.NOT_FOUND: f"there is nothing at {request.url.path[:200]}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path[:200]} takes no {request.method[:20]}",
+    }.get(status, status.phrase)
+    reply = _json(status, calls.refusal(status, what))
+    reply.headers.update(error.headers or {})
+    return reply
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    if not isinstance(error, ClientDisconnect):
+        log.error("http.failed path=%s", request.url.path, exc_info=error)
+    status, body = calls.failure(error)
+    return _json(status, body)
+
+
+def _with_headers(inner: ASGIApp) -> ASGIApp:
+    """The headers that every reply has; and no exception that uvicorn would have to report."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            await inner(scope, receive, send_with_headers)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # logged and answered by _failed; Starlette raises it on
+            log.debug("http.raised %r", error)
+
+    return application

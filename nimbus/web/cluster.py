@@ -1,0 +1,245 @@
+"""The pages of the cluster and its daemons, in Storm's fields. Resources are not scheduled: their fields hold 0."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from tupletree.errors import NotFoundError
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import topology_pb2 as pb
+
+from ..decision import executors, placement_of
+from ..look import Look
+from ..scheduler import Slot
+from ..views import free_slots
+from .forms import uptime_text, worker_log_link
+
+_OFFLINE: Final = "Not applicable"
+
+
+def summary(look: Look, user: str) -> dict[str, Any]:
+    """``cluster/summary``."""
+    total = sum(len(one.slots) for one in look.loaded.supervisors.values())
+    free = len(free_slots(look.loaded))
+    records = look.records()
+    return {
+        "user": user,
+        "stormVersion": look.version,
+        "versionMatch": {one.version for one in look.nimbuses.values()} <= {look.version},
+        "supervisors": len(look.loaded.supervisors),
+        "topologies": len(records),
+        "slotsTotal": total,
+        "slotsUsed": total - free,
+        "slotsFree": free,
+        "executorsTotal": sum(len(executors(one)) for one in records),
+        "tasksTotal": sum(sum(one.tasks.values()) for one in records),
+        "schedulerDisplayResource": False,
+        "totalMem": 0.0,
+        "totalCpu": 0.0,
+        "availMem": 0.0,
+        "availCpu": 0.0,
+        "fragmentedMem": 0.0,
+        "fragmentedCpu": 0.0,
+        "memAssignedPercentUtil": "0.0",
+        "cpuAssignedPercentUtil": "0.0",
+        "availGenerics": "",
+        "totalGenerics": "",
+        "bugtracker-url": None,
+        "central-log-url": None,
+        "alternativeWorkerVersions": [],
+        "epoch": look.reign.epoch,
+        "ackers": len(look.loaded.ackers),
+        "ackersReachable": len(look.ackers.keys() & look.loaded.ackers.keys()),
+    }
+
+
+def nimbuses(look: Look, seeds: Sequence[str], base: str) -> dict[str, Any]:
+    """``nimbus/summary``: those that are registered, and seeds that are not."""
+    found: list[dict[str, Any]] = []
+    for _, one in sorted(look.nimbuses.items(), key=lambda item: (item[0] != look.leader_id, item[0])):
+        uptime_s = max(0, int(look.now_unix_s - one.started_unix_s))
+        found.append(
+            {
+                "host": one.host,
+                "port": one.grpc_port,
+                "status": "Leader" if one.id == look.leader_id else "Not a Leader",
+                "version": one.version,
+                "nimbusUpTime": uptime_text(uptime_s),
+                "nimbusUpTimeSeconds": str(uptime_s),
+                "nimbusLogLink": daemon_log_link(base, "nimbus.log", one.id),
+                "id": one.id,
+                "httpPort": one.http_port,
+            }
+        )
+    known = {f"{one.host}:{one.grpc_port}" for one in look.nimbuses.values()}
+    for host, port in (_split(seed) for seed in seeds):
+        if f"{host}:{port}" not in known and not _is_loopback(host):
+            found.append(
+                {
+                    "host": host,
+                    "port": port,
+                    "status": "Offline",
+                    "version": _OFFLINE,
+                    "nimbusUpTime": _OFFLINE,
+                    "nimbusUpTimeSeconds": _OFFLINE,
+                    "nimbusLogLink": "",
+                    "id": "",
+                    "httpPort": 0,
+                }
+            )
+    return {"nimbuses": found}
+
+
+def supervisors(look: Look, base: str, logviewer_port: int) -> dict[str, Any]:
+    """``supervisor/summary``."""
+    shown = [_supervisor(look, one, base) for _, one in sorted(look.loaded.supervisors.items())]
+    return {"supervisors": shown, "schedulerDisplayResource": False, **logviewer(base, logviewer_port)}
+
+
+def supervisor(look: Look, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
+    """``supervisor?id=`` or ``?host=``, with the workers there. Raises NotFoundError for an unknown one."""
+    named = sorted(look.loaded.supervisors.items())
+    found = [one for _, one in named if (one.id == supervisor_id if supervisor_id else one.host == host)]
+    if not found:
+        what = f"id '{supervisor_id}'" if supervisor_id else f"host '{host}'"
+        raise NotFoundError(f"there is no supervisor with the {what}")
+    ids = {one.id for one in found}
+    return {
+        "supervisors": [_supervisor(look, one, base) for one in found],
+        "workers": [
+            worker
+            for record in look.records()
+            for worker in workers(look, record, base)
+            if worker["supervisorId"] in ids
+        ],
+        "schedulerDisplayResource": False,
+        **logviewer(base, logviewer_port),
+    }
+
+
+def workers(look: Look, record: pb.TopologyRecord, base: str) -> list[dict[str, Any]]:
+    """The workers of a topology as the pages of topologies and supervisors show them."""
+    ranges = task_ranges(dict(record.tasks))
+    owner_of = {task: component for component, tasks in ranges.items() for task in tasks}
+    found = []
+    for worker in look.assignment(record.id).workers:
+        reported = look.reign.reports.get((record.id, Slot(worker.supervisor_id, worker.port)))
+        uptime_s = 0 if reported is None else int(reported.report.uptime_s + look.now_s - reported.at_s)
+        tasks = [task for run in worker.executors for task in range(run.first_task, run.last_task + 1)]
+        found.append(
+            {
+                "supervisorId": worker.supervisor_id,
+                "host": worker.host,
+                "port": worker.port,
+                "topologyId": record.id,
+                "topologyName": record.name,
+                "owner": record.owner,
+                "executorsTotal": len(worker.executors),
+                "componentNumTasks": dict(Counter(owner_of[task] for task in tasks if task in owner_of)),
+                "assignedMemOnHeap": 0.0,
+                "assignedMemOffHeap": 0.0,
+                "assignedCpu": 0.0,
+                "uptime": uptime_text(uptime_s),
+                "uptimeSeconds": uptime_s,
+                "workerLogLink": worker_log_link(base, record.id, worker.host, worker.port),
+                "workerId": "" if reported is None else reported.report.worker_id,
+                "pid": 0 if reported is None else reported.report.pid,
+                "ready": reported is not None and reported.report.ready,
+                "ageSeconds": None if reported is None else round(look.now_s - reported.at_s, 3),
+                "httpPort": 0 if reported is None else reported.report.http_port,
+            }
+        )
+    return found
+
+
+def owners(look: Look) -> dict[str, Any]:
+    """``owner-resources``."""
+    names = sorted({record.owner for record in look.records()})
+    return {"owners": [owner(look, name) for name in names], "schedulerDisplayResource": False}
+
+
+def owner(look: Look, name: str) -> dict[str, Any]:
+    """What the topologies of an owner use together. Zeros for somebody who has none, as in Storm."""
+    own = [record for record in look.records() if record.owner == name]
+    return {
+        "owner": name,
+        "totalTopologies": len(own),
+        "totalWorkers": sum(len(placement_of(look.assignment(one.id))) for one in own),
+        "totalExecutors": sum(len(executors(one)) for one in own),
+        "totalTasks": sum(sum(one.tasks.values()) for one in own),
+        "totalMemoryUsage": 0.0,
+        "totalCpuUsage": 0.0,
+        "memoryGuarantee": "N/A",
+        "cpuGuarantee": "N/A",
+        "isolatedNodes": "N/A",
+        "memoryGuaranteeRemaining": "N/A",
+        "cpuGuaranteeRemaining": "N/A",
+        "totalReqOnHeapMem": 0.0,
+        "totalReqOffHeapMem": 0.0,
+        "totalReqMem": 0.0,
+        "totalReqCpu": 0.0,
+        "totalAssignedOnHeapMem": 0.0,
+        "totalAssignedOffHeapMem": 0.0,
+        "schedulerDisplayResource": False,
+    }
+
+
+def history(look: Look, readable: Collection[str] | None = None) -> dict[str, Any]:
+    """``history/summary``: the topologies whose logs may be read. Of topologies that are gone nothing is kept."""
+    ids = [record.id for record in look.records()]
+    return {"topo-history": [one for one in ids if readable is None or one in readable]}
+
+
+def logviewer(base: str, port: int) -> dict[str, Any]:
+    """Where logs are read: at nimbus, which asks the supervisors."""
+    return {"logviewerPort": port, "logviewerScheme": "https" if base.startswith("https:") else "http"}
+
+
+def daemon_log_link(base: str, file: str, daemon_id: str) -> str:
+    return f"{base}/api/v1/daemonlog?file={quote(file, safe='')}&id={quote(daemon_id, safe='')}"
+
+
+def _supervisor(look: Look, presence: pb.Presence, base: str) -> dict[str, Any]:
+    uptime_s = max(0, int(look.now_unix_s - presence.started_unix_s))
+    used = sum(
+        slot.supervisor_id == presence.id
+        for one in look.loaded.assignments.values()
+        for slot in placement_of(one.value)
+    )
+    return {
+        "id": presence.id,
+        "host": presence.host,
+        "uptime": uptime_text(uptime_s),
+        "uptimeSeconds": uptime_s,
+        "slotsTotal": len(presence.slots),
+        "slotsUsed": used,
+        "slotsFree": max(0, len(presence.slots) - used),
+        "totalMem": 0.0,
+        "totalCpu": 0.0,
+        "usedMem": 0.0,
+        "usedCpu": 0.0,
+        "availMem": 0.0,
+        "availCpu": 0.0,
+        "totalGenericResources": "",
+        "usedGenericResources": "",
+        "availGenericResources": "",
+        "logLink": daemon_log_link(base, "supervisor.log", presence.id),
+        "version": presence.version,
+        "blacklisted": False,
+        "schedulerDisplayResource": False,
+        "port": presence.grpc_port,
+        "httpPort": presence.http_port,
+        "slots": list(presence.slots),
+    }
+
+
+def _split(seed: str) -> tuple[str, int]:
+    host, colon, port = seed.rpartition(":")
+    return (host, int(port)) if colon and port.isdigit() and not seed.endswith("]") else (seed, 6627)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")

@@ -1,0 +1,184 @@
+"""The page of one component, in Storm's fields."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote_plus
+
+from tupletree.errors import NotFoundError
+from tupletree.v1 import topology_pb2 as pb
+
+from ..counts import Figures
+from ..scheduler import Slot
+from .forms import (
+    WINDOWS,
+    encoded,
+    number_text,
+    percentiles,
+    status_name,
+    uptime_text,
+    window_hint,
+    worker_log_link,
+)
+from .topology import Topology, error
+
+_SPOUT = pb.COMPONENT_KIND_SPOUT
+
+
+def page(topology: Topology, component_id: str, window: str, sys: bool, user: str) -> dict[str, Any]:
+    """``topology/{id}/component/{component}``. Raises NotFoundError for an unknown component."""
+    record = topology.record
+    if component_id not in record.tasks and unquote_plus(component_id) in record.tasks:
+        component_id = unquote_plus(component_id)  # it is still encoded
+    if component_id not in record.tasks:
+        known = ", ".join(sorted(record.tasks))
+        raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'; it has {known}")
+    is_spout = topology.kinds.get(component_id) == _SPOUT
+    sampled = dict(record.sampled_percent)
+    where = _where(topology)
+    own = sorted({where[one.start] for one in topology.executors(component_id) if one.start in where})
+    figures = topology.figures(component_id, window)
+    executors = topology.executors(component_id)
+    found: dict[str, Any] = {
+        "user": user,
+        "id": component_id,
+        "encodedId": encoded(component_id),
+        "name": record.name,
+        "executors": len(executors),
+        "tasks": record.tasks[component_id],
+        "topologyId": record.id,
+        "encodedTopologyId": encoded(record.id),
+        "topologyStatus": status_name(record),
+        "window": window,
+        "windowHint": window_hint(window),
+        "componentType": "spout" if is_spout else "bolt",
+        "requestedMemOnHeap": 0.0,
+        "requestedMemOffHeap": 0.0,
+        "requestedCpu": 0.0,
+        "requestedGenericResourcesComp": "",
+        "schedulerDisplayResource": False,
+        "debug": component_id in sampled or "" in sampled,
+        "samplingPct": sampled.get(component_id, sampled.get("", 10.0)),
+        "eventLogLink": _event_log_link(topology, own),
+        "profilingAndDebuggingCapable": True,
+        "profileActionEnabled": True,
+        "profilerActive": [],
+        "componentErrors": [error(one, topology) for one in topology.errors if one.component_id == component_id],
+        "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
+        "executorStats": [
+            _executor(topology, one, where, window, sys, is_spout) for one in topology.executors(component_id)
+        ],
+    }
+    windows = [_in_window(topology, component_id, one, sys, is_spout) for one in WINDOWS]
+    if is_spout:
+        found["spoutSummary"] = windows
+    else:
+        found["boltStats"] = windows
+        found["inputStats"] = [_input(figures, one) for one in figures.inputs(sys)]
+    return found
+
+
+def _in_window(topology: Topology, component_id: str, window: str, sys: bool, is_spout: bool) -> dict[str, Any]:
+    figures = topology.figures(component_id, window)
+    return {
+        "window": window,
+        "windowPretty": window_hint(window),
+        **_common(figures, sys),
+        **_latencies(figures, is_spout),
+        **({} if is_spout else {"capacity": number_text(topology.capacity(component_id))}),
+        **(
+            {"completeLatencyPercentiles": percentiles(figures, "complete"), "timeouts": figures.count("timeouts")}
+            if is_spout
+            else {"processLatencyPercentiles": percentiles(figures, "process")}
+        ),
+    }
+
+
+def _common(figures: Figures, sys: bool) -> dict[str, Any]:
+    return {
+        "emitted": figures.emitted(sys),
+        "transferred": figures.transferred(sys),
+        "acked": figures.count("acked"),
+        "failed": figures.count("failed"),
+    }
+
+
+def _latencies(figures: Figures, is_spout: bool) -> dict[str, Any]:
+    if is_spout:
+        return {"completeLatency": number_text(figures.complete_ms)}
+    return {
+        "executeLatency": number_text(figures.execute_ms),
+        "executed": figures.count("executed"),
+        "processLatency": number_text(figures.process_ms),
+    }
+
+
+def _output(figures: Figures, stream: str, is_spout: bool) -> dict[str, Any]:
+    shown = {
+        "stream": stream,
+        "emitted": figures.stream(stream, "emitted"),
+        "transferred": figures.stream(stream, "transferred"),
+    }
+    if not is_spout:
+        return shown
+    return {
+        **shown,
+        "completeLatency": number_text(figures.stream_complete_ms(stream)),
+        "acked": figures.stream(stream, "acked"),
+        "failed": figures.stream(stream, "failed"),
+    }
+
+
+def _input(figures: Figures, source: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "component": source[0],
+        "encodedComponentId": encoded(source[0]),
+        "stream": source[1],
+        "executeLatency": number_text(figures.input_ms(source, "execute_s", "executed")),
+        "processLatency": number_text(figures.input_ms(source, "process_s_sum", "process_samples")),
+        "executed": figures.input(source, "executed"),
+        "acked": figures.input(source, "acked"),
+        "failed": figures.input(source, "failed"),
+    }
+
+
+def _where(topology: Topology) -> dict[int, tuple[str, int, str]]:
+    """The host, port and supervisor of each executor's first task."""
+    return {
+        run.first_task: (worker.host, worker.port, worker.supervisor_id)
+        for worker in topology.look.assignment(topology.record.id).workers
+        for run in worker.executors
+    }
+
+
+def _executor(
+    topology: Topology, tasks: range, where: dict[int, tuple[str, int, str]], window: str, sys: bool, is_spout: bool
+) -> dict[str, Any]:
+    look, record = topology.look, topology.record
+    host, port, supervisor_id = where.get(tasks.start, ("", 0, ""))
+    reported = look.reign.reports.get((record.id, Slot(supervisor_id, port)))
+    uptime_s = 0 if reported is None else int(reported.report.uptime_s + look.now_s - reported.at_s)
+    figures = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], look.now_s))
+    name = f"[{tasks.start}-{tasks.stop - 1}]"
+    return {
+        "id": name,
+        "encodedId": encoded(name),
+        "uptime": uptime_text(uptime_s),
+        "uptimeSeconds": uptime_s,
+        "host": host,
+        "port": port,
+        **_common(figures, sys),
+        **_latencies(figures, is_spout),
+        **({} if is_spout else {"capacity": number_text(topology.statistics.capacity([tasks], look.now_s))}),
+        "workerLogLink": worker_log_link(topology.base, record.id, host, port) if host else "",
+        "supervisorId": supervisor_id,
+        **topology.statistics.gauges(tasks),
+    }
+
+
+def _event_log_link(topology: Topology, where: list[tuple[str, int, str]]) -> str:
+    """The written-down tuples of the component's first worker; empty if it runs nowhere."""
+    if not where:
+        return ""
+    host, port, _ = where[0]
+    return worker_log_link(topology.base, topology.record.id, host, port, "events.jsonl")

@@ -1,0 +1,179 @@
+"""nimbus's HTTP server: uvicorn in the daemon's own event loop, with the limits of the other daemons' server.
+
+uvicorn itself waits for ever for the rest of a request and for a client that does not take its answer, and turns all
+away when there are too many connections. Here each has its time, and the oldest connection makes room for a new one,
+so that silent clients cannot keep a health check out (``tupletree._daemon.http_connection.Limits``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from typing import Any, Final
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tupletree._daemon.http_connection import Limits
+from tupletree._rpc.ports import bind
+
+_GRACE_S: Final = 1.0
+_WRITE_BUFFER_BYTES: Final = 0  # what is not taken by the client is not ours to hold
+LIMITS: Final = Limits()
+
+
+class WebServer:
+    """Serves an application until ``stop``."""
+
+    def __init__(self, application: ASGIApp, limits: Limits = LIMITS) -> None:
+        config = uvicorn.Config(
+            application,
+            http=type("Bounded", (_Connection,), {"limits": limits}),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            log_level="critical",  # who sends rubbish is answered, and no news
+            proxy_headers=False,
+            server_header=False,
+            backlog=128,
+            timeout_keep_alive=int(limits.idle_s),
+            h11_max_incomplete_event_size=limits.header_bytes,
+        )
+        self._server = _Server(config)
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
+        listener = bind(host, port)
+        bound = int(listener.getsockname()[1])
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        while not self._server.started:
+            if self._serving.done():
+                await self._serving
+            await asyncio.sleep(0)
+        return bound
+
+    async def stop(self) -> None:
+        """Stop listening, and end open connections within a second. Idempotent."""
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            self._server.finish()
+            await serving
+
+
+class _Server(uvicorn.Server):
+    """Without signal handlers, and without waking ten times a second to see whether to go on."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._finished = asyncio.Event()
+
+    def finish(self) -> None:
+        self._finished.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def main_loop(self) -> None:
+        while not self._finished.is_set():
+            self.server_state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._finished.wait(), 1.0)
+
+    async def shutdown(self, sockets: list[Any] | None = None) -> None:
+        for server in self.servers:
+            for listener in server.sockets:
+                asyncio.get_running_loop().remove_reader(listener)
+        await asyncio.sleep(0)  # asyncio loses a socket if its server closes between accept and connection_made
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()  # the idle ones end now, the others after their answer
+        deadline_s = time.monotonic() + _GRACE_S
+        while self.server_state.connections and time.monotonic() < deadline_s:
+            await asyncio.sleep(0.01)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks, timeout=_GRACE_S)
+        for server in self.servers:
+            await server.wait_closed()
+
+
+class _Connection(H11Protocol):
+    """The protocol of one connection, with a clock.
+
+    idle_s runs between requests, request_s while a request is on its way or its answer is not taken; while the
+    application works on an answer no clock runs.
+    """
+
+    limits: Limits
+    made_s: float
+    _clock: asyncio.TimerHandle | None = None
+    _phase = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        others = [one for one in self.connections if isinstance(one, _Connection)]
+        if len(others) >= self.limits.connections:
+            oldest = min(others, key=lambda one: one.made_s)
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+        self.made_s = self.loop.time()
+        transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        super().connection_made(transport)
+        self._follow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+        self._stop()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._follow()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Set the clock anew if another phase has begun."""
+        phase = self._present_phase()
+        if phase == self._phase:
+            return
+        self._stop()
+        self._phase = phase
+        seconds = {"idle": self.limits.idle_s, "answering": None}.get(phase, self.limits.request_s)
+        if seconds is not None:
+            self._clock = self.loop.call_later(seconds, self.transport.abort)
+
+    def _present_phase(self) -> str:
+        if self.flow.write_paused:
+            return "not taken"
+        state = self.conn.their_state
+        if state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0]):
+            return "receiving"
+        return "answering" if self.cycle is not None and not self.cycle.response_complete else "idle"
+
+    def _stop(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        self._phase = ""

@@ -1,0 +1,268 @@
+"""The pages of topologies, in Storm's fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tupletree._masking import masked
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import topology_pb2 as pb
+
+from ..counts import Counts, Figures, add_counts, is_system
+from ..decision import executors, placement_of, unscheduled
+from ..lifecycle import message_timeout_s
+from ..look import Look
+from ..stats import TopologyStatistics
+from ..views import free_slots
+from . import cluster
+from .forms import (
+    NO_RESOURCES,
+    WINDOWS,
+    encoded,
+    number_text,
+    percentiles,
+    status_name,
+    uptime_text,
+    window_hint,
+    worker_log_link,
+)
+
+_ERROR_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One topology at one moment: what its pages are made of. ``spec`` comes without objects."""
+
+    look: Look
+    record: pb.TopologyRecord
+    spec: pb.TopologySpec
+    errors: Sequence[pb.ComponentError]  # newest first
+    base: str  # this nimbus as the client calls it
+
+    @property
+    def statistics(self) -> TopologyStatistics:
+        return self.look.reign.statistics(self.record.id)
+
+    @property
+    def kinds(self) -> dict[str, pb.ComponentKind]:
+        return {one.id: one.kind for one in self.spec.components}
+
+    def tasks(self, component_id: str) -> range:
+        return task_ranges(dict(self.record.tasks))[component_id]
+
+    def executors(self, component_id: str) -> list[range]:
+        """The executors of a component, each as its tasks."""
+        tasks = self.tasks(component_id)
+        found = (range(first, last + 1) for first, last in executors(self.record))
+        return [one for one in found if one.start in tasks]
+
+    def figures(self, component_id: str, window: str) -> Figures:
+        counts = self.statistics.counts(component_id, WINDOWS[window], self.look.now_s)
+        return Figures(counts)
+
+    def capacity(self, component_id: str) -> float:
+        return self.statistics.capacity(self.executors(component_id), self.look.now_s)
+
+    def components(self, kind: pb.ComponentKind, sys: bool) -> list[str]:
+        """The ids of a kind, ascending."""
+        known = self.kinds
+        return [one for one in sorted(self.record.tasks) if known.get(one) == kind and (sys or not is_system(one))]
+
+
+def summaries(look: Look, owner: str | None = None) -> dict[str, Any]:
+    """``topology/summary``."""
+    found = [summary(look, one) for one in look.records() if owner is None or one.owner == owner]
+    return {"topologies": found, "schedulerDisplayResource": False}
+
+
+def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
+    """What every list of topologies shows of one."""
+    assignment = look.assignment(record.id)
+    uptime_s = max(0, int(look.now_unix_s - record.submitted_unix_s))
+    conf = json.loads(record.conf_json) if record.conf_json else {}
+    return {
+        "id": record.id,
+        "encodedId": encoded(record.id),
+        "name": record.name,
+        "owner": record.owner,
+        "status": status_name(record),
+        "uptime": uptime_text(uptime_s),
+        "uptimeSeconds": uptime_s,
+        "tasksTotal": sum(record.tasks.values()),
+        "workersTotal": len(placement_of(assignment)),
+        "executorsTotal": len(executors(record)),
+        "replicationCount": look.holders,
+        "schedulerInfo": unscheduled(record, assignment, len(free_slots(look.loaded))) or None,
+        **NO_RESOURCES,
+        "topologyVersion": conf.get("topology.version"),
+        "stormVersion": look.version,
+        "ackerShards": record.acker_shards,
+        "workersWanted": record.workers,
+        "pendingDueUnixSeconds": record.pending.due_unix_s or None,
+    }
+
+
+def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any]:
+    """``topology/{id}``."""
+    look, record = topology.look, topology.record
+    conf = json.loads(record.conf_json) if record.conf_json else {}
+    sampled = dict(record.sampled_percent)
+    return {
+        **summary(look, record),
+        "user": user,
+        "window": window,
+        "windowHint": window_hint(window),
+        "msgTimeout": int(message_timeout_s(record)),
+        "topologyStats": [_stats(topology, one, sys) for one in WINDOWS],
+        "spouts": [_spout(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_SPOUT, sys)],
+        "bolts": [_bolt(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_BOLT, sys)],
+        "workers": cluster.workers(look, record, topology.base),
+        "configuration": masked(conf),
+        "debug": "" in sampled,
+        "samplingPct": sampled.get("", 10.0),
+        "visualizationTable": [],
+        "schedulerDisplayResource": False,
+        "requestedRegularOnHeapMem": 0.0,
+        "requestedSharedOnHeapMem": 0.0,
+        "requestedRegularOffHeapMem": 0.0,
+        "requestedSharedOffHeapMem": 0.0,
+        "assignedRegularOnHeapMem": 0.0,
+        "assignedSharedOnHeapMem": 0.0,
+        "assignedRegularOffHeapMem": 0.0,
+        "assignedSharedOffHeapMem": 0.0,
+        "tracedOneIn": record.traced_one_in,
+        "shards": [_shard(one) for one in look.assignment(record.id).shards],
+        "topologyErrors": [error(one, topology) for one in reversed(topology.errors)],
+    }
+
+
+def worker_list(topology: Topology, port: int) -> dict[str, Any]:
+    """``topology-workers/{id}``."""
+    found = [{"host": one.host, "port": one.port} for one in topology.look.assignment(topology.record.id).workers]
+    return {"hostPortList": found, **cluster.logviewer(topology.base, port)}
+
+
+def error(one: pb.ComponentError, topology: Topology) -> dict[str, Any]:
+    """An error with its traceback, as Storm gives it in one text."""
+    return {
+        "component": one.component_id,
+        "task": one.task_id,
+        "time": int(1000 * one.at_unix_s),
+        "errorTime": int(1000 * one.at_unix_s),
+        "errorHost": one.host,
+        "errorPort": one.port,
+        "errorLapsedSecs": max(0, int(topology.look.now_unix_s - one.at_unix_s)),
+        "errorWorkerLogLink": worker_log_link(topology.base, topology.record.id, one.host, one.port),
+        "error": one.traceback or one.message,
+        "message": one.message,
+    }
+
+
+def spout_totals(figures: Iterable[Figures]) -> Figures:
+    """Several components as one."""
+    total: Counts = {}
+    for one in figures:
+        add_counts(total, one.counts)
+    return Figures(total)
+
+
+def _stats(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
+    """A topology in one window. Acked and failed are trees, so those of its spouts."""
+    spouts = topology.components(pb.COMPONENT_KIND_SPOUT, sys=True)
+    figures = {one: topology.figures(one, window) for one in topology.record.tasks}
+    trees = spout_totals(figures[one] for one in spouts)
+    return {
+        "window": window,
+        "windowPretty": window_hint(window),
+        "emitted": sum(one.emitted(sys) for one in figures.values()),
+        "transferred": sum(one.transferred(sys) for one in figures.values()),
+        "completeLatency": number_text(trees.complete_ms),
+        "acked": trees.count("acked"),
+        "failed": trees.count("failed"),
+        "timeouts": trees.count("timeouts"),
+        "completeLatencyPercentiles": percentiles(trees, "complete"),
+    }
+
+
+def _component(topology: Topology, component_id: str, figures: Figures, sys: bool) -> dict[str, Any]:
+    last = next((one for one in topology.errors if one.component_id == component_id), None)
+    rates = topology.statistics.rates(topology.tasks(component_id), topology.look.now_s)
+    total = topology.statistics.gauges(topology.tasks(component_id))
+    return {
+        "executors": len(topology.executors(component_id)),
+        "tasks": topology.record.tasks[component_id],
+        "emitted": figures.emitted(sys),
+        "transferred": figures.transferred(sys),
+        "acked": figures.count("acked"),
+        "failed": figures.count("failed"),
+        "requestedMemOnHeap": 0.0,
+        "requestedMemOffHeap": 0.0,
+        "requestedCpu": 0.0,
+        "requestedGenericResourcesComp": "",
+        **_last_error(topology, last),
+        "emittedPerSecond": round(rates.emitted, 3),
+        "executedPerSecond": round(rates.executed, 3),
+        "ackedPerSecond": round(rates.acked, 3),
+        **total,
+    }
+
+
+def _last_error(topology: Topology, last: pb.ComponentError | None) -> dict[str, Any]:
+    if last is None:
+        nothing: Mapping[str, Any] = {
+            "lastError": "",
+            "errorHost": "",
+            "errorPort": None,
+            "errorTime": None,
+            "errorLapsedSecs": None,
+            "errorWorkerLogLink": "",
+        }
+        return dict(nothing)
+    shown = error(last, topology)
+    return {
+        "lastError": (last.message or last.traceback)[:_ERROR_LENGTH],
+        "errorHost": shown["errorHost"],
+        "errorPort": shown["errorPort"],
+        "errorTime": int(last.at_unix_s),
+        "errorLapsedSecs": shown["errorLapsedSecs"],
+        "errorWorkerLogLink": shown["errorWorkerLogLink"],
+    }
+
+
+def _spout(topology: Topology, component_id: str, window: str, sys: bool) -> dict[str, Any]:
+    figures = topology.figures(component_id, window)
+    return {
+        "spoutId": component_id,
+        "encodedSpoutId": encoded(component_id),
+        **_component(topology, component_id, figures, sys),
+        "completeLatency": number_text(figures.complete_ms),
+        "completeLatencyPercentiles": percentiles(figures, "complete"),
+        "timeouts": figures.count("timeouts"),
+    }
+
+
+def _bolt(topology: Topology, component_id: str, window: str, sys: bool) -> dict[str, Any]:
+    figures = topology.figures(component_id, window)
+    return {
+        "boltId": component_id,
+        "encodedBoltId": encoded(component_id),
+        **_component(topology, component_id, figures, sys),
+        "capacity": number_text(topology.capacity(component_id)),
+        "executeLatency": number_text(figures.execute_ms),
+        "executed": figures.count("executed"),
+        "processLatency": number_text(figures.process_ms),
+        "processLatencyPercentiles": percentiles(figures, "process"),
+    }
+
+
+def _shard(one: pb.ShardAssignment) -> dict[str, Any]:
+    return {
+        "shard": one.shard,
+        "ackerId": one.acker_id,
+        "address": one.address,
+        "drainingAckerId": one.draining_acker_id,
+    }
