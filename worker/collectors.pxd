@@ -17,12 +17,13 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cdef readonly object _task
     cdef dict _streams
     cdef RandomIds _ids
+    cdef object _by_stream
     cdef public long long emits
 
     @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
     cpdef list emit(self, values, msg_id=*, stream=*)
     @cython.locals(buffer=OutBuffer, root=u64, value=u64, edge=u64)
-    cpdef _send(self, list row, msg_id, buffers)
+    cpdef _send(self, OutStream out, list row, msg_id, buffers)
 
 @cython.final
 cdef class TaskBasicCollector(BasicCollector):

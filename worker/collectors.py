@@ -40,6 +40,7 @@ class TaskSpoutCollector(SpoutCollector):
         self._task = task
         self._streams = streams
         self._ids = ids
+        self._by_stream = task.by_stream
         self.emits = 0
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
@@ -51,7 +52,7 @@ class TaskSpoutCollector(SpoutCollector):
             out.emitted += 1
         else:
             buffers = (chooser.choose(row),)
-        self._send(row, msg_id, buffers)
+        self._send(out, row, msg_id, buffers)
         return [buffer.task for buffer in buffers]
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
@@ -71,16 +72,16 @@ class TaskSpoutCollector(SpoutCollector):
         row = list(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
-        self._send(row, msg_id, (buffer,))
+        self._send(out, row, msg_id, (buffer,))
 
-    def _send(self, row: list[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
+    def _send(self, out: OutStream, row: list[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
         self.emits += 1
         task = self._task
         if msg_id is None or not task.is_tracked:
             for buffer in buffers:
                 buffer.append(row, 0, 0)
             if msg_id is not None:
-                task.acked_untracked(msg_id)
+                task.acked_untracked(msg_id, out.origin.stream)
             return
         root = self._ids.draw() or 1
         value = 0
@@ -88,6 +89,8 @@ class TaskSpoutCollector(SpoutCollector):
             edge = self._ids.draw()
             value ^= edge
             buffer.append(row, root, edge)
+        if self._by_stream is not None:
+            self._by_stream.began(root, out.origin.stream)
         task.track(root, value, msg_id)
 
     def report_error(self, error: BaseException) -> None:

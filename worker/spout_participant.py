@@ -109,8 +109,7 @@ class SpoutParticipant(Participant):
 
     def _take_all(self) -> None:
         """All that was emitted so far is in the checkpoint that is being prepared."""
-        pending = self._spout_task.take_pending()
-        self._task.counters.acked += len(pending)
+        pending = self._spout_task.take_as_acked()
         self._prepared += [*self._acked, *pending]
         self._acked = []
 

@@ -6,7 +6,7 @@ from tupletree.worker.tasks cimport Task
 ctypedef unsigned long long u64
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, pending, _clock, tell_acked, tell_failed
+    cdef public object spout, max_pending, pending, _clock, tell_acked, tell_failed, by_stream
     cdef public TaskSpoutCollector collector
     cdef public bint is_tracked
     cdef public long long tracked, uncommitted

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tupletree.component import Spout, TopologyContext
 from tupletree.rotating import RotatingMap
 
 from .collectors import TaskSpoutCollector
+from .counts import TreesByStream, own_streams, sample_every
 from .outbox import OutStream
 from .tasks import Environment, Task
 
@@ -32,6 +32,8 @@ class SpoutTask(Task):
     ) -> None:
         super().__init__(spout, context, streams, env)
         self.spout = spout
+        own = own_streams(streams)
+        self.by_stream = TreesByStream(own) if len(own) > 1 else None
         self.collector = TaskSpoutCollector(self, streams, env.ids())
         spout.collector = self.collector
         self.is_tracked = env.is_tracked
@@ -39,8 +41,7 @@ class SpoutTask(Task):
         self.pending: RotatingMap[int, tuple[Any, float | None]] = RotatingMap(2)  # and when, if sampled
         self.tracked = 0  # trees begun so far
         self._cohorts = self.pending.buckets
-        rate = context.conf["topology.stats.sample.rate"]
-        self._sample_every = round(1 / rate) if rate else sys.maxsize
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._clock = env.clock
         self.uncommitted = 0  # trees that are complete and wait for a checkpoint
         self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
@@ -99,30 +100,44 @@ class SpoutTask(Task):
             emits = collector.emits
         return emits != first
 
-    def acked_untracked(self, msg_id: Any) -> None:
+    def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
         self.counters.acked += 1
+        if self.by_stream is not None:
+            self.by_stream.counts[stream].acked += 1
         (self.tell_acked or self.spout.ack)(msg_id)
 
-    def on_acked(self, roots: Iterable[int]) -> None:
+    def on_acked(self, roots: Sequence[int]) -> None:
         """Ackers found these trees complete."""
+        if self.by_stream is not None:
+            self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
         ack = self.tell_acked or self.spout.ack
         ended = self.pending.pop_many(roots)
         counters.acked += len(ended)
         for msg_id, emitted_s in ended:
             if emitted_s is not None:
-                counters.complete_samples += 1
-                counters.complete_s_sum += self._clock() - emitted_s
+                counters.completed(self._clock() - emitted_s)
             ack(msg_id)
 
-    def on_failed(self, roots: Iterable[int]) -> None:
+    def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
+        for root in roots:
+            entry, counts = self.pending.get(root), trees.of(root)
+            if entry is not None and entry[1] is not None and counts is not None:
+                counts.completed(self._clock() - entry[1])
+        trees.acked(roots)
+
+    def on_failed(self, roots: Sequence[int]) -> None:
         """These trees failed, or are taken for lost."""
+        if self.by_stream is not None:
+            self.by_stream.failed(roots)
         for msg_id, _ in self.pending.pop_many(roots):
             self._fail(msg_id)
 
-    def on_expired(self, roots: Iterable[int]) -> None:
+    def on_expired(self, roots: Sequence[int]) -> None:
         """Ackers saw nothing of these trees for too long."""
+        if self.by_stream is not None:
+            self.by_stream.failed(roots)
         for msg_id, _ in self.pending.pop_many(roots):
             self.counters.timeouts += 1
             self._fail(msg_id)
@@ -136,13 +151,25 @@ class SpoutTask(Task):
 
     def rotate(self) -> None:
         """One message timeout has passed: fail what was pending all the time since the one before."""
-        for msg_id, _ in self.pending.rotate().values():
+        expired = self.pending.rotate()
+        if self.by_stream is not None:
+            self.by_stream.failed(expired)
+        for msg_id, _ in expired.values():
             self.counters.timeouts += 1
             self._fail(msg_id)
 
     def take_pending(self) -> list[Any]:
         """Forget the trees that are pending, and return their message ids."""
+        if self.by_stream is not None:
+            self.by_stream.forget()
         return [msg_id for msg_id, _ in self.pending.pop_many(list(self.pending))]
+
+    def take_as_acked(self) -> list[Any]:
+        """As ``take_pending``, but they count as acked."""
+        self.counters.acked += len(self.pending)
+        if self.by_stream is not None:
+            self.by_stream.acked(list(self.pending))
+        return self.take_pending()
 
     def _fail(self, msg_id: Any) -> None:
         self.counters.failed += 1

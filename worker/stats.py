@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tupletree.v1 import nimbus_pb2
 
+from .counts import data_streams, own_streams
 from .inbox import Inbox
 from .outbox import OutStream
 from .spout_task import SpoutTask
@@ -13,7 +14,11 @@ from .tasks import Task
 
 
 def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.TaskStats:
-    """The counters of a task. Tasks of one executor share an inbox: each is told its share of what waits there."""
+    """The counters of a task. Tasks of one executor share an inbox: each is told its share of what waits there.
+
+    A latency of a sampled tuple is in the sums, and in the counts by bucket, of its task and of its stream. The
+    samples of a bolt that acks by hand are one tuple at a time: of those that it holds for long there are fewer.
+    """
     counters = task.counters
     message = nimbus_pb2.TaskStats(
         task_id=task.task_id,
@@ -27,12 +32,18 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
         process_samples=counters.process_samples,
         complete_s_sum=counters.complete_s_sum,
         complete_samples=counters.complete_samples,
+        process_counts=counters.process_counts if counters.process_samples else (),
+        complete_counts=counters.complete_counts if counters.complete_samples else (),
         queued=max(0, inbox.rows) // tasks_of_executor,
         congested=inbox.is_congested,
         pending=len(task.pending) if isinstance(task, SpoutTask) else 0,
     )
     for name, (emitted, transferred) in stream_counts(task.streams).items():
         message.streams.add(stream=name, emitted=emitted, transferred=transferred)
+    if isinstance(task, SpoutTask):
+        _add_trees(message, task)
+    else:
+        _add_inputs(message, task)
     return message
 
 
@@ -47,3 +58,32 @@ def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]
         emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
         counts[name] = (emitted, stream.transferred)
     return counts
+
+
+def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
+    """What came of the trees begun on each stream; if there is one stream, of all."""
+    own = own_streams(task.streams)
+    for stream in message.streams:
+        if stream.stream in own:
+            counts = task.counters if task.by_stream is None else task.by_stream.counts[stream.stream]
+            stream.acked, stream.failed = counts.acked, counts.failed
+            stream.complete_s_sum, stream.complete_samples = counts.complete_s_sum, counts.complete_samples
+
+
+def _add_inputs(message: nimbus_pb2.TaskStats, task: Task) -> None:
+    """What came of the tuples of each stream; if the task subscribes to one, of all."""
+    if task.inputs is not None:
+        counted = list(task.inputs.by_stream.items())  # at once: the task's thread may add to it
+    else:
+        counted = [(source, task.counters) for source in data_streams(task.context.sources)]
+    for (component, stream), counts in counted:
+        message.inputs.add(
+            source_component=component,
+            stream=stream,
+            executed=counts.executed,
+            acked=counts.acked,
+            failed=counts.failed,
+            execute_s=counts.execute_s,
+            process_s_sum=counts.process_s_sum,
+            process_samples=counts.process_samples,
+        )

@@ -11,17 +11,18 @@ ctypedef unsigned long long u64
 cdef class Task:
     cdef public object component_id, task_id, context, counters, _env
     cdef public Updates updates, ack_updates
-    cdef public object participant, remake, ask_soon
+    cdef public object participant, remake, ask_soon, inputs
     cdef public dict streams
     cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
 
 cdef class BasicBoltTask(Task):
     cdef public object bolt
     cdef public TaskBasicCollector collector
+    cdef long long _sample_every, _until_sample
 
     @cython.locals(
         collector=TaskBasicCollector, columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict,
-        acks=Pairs, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
+        acks=Pairs, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
 

@@ -7,7 +7,6 @@ batch with nothing in it that could be done once for each batch.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Rows
 from .collectors import TaskBasicCollector, TaskBoltCollector
+from .counts import NEVER, Counters, inputs_of, sample_every
 from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .own_trees import OwnTrees
@@ -43,21 +43,6 @@ class TaskFailure(TupletreeError):
         self.component_id = component_id
         self.task_id = task_id
         self.__cause__ = cause
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
-
-    executed: int = 0
-    acked: int = 0
-    failed: int = 0
-    timeouts: int = 0
-    execute_s: float = 0.0
-    process_s_sum: float = 0.0
-    process_samples: int = 0
-    complete_s_sum: float = 0.0
-    complete_samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +72,7 @@ class Task:
         self.context = context
         self.streams = streams
         self.counters = Counters()
+        self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
         self.updates = Updates()  # replaced by that of the run loop that drives this task
         self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
         self.defers_acks = False
@@ -140,6 +126,12 @@ class Task:
         """Call the component's ``close`` or ``cleanup``, if it was opened."""
         raise NotImplementedError
 
+    def processed(self, origin: Origin, latency_s: float) -> None:
+        """A sampled tuple was acked."""
+        self.counters.processed(latency_s)
+        if self.inputs is not None:
+            self.inputs[origin].processed(latency_s)
+
     def report_error(self, error: BaseException) -> None:
         """Show an error of this task to the user."""
         self._env.report_error(self.component_id, self.task_id, error)
@@ -159,6 +151,8 @@ class BasicBoltTask(Task):
         self.bolt = bolt
         self.collector = TaskBasicCollector(self, streams, env.ids())
         bolt.collector = self.collector
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
+        self._until_sample = 0 if self._sample_every < NEVER else NEVER  # so many rows are not measured first
 
     def open(self) -> None:
         self.is_open = True
@@ -188,10 +182,15 @@ class BasicBoltTask(Task):
         execute = self.bolt.execute
         acks = self.updates.acks
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
-        started_s = self._env.clock()
+        clock = self._env.clock
+        started_s = sampled_s = clock()
+        is_user = origin.component != SYSTEM_COMPONENT
+        sample_at = start + self._until_sample if is_user else NEVER
         failed = 0
         at = start
         while at < stop and not self.must_yield:
+            if at >= sample_at:
+                sampled_s = clock()
             root = roots[at]
             edge = edges[at]
             own = pairs.get(at) if pairs else None
@@ -213,19 +212,20 @@ class BasicBoltTask(Task):
                     acks.add(other, edge_there ^ collector.children)
             elif root:
                 acks.add(root, edge ^ collector.children)
+            if at > sample_at:  # of those that fail none is measured, but the next one
+                sample_at = at - 1 + self._sample_every
+                self.processed(origin, clock() - sampled_s)
         collector.root = 0
         collector.pairs = None
-        self._count(at - start, failed, self._env.clock() - started_s)
+        if is_user:
+            self._until_sample = sample_at - at
+        self._count(origin, at - start, failed, clock() - started_s)
         return at - start
 
-    def _count(self, executed: int, failed: int, elapsed_s: float) -> None:
-        counters = self.counters
-        counters.executed += executed
-        counters.failed += failed
-        counters.acked += executed - failed
-        counters.execute_s += elapsed_s
-        counters.process_s_sum += elapsed_s
-        counters.process_samples += executed
+    def _count(self, origin: Origin, executed: int, failed: int, elapsed_s: float) -> None:
+        self.counters.settled(executed, failed, elapsed_s)
+        if self.inputs is not None:
+            self.inputs[origin].settled(executed, failed, elapsed_s)
 
     def _fail(self, tup: Tuple, error: FailedException) -> None:
         self.has_failed_tuples = True
@@ -252,11 +252,10 @@ class BoltTask(Task):
             on_failed=self._fail_many,
             on_reset=self._reset_many,
         )
-        rate = context.conf["topology.stats.sample.rate"]
-        self._sample_every = round(1 / rate) if rate else sys.maxsize
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
         self._sampled_s = 0.0
-        self._sample_at = 0 if rate else sys.maxsize
+        self._sample_at = 0 if self._sample_every < NEVER else NEVER
         self._give_up_at = 0
 
     def open(self) -> None:
@@ -296,7 +295,7 @@ class BoltTask(Task):
         started_s = self._env.clock()
         executed = self.counters.executed
         is_user = origin.component != SYSTEM_COMPONENT
-        sample_at = self._sample_at if is_user else sys.maxsize  # few ack their ticks
+        sample_at = self._sample_at if is_user else NEVER  # few ack their ticks
         unacked = self.unacked if is_user else None
         at = start
         while at < stop and not self.must_yield:
@@ -312,8 +311,7 @@ class BoltTask(Task):
                 execute(tup)
             except Exception as error:
                 raise self.failure(error) from error
-        self.counters.executed = executed
-        self.counters.execute_s += self._env.clock() - started_s
+        self._ran(origin, at - start, self._env.clock() - started_s)
         return at - start
 
     def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
@@ -332,9 +330,13 @@ class BoltTask(Task):
             self.bolt.execute_batch(tuples)
         except Exception as error:
             raise self.failure(error) from error
-        self.counters.executed = executed + stop - start
-        self.counters.execute_s += self._env.clock() - started_s
+        self._ran(origin, stop - start, self._env.clock() - started_s)
         return stop - start
+
+    def _ran(self, origin: Origin, executed: int, elapsed_s: float) -> None:
+        self.counters.ran(executed, elapsed_s)
+        if self.inputs is not None:
+            self.inputs[origin].ran(executed, elapsed_s)
 
     def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
         """The collector emitted for these inputs in a tree of this task's own."""
@@ -364,27 +366,33 @@ class BoltTask(Task):
     def acked(self, tup: Tuple) -> None:
         """The collector acked a tuple."""
         self.counters.acked += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].acked += 1
         if self.unacked is not None:
             self.unacked.discard(tup)
         if tup is self._sampled:
-            self._take_sample()
+            self._take_sample(tup)
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
         """The collector acked these tuples."""
         self.counters.acked += len(tuples)
+        if self.inputs is not None:
+            for tup in tuples:
+                self.inputs[tup._origin].acked += 1
         if self.unacked is not None:
             self.unacked.difference_update(tuples)
         if self._sampled is not None and self._sampled in tuples:
-            self._take_sample()
+            self._take_sample(self._sampled)
 
-    def _take_sample(self) -> None:
+    def _take_sample(self, tup: Tuple) -> None:
         self._sampled = None
-        self.counters.process_s_sum += self._env.clock() - self._sampled_s
-        self.counters.process_samples += 1
+        self.processed(tup._origin, self._env.clock() - self._sampled_s)
 
     def failed(self, tup: Tuple) -> None:
         """The collector failed a tuple."""
         self.counters.failed += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].failed += 1
         self.has_failed_tuples = True
         if self.unacked is not None:
             self.unacked.discard(tup)

@@ -1,0 +1,156 @@
+"""What a task counts: in all, by the stream that a tuple came on, and by the stream that a tree was begun on.
+
+Nothing is counted twice. A task that subscribes to one stream, and a spout with one stream, count in all only: whatever
+it is belongs to that stream (stats.py says so when it is asked). Where there are several, a run of rows is counted by
+its stream once for each run, and acks, fails and trees one by one, which costs such a task a look into a dictionary for
+each of them.
+
+Latencies are of every 20th tuple or so (``topology.stats.sample.rate``): sums, and counts by bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tupletree._wire.latency import BUCKETS, bucket_of
+from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
+from tupletree.tuples import Origin
+
+NEVER = 1 << 60
+"""No task counts as far: the tuple to be sampled next where none is."""
+
+
+def sample_every(rate: float) -> int:
+    """One tuple in so many is to be measured."""
+    return round(1 / rate) if rate else NEVER
+
+
+@dataclass(slots=True)
+class InputCounts:
+    """What came of the tuples of one stream; see InputStats in nimbus.proto."""
+
+    executed: int = 0
+    acked: int = 0
+    failed: int = 0
+    execute_s: float = 0.0
+    process_s_sum: float = 0.0
+    process_samples: int = 0
+
+    def ran(self, executed: int, elapsed_s: float) -> None:
+        """So many were executed, in so much time."""
+        self.executed += executed
+        self.execute_s += elapsed_s
+
+    def settled(self, executed: int, failed: int, elapsed_s: float) -> None:
+        """So many were executed; some failed, and the others were acked."""
+        self.ran(executed, elapsed_s)
+        self.acked += executed - failed
+        self.failed += failed
+
+    def processed(self, latency_s: float) -> None:
+        """A sampled tuple was acked."""
+        self.process_s_sum += latency_s
+        self.process_samples += 1
+
+
+@dataclass(slots=True)
+class Counters(InputCounts):
+    """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
+
+    timeouts: int = 0
+    complete_s_sum: float = 0.0
+    complete_samples: int = 0
+    process_counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    complete_counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    def processed(self, latency_s: float) -> None:
+        """A sampled tuple was acked."""
+        self.process_s_sum += latency_s
+        self.process_samples += 1
+        self.process_counts[bucket_of(latency_s)] += 1
+
+    def completed(self, latency_s: float) -> None:
+        """A sampled tree is complete."""
+        self.complete_s_sum += latency_s
+        self.complete_samples += 1
+        self.complete_counts[bucket_of(latency_s)] += 1
+
+
+class Inputs(dict[Origin, InputCounts]):
+    """The counts of a task with several input streams, by where a tuple comes from: one for all tasks of a component.
+
+    Written by the task's thread. ``by_stream`` may be read by any: (component, stream) to counts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_stream: dict[tuple[str, str], InputCounts] = {}
+
+    def __missing__(self, origin: Origin) -> InputCounts:
+        counts = self.by_stream.setdefault((origin.component, origin.stream), InputCounts())
+        self[origin] = counts
+        return counts
+
+
+def inputs_of(sources: Iterable[tuple[str, str]], has_ticks: bool) -> Inputs | None:
+    """Counts by stream for a task that gets tuples on several, given what it subscribes to; ticks are one of them."""
+    return Inputs() if len(data_streams(sources)) + has_ticks > 1 else None
+
+
+def data_streams(sources: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Of the streams that a task subscribes to, those that it executes: not the steps of checkpoints."""
+    return [source for source in sources if source[1] != CHECKPOINT_STREAM]
+
+
+@dataclass(slots=True)
+class TreeCounts:
+    """What came of the trees that a spout has begun on one stream; see StreamStats in nimbus.proto."""
+
+    acked: int = 0
+    failed: int = 0
+    complete_s_sum: float = 0.0
+    complete_samples: int = 0
+
+    def completed(self, latency_s: float) -> None:
+        """A sampled tree of it is complete."""
+        self.complete_s_sum += latency_s
+        self.complete_samples += 1
+
+
+class TreesByStream:
+    """The counts of a spout with several streams: on which of them each pending tree was begun."""
+
+    def __init__(self, streams: Iterable[str]) -> None:
+        self.counts = {stream: TreeCounts() for stream in streams}
+        self._pending: dict[int, TreeCounts] = {}
+
+    def began(self, root: int, stream: str) -> None:
+        """A tree was begun by an emit on a stream."""
+        self._pending[root] = self.counts[stream]
+
+    def acked(self, roots: Iterable[int]) -> None:
+        """These trees are complete. One that is not pending any more is not counted."""
+        for root in roots:
+            if (counts := self._pending.pop(root, None)) is not None:
+                counts.acked += 1
+
+    def failed(self, roots: Iterable[int]) -> None:
+        """These trees failed, or timed out."""
+        for root in roots:
+            if (counts := self._pending.pop(root, None)) is not None:
+                counts.failed += 1
+
+    def of(self, root: int) -> TreeCounts | None:
+        """The counts of the stream of a pending tree."""
+        return self._pending.get(root)
+
+    def forget(self) -> None:
+        """Nobody waits for the pending trees any more."""
+        self._pending.clear()
+
+
+def own_streams(streams: Iterable[str]) -> list[str]:
+    """Of a component's streams, those that its user declared; all of them where there is no such."""
+    declared = list(streams)
+    return [name for name in declared if not name.startswith(RESERVED_PREFIXES)] or declared
