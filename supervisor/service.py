@@ -150,4 +150,6 @@ def summarize(slot: Slot) -> pb.SlotSummary:
         http_port=state.http_port if isinstance(state, Running) else 0,
         launches=slot.launches,
         last_exit=slot.last_exit,
+        deaths=slot.deaths,
+        misses=slot.misses,
     )

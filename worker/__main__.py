@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
 from tupletree.errors import TupletreeError
 
+from . import tracee
 from .config import Launch
 from .daemon import WorkerDaemon, add_code_path
 from .prints import capture
@@ -42,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if launch.log_dir is not None:
         capture()
+    tracee.allow(os.getppid())
     add_code_path(launch.bundle_dir)
     gc.set_threshold(GC_THRESHOLD, 20, 20)
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -14,7 +14,7 @@ cpdef OutStream find_stream(dict streams, component, stream)
 
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):
-    cdef readonly object _task
+    cdef public object _task  # exchanged while trees are followed (tracing.py)
     cdef dict _streams
     cdef RandomIds _ids
     cdef object _by_stream
@@ -45,7 +45,7 @@ cdef class TaskBasicCollector(BasicCollector):
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
-    cdef readonly object _task
+    cdef public object _task
     cdef dict _streams
     cdef RandomIds _ids
 

@@ -41,6 +41,7 @@ from .control import WorkerLost
 from .engine import Engine, local_tasks
 from .executor import Executor
 from .metrics import registry
+from .observing import Observing
 from .outbound import Outbound
 from .peers import Peers, Ties
 from .reports import ErrorThrottle, Reporter, component_error, store_error
@@ -104,6 +105,7 @@ class WorkerDaemon:
             return await self._give_up("__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
         self._reporter = Reporter(self._launch, self._engine, self._store, http_port)
+        self._observing = Observing(self._launch, self._engine)
         self._start_background(http_port)
         try:
             return await self._wait_for_end(stop)
@@ -113,6 +115,7 @@ class WorkerDaemon:
             await self._drain()
             for task in self._background:
                 task.cancel()
+            await asyncio.to_thread(self._observing.close)
             await self._peers.close()
             if self._ackers is not None:
                 await self._ackers.close()
@@ -289,6 +292,7 @@ class WorkerDaemon:
         self._known_workers = latest.workers
         self._view = latest
         self._reporter.assignment_version = latest.version
+        self._observing.follow(latest.observed)
         if lost:
             event(log, "worker.lost", workers=",".join(sorted(lost)))
             self._engine.tell_spouts(WorkerLost(self._conf["topology.lost.worker.grace.ms"] / 1000))

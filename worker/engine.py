@@ -26,6 +26,7 @@ from .runloop import LoopSettings, RunLoop
 from .spout_executor import SpoutExecutor
 from .stats import task_stats
 from .tasks import TaskFailure
+from .tracing import Tracer
 from .tracking import Updates
 
 
@@ -59,6 +60,7 @@ class Engine:
         self.gate = Gate(self._gate_changed)
         self.origins = origins(plan)
         self.loops: list[RunLoop] = []
+        self.tracer: Tracer | None = None  # of what comes from other workers
         self._outside = outside
         self._on_blocking = on_blocking
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
@@ -144,6 +146,8 @@ class Engine:
                 f"which this worker does not expect"
             )
         check(message)
+        if self.tracer is not None:
+            self.tracer.received(message)
         inbox.put(RemoteBatch(message, origin), message.rows)
 
     def _takes(self, message: worker_pb2.Batch) -> bool:

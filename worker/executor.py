@@ -24,6 +24,7 @@ from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
 if TYPE_CHECKING:
     from .participant import Participant
+    from .tracing import Tracer
 
 Deliver = Callable[[Origin, int, Rows], None]
 
@@ -53,6 +54,7 @@ class Executor:
         self.is_blocking = False  # declared or found out: gets a run loop of its own
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks
+        self.tracer: Tracer | None = None  # set by any thread
         self._clock = clock
         self._gate = gate
         self._deliver = deliver
@@ -169,6 +171,8 @@ class Executor:
         try:
             for rows in batches:
                 buffer.stream.transferred += len(rows)
+                if self.tracer is not None:
+                    self.tracer.sent(buffer, rows)
                 self._deliver(buffer.origin, buffer.task, rows)
         except UnregisteredTypeError as error:
             raise TaskFailure(self.component_id, buffer.origin.task, error) from error
@@ -229,7 +233,11 @@ class BoltExecutor(Executor):
         started_s = self._clock()
         self._task.must_yield = False
         stop = len(self._rows) if self._task.takes_batches else min(len(self._rows), self._at + self._quantum)
-        done = self._task.run(self._rows, self._at, stop, self._origin)
+        tracer = self.tracer
+        if tracer is None:
+            done = self._task.run(self._rows, self._at, stop, self._origin)
+        else:
+            done = tracer.run(self._task, self._rows, self._at, stop, self._origin)
         self._adapt(self._clock() - started_s)
         self._at += done
         if self._origin is TICK_ORIGIN:

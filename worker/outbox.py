@@ -56,6 +56,18 @@ class OutBuffer:
         """How many rows were appended in the present generation of the stream."""
         return self._sealed + self._ids.count
 
+    def ids_since(self, sent: int) -> list[tuple[int, int]]:
+        """Root and edge of each row that was appended since ``sent`` was this, if nothing was taken meanwhile."""
+        first = self._sealed  # of the batch that is being filled
+        roots, edges = self._ids.columns()
+        found = _pairs_from(roots, edges, self._pairs, sent - first)
+        for rows in reversed(self._full):
+            if first <= sent:
+                break
+            first -= len(rows)
+            found = _pairs_from(rows.roots, rows.edges, rows.pairs, sent - first) + found
+        return found
+
     def end_generation(self) -> None:
         """Close the batch that is being filled: what comes is of the stream's next generation."""
         if self._ids.count:
@@ -168,6 +180,13 @@ class OutStream:
         if self.observe is not None:
             self.observe(values)
         return self.buffers[task]
+
+
+def _pairs_from(roots: Sequence[int], edges: Sequence[int], several: dict[int, Anchors], start: int) -> list[Any]:
+    found: list[Any] = []
+    for row in range(max(0, start), len(roots)):
+        found.extend(several[row] if row in several else [(roots[row], edges[row])])
+    return found
 
 
 def _nobody(values: Sequence[Any]) -> Sequence[OutBuffer]:

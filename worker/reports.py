@@ -19,6 +19,7 @@ from tupletree._rpc.channels import aio_channel
 from tupletree.errors import TupletreeError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
 
+from . import tracee
 from .config import Launch
 from .engine import Engine
 from .statuses import StatusReader
@@ -84,7 +85,7 @@ class Reporter:
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
         """Tell the supervisor, for ever, that this worker lives; ``unwanted`` is called if it is not to."""
-        launch = self._launch
+        launch, supervisor_pid = self._launch, os.getppid()
         async with aio_channel(launch.supervisor_address) as channel:
             stub = supervisor_pb2_grpc.SupervisorStub(channel)
             while True:
@@ -98,6 +99,9 @@ class Reporter:
                 )
                 try:
                     reply = await stub.Beat(request, timeout=DEADLINE_S)
+                    if reply.pid and reply.pid != supervisor_pid:
+                        supervisor_pid = reply.pid
+                        tracee.allow(supervisor_pid)
                     if reply.stop:
                         unwanted()
                 except grpc.aio.AioRpcError:

@@ -82,10 +82,13 @@ class SpoutExecutor(Executor):
     def _handle(self, item: Control | Call) -> None:
         match item:
             case TreesAcked():
+                self._show(self._by_task[item.task], "acked", item.roots)
                 self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
             case TreesFailed():
+                self._show(self._by_task[item.task], "failed", item.roots)
                 self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
             case TreesExpired():
+                self._show(self._by_task[item.task], "expired", item.roots)
                 self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
             case Call():
                 call(item, self._by_task[item.task])
@@ -97,6 +100,7 @@ class SpoutExecutor(Executor):
             case ShardsLost():
                 for spout in self._spouts:
                     lost = [root for root in spout.pending if root % item.count in item.shards]
+                    self._show(spout, "failed", lost)
                     self._tell(spout, SpoutTask.on_failed, lost)
 
     def _take_remote(self, item: RemoteBatch) -> None:
@@ -123,6 +127,11 @@ class SpoutExecutor(Executor):
             return self._spouts
         return [spout for spout in self._spouts if spout.participant is None or spout.participant.is_ready]
 
+    def _show(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
+        """Let a tracer see how trees ended, before their spout hears of it."""
+        if self.tracer is not None:
+            self.tracer.judged(spout, verdict, roots)
+
     @staticmethod
     def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
         try:
@@ -136,10 +145,13 @@ class SpoutExecutor(Executor):
         while self._next_rotation_s <= now_s and self._timeout_s:
             self._next_rotation_s += self._timeout_s
             for spout in self._spouts:
+                if self.tracer is not None:
+                    self.tracer.judged(spout, "expired", list(spout.pending.buckets[-1]))
                 self._tell(spout, SpoutTask.rotate)
         due = [entry for entry in self._suspects if entry[0] <= now_s]
         for entry in due:
             self._suspects.remove(entry)
+            self._show(entry[1], "failed", entry[2])
             self._tell(entry[1], SpoutTask.on_failed, entry[2])
             worked = True
         return worked

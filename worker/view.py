@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tupletree.parallelism import ExecutorTasks
 from tupletree.v1 import topology_pb2
 
 from .config import slot_name
 from .engine import local_tasks
+from .observed import Observed
 from .peers import Peer
 
 Presences = Mapping[tuple[str, int], topology_pb2.WorkerPresence]
@@ -31,6 +32,7 @@ class View:
     workers: frozenset[str]
     shards: tuple[topology_pb2.ShardAssignment, ...]
     shard_version: int
+    observed: Observed = field(default_factory=Observed)
 
 
 def view(
@@ -64,6 +66,7 @@ def view(
         workers=frozenset(presence.worker_id for presence in presences.values()),
         shards=tuple(assignment.shards),
         shard_version=assignment.shard_version,
+        observed=Observed.of(record),
     )
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtupletree/v1/supervisor.proto\x12\x0ctupletree.v1\"\x1c\n\x0bWakeRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"\x0b\n\tWakeReply\"r\n\x0b\x42\x65\x61tRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0btopology_id\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0b\n\x03pid\x18\x04 \x01(\x04\x12\r\n\x05ready\x18\x05 \x01(\x08\x12\x11\n\thttp_port\x18\x06 \x01(\r\"&\n\tBeatReply\x12\x0c\n\x04stop\x18\x01 \x01(\x08\x12\x0b\n\x03pid\x18\x02 \x01(\x04\"\x12\n\x10ListSlotsRequest\"\x97\x01\n\x0bSlotSummary\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\r\n\x05state\x18\x02 \x01(\t\x12\x13\n\x0btopology_id\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\x04\x12\x11\n\thttp_port\x18\x06 \x01(\r\x12\x10\n\x08launches\x18\x07 \x01(\r\x12\x11\n\tlast_exit\x18\x08 \x01(\t\"Q\n\x0eListSlotsReply\x12\x15\n\rsupervisor_id\x18\x01 \x01(\t\x12(\n\x05slots\x18\x02 \x03(\x0b\x32\x19.tupletree.v1.SlotSummary\"\x86\x01\n\x0eTailLogRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x12\n\nlast_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\x12\x0c\n\x04\x66ile\x18\x06 \x01(\t\x12\x0f\n\x07\x66ile_id\x18\x07 \x01(\x04\"=\n\x0cTailLogReply\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07\x66ile_id\x18\x03 \x01(\x04\"4\n\x0fListLogsRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"L\n\x07LogFile\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x17\n\x0fmodified_unix_s\x18\x04 \x01(\x01\"5\n\rListLogsReply\x12$\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x15.tupletree.v1.LogFile\"\xb0\x01\n\x10SearchLogRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\x12\x0f\n\x07pattern\x18\x04 \x01(\t\x12\x10\n\x08is_regex\x18\x05 \x01(\x08\x12\x13\n\x0bignore_case\x18\x06 \x01(\x08\x12\x14\n\x0cmost_matches\x18\x07 \x01(\r\x12\x0e\n\x06\x62\x65\x66ore\x18\x08 \x01(\r\x12\r\n\x05\x61\x66ter\x18\t \x01(\r\"U\n\x08LogMatch\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04line\x18\x03 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x04 \x03(\t\x12\r\n\x05\x61\x66ter\x18\x05 \x03(\t\"7\n\tSearchEnd\x12\x16\n\x0esearched_bytes\x18\x01 \x01(\x04\x12\x12\n\nincomplete\x18\x02 \x01(\t\"i\n\x0eSearchLogReply\x12\'\n\x05match\x18\x01 \x01(\x0b\x32\x16.tupletree.v1.LogMatchH\x00\x12&\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x17.tupletree.v1.SearchEndH\x00\x42\x06\n\x04kind\"n\n\x14ProfileWorkerRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\x0e\n\x06\x66ormat\x18\x04 \x01(\t\x12\x12\n\nper_second\x18\x05 \x01(\r\"0\n\x12ProfileWorkerReply\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"6\n\x11\x44umpStacksRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"\x1f\n\x0f\x44umpStacksReply\x12\x0c\n\x04text\x18\x01 \x01(\t\"H\n\x14RestartWorkerRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x13\n\x0btopology_id\x18\x03 \x01(\t\"\x14\n\x12RestartWorkerReply2\xa9\x05\n\nSupervisor\x12:\n\x04Wake\x12\x19.tupletree.v1.WakeRequest\x1a\x17.tupletree.v1.WakeReply\x12:\n\x04\x42\x65\x61t\x12\x19.tupletree.v1.BeatRequest\x1a\x17.tupletree.v1.BeatReply\x12I\n\tListSlots\x12\x1e.tupletree.v1.ListSlotsRequest\x1a\x1c.tupletree.v1.ListSlotsReply\x12\x45\n\x07TailLog\x12\x1c.tupletree.v1.TailLogRequest\x1a\x1a.tupletree.v1.TailLogReply0\x01\x12\x46\n\x08ListLogs\x12\x1d.tupletree.v1.ListLogsRequest\x1a\x1b.tupletree.v1.ListLogsReply\x12K\n\tSearchLog\x12\x1e.tupletree.v1.SearchLogRequest\x1a\x1c.tupletree.v1.SearchLogReply0\x01\x12W\n\rProfileWorker\x12\".tupletree.v1.ProfileWorkerRequest\x1a .tupletree.v1.ProfileWorkerReply0\x01\x12L\n\nDumpStacks\x12\x1f.tupletree.v1.DumpStacksRequest\x1a\x1d.tupletree.v1.DumpStacksReply\x12U\n\rRestartWorker\x12\".tupletree.v1.RestartWorkerRequest\x1a .tupletree.v1.RestartWorkerReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtupletree/v1/supervisor.proto\x12\x0ctupletree.v1\"\x1c\n\x0bWakeRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"\x0b\n\tWakeReply\"r\n\x0b\x42\x65\x61tRequest\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0btopology_id\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0b\n\x03pid\x18\x04 \x01(\x04\x12\r\n\x05ready\x18\x05 \x01(\x08\x12\x11\n\thttp_port\x18\x06 \x01(\r\"&\n\tBeatReply\x12\x0c\n\x04stop\x18\x01 \x01(\x08\x12\x0b\n\x03pid\x18\x02 \x01(\x04\"\x12\n\x10ListSlotsRequest\"\xb7\x01\n\x0bSlotSummary\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\r\n\x05state\x18\x02 \x01(\t\x12\x13\n\x0btopology_id\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\x04\x12\x11\n\thttp_port\x18\x06 \x01(\r\x12\x10\n\x08launches\x18\x07 \x01(\r\x12\x11\n\tlast_exit\x18\x08 \x01(\t\x12\x0e\n\x06\x64\x65\x61ths\x18\t \x01(\r\x12\x0e\n\x06misses\x18\n \x01(\r\"Q\n\x0eListSlotsReply\x12\x15\n\rsupervisor_id\x18\x01 \x01(\t\x12(\n\x05slots\x18\x02 \x03(\x0b\x32\x19.tupletree.v1.SlotSummary\"\x86\x01\n\x0eTailLogRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x12\n\nlast_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\x12\x0c\n\x04\x66ile\x18\x06 \x01(\t\x12\x0f\n\x07\x66ile_id\x18\x07 \x01(\x04\"=\n\x0cTailLogReply\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0f\n\x07\x66ile_id\x18\x03 \x01(\x04\"4\n\x0fListLogsRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"L\n\x07LogFile\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x17\n\x0fmodified_unix_s\x18\x04 \x01(\x01\"5\n\rListLogsReply\x12$\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x15.tupletree.v1.LogFile\"\xb0\x01\n\x10SearchLogRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0c\n\x04\x66ile\x18\x03 \x01(\t\x12\x0f\n\x07pattern\x18\x04 \x01(\t\x12\x10\n\x08is_regex\x18\x05 \x01(\x08\x12\x13\n\x0bignore_case\x18\x06 \x01(\x08\x12\x14\n\x0cmost_matches\x18\x07 \x01(\r\x12\x0e\n\x06\x62\x65\x66ore\x18\x08 \x01(\r\x12\r\n\x05\x61\x66ter\x18\t \x01(\r\"U\n\x08LogMatch\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04line\x18\x03 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x04 \x03(\t\x12\r\n\x05\x61\x66ter\x18\x05 \x03(\t\"7\n\tSearchEnd\x12\x16\n\x0esearched_bytes\x18\x01 \x01(\x04\x12\x12\n\nincomplete\x18\x02 \x01(\t\"i\n\x0eSearchLogReply\x12\'\n\x05match\x18\x01 \x01(\x0b\x32\x16.tupletree.v1.LogMatchH\x00\x12&\n\x03\x65nd\x18\x02 \x01(\x0b\x32\x17.tupletree.v1.SearchEndH\x00\x42\x06\n\x04kind\"n\n\x14ProfileWorkerRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\x0e\n\x06\x66ormat\x18\x04 \x01(\t\x12\x12\n\nper_second\x18\x05 \x01(\r\"0\n\x12ProfileWorkerReply\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"6\n\x11\x44umpStacksRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"\x1f\n\x0f\x44umpStacksReply\x12\x0c\n\x04text\x18\x01 \x01(\t\"H\n\x14RestartWorkerRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x13\n\x0btopology_id\x18\x03 \x01(\t\"\x14\n\x12RestartWorkerReply2\xa9\x05\n\nSupervisor\x12:\n\x04Wake\x12\x19.tupletree.v1.WakeRequest\x1a\x17.tupletree.v1.WakeReply\x12:\n\x04\x42\x65\x61t\x12\x19.tupletree.v1.BeatRequest\x1a\x17.tupletree.v1.BeatReply\x12I\n\tListSlots\x12\x1e.tupletree.v1.ListSlotsRequest\x1a\x1c.tupletree.v1.ListSlotsReply\x12\x45\n\x07TailLog\x12\x1c.tupletree.v1.TailLogRequest\x1a\x1a.tupletree.v1.TailLogReply0\x01\x12\x46\n\x08ListLogs\x12\x1d.tupletree.v1.ListLogsRequest\x1a\x1b.tupletree.v1.ListLogsReply\x12K\n\tSearchLog\x12\x1e.tupletree.v1.SearchLogRequest\x1a\x1c.tupletree.v1.SearchLogReply0\x01\x12W\n\rProfileWorker\x12\".tupletree.v1.ProfileWorkerRequest\x1a .tupletree.v1.ProfileWorkerReply0\x01\x12L\n\nDumpStacks\x12\x1f.tupletree.v1.DumpStacksRequest\x1a\x1d.tupletree.v1.DumpStacksReply\x12U\n\rRestartWorker\x12\".tupletree.v1.RestartWorkerRequest\x1a .tupletree.v1.RestartWorkerReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,39 +42,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTSLOTSREQUEST']._serialized_start=246
   _globals['_LISTSLOTSREQUEST']._serialized_end=264
   _globals['_SLOTSUMMARY']._serialized_start=267
-  _globals['_SLOTSUMMARY']._serialized_end=418
-  _globals['_LISTSLOTSREPLY']._serialized_start=420
-  _globals['_LISTSLOTSREPLY']._serialized_end=501
-  _globals['_TAILLOGREQUEST']._serialized_start=504
-  _globals['_TAILLOGREQUEST']._serialized_end=638
-  _globals['_TAILLOGREPLY']._serialized_start=640
-  _globals['_TAILLOGREPLY']._serialized_end=701
-  _globals['_LISTLOGSREQUEST']._serialized_start=703
-  _globals['_LISTLOGSREQUEST']._serialized_end=755
-  _globals['_LOGFILE']._serialized_start=757
-  _globals['_LOGFILE']._serialized_end=833
-  _globals['_LISTLOGSREPLY']._serialized_start=835
-  _globals['_LISTLOGSREPLY']._serialized_end=888
-  _globals['_SEARCHLOGREQUEST']._serialized_start=891
-  _globals['_SEARCHLOGREQUEST']._serialized_end=1067
-  _globals['_LOGMATCH']._serialized_start=1069
-  _globals['_LOGMATCH']._serialized_end=1154
-  _globals['_SEARCHEND']._serialized_start=1156
-  _globals['_SEARCHEND']._serialized_end=1211
-  _globals['_SEARCHLOGREPLY']._serialized_start=1213
-  _globals['_SEARCHLOGREPLY']._serialized_end=1318
-  _globals['_PROFILEWORKERREQUEST']._serialized_start=1320
-  _globals['_PROFILEWORKERREQUEST']._serialized_end=1430
-  _globals['_PROFILEWORKERREPLY']._serialized_start=1432
-  _globals['_PROFILEWORKERREPLY']._serialized_end=1480
-  _globals['_DUMPSTACKSREQUEST']._serialized_start=1482
-  _globals['_DUMPSTACKSREQUEST']._serialized_end=1536
-  _globals['_DUMPSTACKSREPLY']._serialized_start=1538
-  _globals['_DUMPSTACKSREPLY']._serialized_end=1569
-  _globals['_RESTARTWORKERREQUEST']._serialized_start=1571
-  _globals['_RESTARTWORKERREQUEST']._serialized_end=1643
-  _globals['_RESTARTWORKERREPLY']._serialized_start=1645
-  _globals['_RESTARTWORKERREPLY']._serialized_end=1665
-  _globals['_SUPERVISOR']._serialized_start=1668
-  _globals['_SUPERVISOR']._serialized_end=2349
+  _globals['_SLOTSUMMARY']._serialized_end=450
+  _globals['_LISTSLOTSREPLY']._serialized_start=452
+  _globals['_LISTSLOTSREPLY']._serialized_end=533
+  _globals['_TAILLOGREQUEST']._serialized_start=536
+  _globals['_TAILLOGREQUEST']._serialized_end=670
+  _globals['_TAILLOGREPLY']._serialized_start=672
+  _globals['_TAILLOGREPLY']._serialized_end=733
+  _globals['_LISTLOGSREQUEST']._serialized_start=735
+  _globals['_LISTLOGSREQUEST']._serialized_end=787
+  _globals['_LOGFILE']._serialized_start=789
+  _globals['_LOGFILE']._serialized_end=865
+  _globals['_LISTLOGSREPLY']._serialized_start=867
+  _globals['_LISTLOGSREPLY']._serialized_end=920
+  _globals['_SEARCHLOGREQUEST']._serialized_start=923
+  _globals['_SEARCHLOGREQUEST']._serialized_end=1099
+  _globals['_LOGMATCH']._serialized_start=1101
+  _globals['_LOGMATCH']._serialized_end=1186
+  _globals['_SEARCHEND']._serialized_start=1188
+  _globals['_SEARCHEND']._serialized_end=1243
+  _globals['_SEARCHLOGREPLY']._serialized_start=1245
+  _globals['_SEARCHLOGREPLY']._serialized_end=1350
+  _globals['_PROFILEWORKERREQUEST']._serialized_start=1352
+  _globals['_PROFILEWORKERREQUEST']._serialized_end=1462
+  _globals['_PROFILEWORKERREPLY']._serialized_start=1464
+  _globals['_PROFILEWORKERREPLY']._serialized_end=1512
+  _globals['_DUMPSTACKSREQUEST']._serialized_start=1514
+  _globals['_DUMPSTACKSREQUEST']._serialized_end=1568
+  _globals['_DUMPSTACKSREPLY']._serialized_start=1570
+  _globals['_DUMPSTACKSREPLY']._serialized_end=1601
+  _globals['_RESTARTWORKERREQUEST']._serialized_start=1603
+  _globals['_RESTARTWORKERREQUEST']._serialized_end=1675
+  _globals['_RESTARTWORKERREPLY']._serialized_start=1677
+  _globals['_RESTARTWORKERREPLY']._serialized_end=1697
+  _globals['_SUPERVISOR']._serialized_start=1700
+  _globals['_SUPERVISOR']._serialized_end=2381
 # @@protoc_insertion_point(module_scope)

@@ -45,7 +45,7 @@ class ListSlotsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class SlotSummary(_message.Message):
-    __slots__ = ("port", "state", "topology_id", "worker_id", "pid", "http_port", "launches", "last_exit")
+    __slots__ = ("port", "state", "topology_id", "worker_id", "pid", "http_port", "launches", "last_exit", "deaths", "misses")
     PORT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,8 @@ class SlotSummary(_message.Message):
     HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
     LAUNCHES_FIELD_NUMBER: _ClassVar[int]
     LAST_EXIT_FIELD_NUMBER: _ClassVar[int]
+    DEATHS_FIELD_NUMBER: _ClassVar[int]
+    MISSES_FIELD_NUMBER: _ClassVar[int]
     port: int
     state: str
     topology_id: str
@@ -62,7 +64,9 @@ class SlotSummary(_message.Message):
     http_port: int
     launches: int
     last_exit: str
-    def __init__(self, port: _Optional[int] = ..., state: _Optional[str] = ..., topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., pid: _Optional[int] = ..., http_port: _Optional[int] = ..., launches: _Optional[int] = ..., last_exit: _Optional[str] = ...) -> None: ...
+    deaths: int
+    misses: int
+    def __init__(self, port: _Optional[int] = ..., state: _Optional[str] = ..., topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., pid: _Optional[int] = ..., http_port: _Optional[int] = ..., launches: _Optional[int] = ..., last_exit: _Optional[str] = ..., deaths: _Optional[int] = ..., misses: _Optional[int] = ...) -> None: ...
 
 class ListSlotsReply(_message.Message):
     __slots__ = ("supervisor_id", "slots")

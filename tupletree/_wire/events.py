@@ -1,0 +1,55 @@
+"""What workers write into events.jsonl, one JSON object a line: sampled tuples, and the hops of traced trees.
+
+Every event has ``at`` (Unix seconds by the clock of its machine), ``kind`` and ``worker`` (host:port). Ids of trees and
+edges are 16 hexadecimal digits, as JSON numbers would not hold them; ``task`` is the task that an event happens to.
+
+    kind      of       further
+    tuple     sample   component, task, stream, targets, values (each as repr, cut)
+    begin     trace    root, component, task, message: a spout emitted, or a bolt began a tree of its own
+    send      trace    root, edge, component, task, stream, target: handed over to the target task
+    receive   trace    root, edge, target: arrived from another worker
+    execute   trace    root, edge, component, task, source, until, children (edges), and error if it raised
+    ack       trace    root, component, task: a bolt acked a tuple of the tree
+    fail      trace    root, component, task: a bolt failed one
+    verdict   trace    root, component, task, verdict (acked, failed, expired): the spout learnt how the tree ended
+    left_out  both     count: events that were not written, because there were too many
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+KINDS: Final = frozenset(
+    ("tuple", "begin", "send", "receive", "execute", "ack", "fail", "verdict", "left_out"),
+)
+MOST_VALUES: Final = 32  # of a tuple
+LONGEST_VALUE: Final = 200  # characters of a value
+LONGEST_LINE: Final = 64 * 1024
+
+
+def id_name(number: int) -> str:
+    """A root or edge id as it is written."""
+    return f"{number:016x}"
+
+
+def encode_event(event: dict[str, Any]) -> str:
+    """One line, without its end."""
+    return json.dumps(event, separators=(",", ":"))
+
+
+def decode_event(line: str | bytes) -> dict[str, Any] | None:
+    """The event of a line; None for what is none, as half a line after a crash."""
+    if len(line) > LONGEST_LINE:
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or event.get("kind") not in KINDS:
+        return None
+    at = event.get("at")
+    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+        return None
+    return event
