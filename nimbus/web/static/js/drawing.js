@@ -1,0 +1,51 @@
+// What a topology's page and its visualization say, as boxes and lines for the drawing. Pure.
+
+import { num } from "./format.js";
+import { failing } from "./health.js";
+import { to } from "./routes.js";
+
+/**
+ * `page`: topology/{id} of ten minutes. `picture`: topology/{id}/visualization, by component, with the streams that each
+ * receives. A line's rate is what its source emits a second, shared out as the streams were in the last ten minutes.
+ */
+export function drawing(page, picture, nowS) {
+  const spouts = (page.spouts ?? []).map((one) => box(page, one, one.spoutId, "spout", nowS));
+  const bolts = (page.bolts ?? []).map((one) => box(page, one, one.boltId, "bolt", nowS));
+  const boxes = [...spouts, ...bolts];
+  const byName = new Map(boxes.map((one) => [one.name, one]));
+  const lines = [];
+  for (const one of boxes) {
+    for (const input of picture[one.name]?.[":inputs"] ?? []) {
+      const from = byName.get(input[":component"]);
+      if (!from) continue;
+      const stream = input[":stream"];
+      lines.push({ key: `${from.name}\n${stream}\n${one.name}`, from: from.name, to: one.name, stream,
+        grouping: input[":grouping"], perS: from.emittedPerS * streamShare(picture[from.name], stream) });
+    }
+  }
+  return { boxes, lines };
+}
+
+function box(page, one, name, kind, nowS) {
+  return {
+    name, kind, href: to(["topology", page.id, "component", name]),
+    executors: num(one.executors) ?? 0,
+    emittedPerS: num(one.emittedPerSecond) ?? 0,
+    perS: num(kind === "spout" ? one.emittedPerSecond : one.executedPerSecond),
+    capacity: kind === "spout" ? null : num(one.capacity),
+    failing: failing(one, nowS),
+  };
+}
+
+/** Which share of what a component emitted went to a stream. */
+function streamShare(component, stream) {
+  let all = 0;
+  let own = 0;
+  for (const stats of component?.[":stats"] ?? []) {
+    for (const [name, emitted] of Object.entries(stats[":emitted"]?.["600"] ?? stats[":transferred"]?.["600"] ?? {})) {
+      all += num(emitted) ?? 0;
+      if (name === stream) own += num(emitted) ?? 0;
+    }
+  }
+  return all > 0 ? own / all : 0;
+}

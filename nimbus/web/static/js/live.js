@@ -1,0 +1,70 @@
+// Keeps one view's set of answers fresh: asks all of it, waits two seconds, asks again; only while the page can be seen.
+//
+//   ok -----(nobody answers)------> lost        what was known stays on the page, and is said to be old
+//   ok -----(503: nobody leads)---> no leader   likewise
+//   lost, no leader --(answers)---> ok          by itself, without a reload
+
+import { get, Refusal, Unreachable } from "./api.js";
+
+export const PERIOD_MS = 2000;
+
+export class Live {
+  /** `changed` is called with {data, errors, connection, reason, atS, sinceS} after every round. */
+  constructor(changed) {
+    this.changed = changed;
+    this.requests = {};
+    this.round = 0;
+    this.timer = null;
+    this.state = { data: {}, errors: {}, connection: "starting", reason: "", atS: null, sinceS: null };
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.pause() : this.now()));
+    addEventListener("online", () => this.now());
+  }
+
+  /** Follow other requests: path by name. Answers to requests that are gone are forgotten, the others are kept. */
+  follow(requests) {
+    const { data, errors } = this.state;
+    const kept = (all) => Object.fromEntries(Object.entries(all).filter(([name]) => this.requests[name] === requests[name]));
+    this.state = { ...this.state, data: kept(data), errors: kept(errors) };
+    this.requests = requests;
+    this.now();
+  }
+
+  /** Ask at once, for example after an action. */
+  now() {
+    this.pause();
+    if (document.hidden) return;
+    this.ask(this.round);
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    this.round += 1; // whatever is under way comes too late
+  }
+
+  async ask(round) {
+    const names = Object.keys(this.requests);
+    const results = await Promise.allSettled(names.map((name) => get(this.requests[name])));
+    if (round !== this.round) return;
+    this.take(names, results);
+    this.timer = setTimeout(() => this.now(), PERIOD_MS);
+  }
+
+  take(names, results) {
+    const nowS = Date.now() / 1000;
+    const failures = results.filter((one) => one.status === "rejected").map((one) => one.reason);
+    const lost = failures.find((one) => one instanceof Unreachable);
+    const leaderless = failures.find((one) => one instanceof Refusal && one.status === 503);
+    const connection = lost ? "lost" : leaderless ? "no leader" : "ok";
+    const reason = (lost ?? leaderless)?.message ?? "";
+    const sinceS = connection === this.state.connection ? this.state.sinceS : nowS;
+    const data = { ...this.state.data };
+    const errors = {};
+    for (const [at, name] of names.entries()) {
+      if (results[at].status === "fulfilled") data[name] = results[at].value;
+      else errors[name] = results[at].reason;
+      if (results[at].reason instanceof Refusal && connection === "ok") delete data[name];
+    }
+    this.state = { data, errors, connection, reason, sinceS, atS: connection === "ok" ? nowS : this.state.atS };
+    this.changed(this.state);
+  }
+}

@@ -1,0 +1,93 @@
+// Small pieces that every view is made of.
+
+import { h } from "../preact.js";
+import { ago, clock } from "../format.js";
+import { secondsOf } from "../health.js";
+
+const MARKS = { ok: "✓", note: "i", warn: "!", bad: "✕" };
+
+/** A mark that says how bad something is by its shape, not by colour alone. */
+export function Mark({ level }) {
+  return h("span", { class: `mark ${level}`, "aria-hidden": "true" }, MARKS[level]);
+}
+
+const STATUS_LEVELS = { ACTIVE: "ok", INACTIVE: "note", REBALANCING: "warn", KILLED: "warn", Leader: "ok", Offline: "bad" };
+
+/** A word in a pill: a topology's or a daemon's status. */
+export function Pill({ text, level }) {
+  return h("span", { class: `pill ${level ?? STATUS_LEVELS[text] ?? "note"}` }, text);
+}
+
+/** A row of figures: [label, value, title?, level?]. */
+export function Figures({ figures }) {
+  return h("dl", { class: "figures" }, figures.filter(Boolean).map(([label, value, title, level]) =>
+    h("div", { key: label, title, class: level ?? null }, h("dt", null, label), h("dd", null, value))));
+}
+
+/** A section with a heading; `aside` stands at the right of it. */
+export function Section({ title, aside, children, id }) {
+  return h("section", { class: "section", "aria-label": title, id },
+    h("div", { class: "section-head" }, h("h2", null, title), aside),
+    children);
+}
+
+/** What is wrong, first of all: `found` is a list of {level, text, href?, more?}, worst first. */
+export function Verdict({ healthy, found }) {
+  const worst = found.find((one) => one.level === "bad") ? "bad" : found.find((one) => one.level === "warn") ? "warn" : "ok";
+  const wrong = found.filter((one) => one.level !== "note");
+  const notes = found.filter((one) => one.level === "note");
+  return h("section", { class: `verdict ${worst}`, "aria-label": "Verdict" },
+    h("p", { class: "headline" }, h(Mark, { level: worst }),
+      h("span", null, wrong.length === 0 ? healthy : wrong.length === 1 ? "One thing is wrong" : `${wrong.length} things are wrong`)),
+    wrong.length + notes.length > 0 && h("ul", null, [...wrong, ...notes].map((one) =>
+      h("li", { key: one.text, class: one.level }, wrong.length + notes.length > 0 && h(Mark, { level: one.level }),
+        one.href ? h("a", { href: one.href }, one.text) : h("span", null, one.text),
+        one.more && h("span", { class: "more" }, one.more)))));
+}
+
+/** A moment, as how long ago; the exact time in its title. */
+export function When({ at, now }) {
+  return h("time", { dateTime: at ? new Date(at * 1000).toISOString() : null, title: clock(at) }, ago(at, now));
+}
+
+/** Errors with their tracebacks, newest first. `where(error)` is what stands in front of the message. */
+export function Errors({ errors, now, where, empty }) {
+  if (!errors.length) return h("p", { class: "none" }, empty);
+  return h("ul", { class: "errors" }, errors.map((error) => {
+    const [first, ...rest] = String(error.error ?? "").split("\n");
+    const more = error.traceback || rest.join("\n").trim();
+    const head = [h("span", { class: "error-when" }, h(When, { at: secondsOf(error), now })), where?.(error),
+      h("span", { class: "error-message" }, first)];
+    return h("li", { key: `${error.errorTime} ${error.errorHost} ${error.errorPort} ${first} ${error.component ?? ""}` },
+      more ? h("details", null, h("summary", null, head), h("pre", { tabIndex: 0 }, more)) : h("div", { class: "summary" }, head));
+  }));
+}
+
+/** A bar that fills as capacity goes to 1, with the figure beside it. */
+export function Bar({ value, text, level }) {
+  const share = Math.max(0, Math.min(1, value ?? 0));
+  return h("span", { class: `bar ${level}` },
+    h("span", { class: "bar-figure" }, text),
+    h("span", { class: "bar-track", "aria-hidden": "true" }, h("span", { class: "bar-fill", style: { width: `${share * 100}%` } })));
+}
+
+/** How bad a capacity is: 1.0 is saturated. */
+export function capacityLevel(value) {
+  if (value === null || value === undefined) return "idle";
+  return value >= 0.9 ? "bad" : value >= 0.7 ? "warn" : value >= 0.05 ? "ok" : "idle";
+}
+
+/** Choose one of some values: radio buttons that look like one control. options: [value, label]. */
+export function Choice({ label, name, options, value, choose }) {
+  return h("fieldset", { class: "choice" },
+    h("legend", { class: "hidden" }, label),
+    options.map(([one, text]) => h("label", { key: one, class: one === value ? "chosen" : null },
+      h("input", { type: "radio", name, value: one, checked: one === value, onChange: () => choose(one) }),
+      h("span", null, text))));
+}
+
+/** What stands where an answer is not there: it is on its way, or was refused. */
+export function Missing({ error, what }) {
+  if (!error) return h("p", { class: "none" }, `Waiting for ${what}…`);
+  return h("p", { class: "problem" }, `No ${what}: ${error.message}`);
+}

@@ -1,0 +1,18 @@
+// The past of a topology in three charts.
+
+import { h } from "../preact.js";
+import { count, millis, rate } from "../format.js";
+import { Missing } from "./bits.js";
+import { Chart, columns } from "./chart.js";
+
+/** `series`: the answer of topology/{id}/series. */
+export function Series({ series, error }) {
+  if (!series) return h(Missing, { error, what: "series" });
+  const { times, line } = columns(series.points ?? []);
+  return h("div", { class: "charts" },
+    h(Chart, { title: "Throughput", times, write: rate, syncKey: "topology", lines: [
+      line("emitted", "emittedPerSecond", "--line-a"), line("acked", "ackedPerSecond", "--line-b"), line("failed", "failedPerSecond", "--line-c")] }),
+    h(Chart, { title: "Complete latency", times, write: millis, syncKey: "topology", lines: [
+      line("p50", "completeLatencyP50", "--line-a"), line("p99", "completeLatencyP99", "--line-c")] }),
+    h(Chart, { title: "Pending tuple trees", times, write: count, syncKey: "topology", lines: [line("pending", "pending", "--line-a")] }));
+}

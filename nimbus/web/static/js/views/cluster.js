@@ -1,0 +1,105 @@
+// The cluster: what is wrong first, then topologies, machines, ackers and errors.
+
+import { h } from "../preact.js";
+import { to } from "../routes.js";
+import { count, duration, millis, num, rate } from "../format.js";
+import { cluster as findingsOf } from "../health.js";
+import { Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
+import { Table } from "../parts/table.js";
+import { Command } from "../parts/command.js";
+import { ackerTable } from "./ackers.js";
+import { supervisorTable } from "./supervisors.js";
+
+export const requests = () => ({
+  cluster: "cluster/summary", topologies: "topology/summary", supervisors: "supervisor/summary",
+  ackers: "acker/summary",
+});
+export const title = () => "Cluster";
+
+export function View({ data, errors, nowS }) {
+  const topologies = data.topologies?.topologies ?? [];
+  const supervisors = data.supervisors?.supervisors ?? [];
+  const ackers = data.ackers?.ackers ?? [];
+  const nimbuses = data.nimbuses?.nimbuses ?? [];
+  const known = data.topologies && data.supervisors && data.ackers && data.nimbuses;
+  return h("div", null,
+    h("div", { class: "title" }, h("h1", null, "Cluster")),
+    known ? h(Verdict, { healthy: "Healthy", found: findingsOf({ nimbuses, supervisors, ackers, topologies, nowS }) })
+      : h(Missing, { error: errors.topologies ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
+    known && h(Figures, { figures: figures(data.cluster, topologies, supervisors, ackers) }),
+    known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome)),
+    known && h("div", { class: "columns" },
+      h(Section, { title: "Supervisors", aside: h("a", { href: to(["supervisors"]) }, "Slots and workers") }, supervisorTable(supervisors)),
+      h(Section, { title: "Ackers", aside: h("a", { href: to(["ackers"]) }, "All ackers") }, ackerTable(ackers)),
+      h(Section, { title: "Nimbuses" }, h(Nimbuses, { nimbuses })),
+      h(Section, { title: "Errors lately" }, h(Errors, { errors: lately(topologies), now: nowS, where: whereOf, empty: "None." }))));
+}
+
+function figures(cluster, topologies, supervisors, ackers) {
+  const sum = (rows, field) => rows.reduce((total, row) => total + (num(row[field]) ?? 0), 0);
+  const slots = cluster?.slotsTotal ?? sum(supervisors, "slotsTotal");
+  const used = cluster?.slotsUsed ?? sum(supervisors, "slotsUsed");
+  return [
+    ["Topologies", count(topologies.length)],
+    ["Emitted", rate(sum(topologies, "emittedPerSecond")), "Tuples emitted a second by all topologies"],
+    ["Failed, 10 min", count(sum(topologies, "failedLately")), "Tuple trees that failed in the last ten minutes", sum(topologies, "failedLately") > 0 ? "bad" : null],
+    ["Pending trees", count(sum(ackers, "pending")), "Tuple trees begun and not finished, at all ackers"],
+    ["Slots used", `${used} of ${slots}`, "", slots > 0 && used >= slots ? "warn" : null],
+    ["Executors", count(cluster?.executorsTotal ?? sum(topologies, "executorsTotal"))],
+    ["Tasks", count(cluster?.tasksTotal ?? sum(topologies, "tasksTotal"))],
+  ];
+}
+
+function Topologies({ topologies }) {
+  const columns = [
+    { id: "name", label: "Name", sort: (one) => one.name, cell: (one) => h("a", { href: to(["topology", one.id]) }, one.name) },
+    { id: "status", label: "Status", sort: (one) => one.status, cell: (one) => h(Pill, { text: one.status }) },
+    { id: "workers", label: "Workers ready", figure: true, sort: (one) => num(one.workersReady), cell: workersReady },
+    { id: "emitted", label: "Emitted", figure: true, sort: (one) => num(one.emittedPerSecond), cell: (one) => rate(one.emittedPerSecond) },
+    { id: "acked", label: "Acked", figure: true, sort: (one) => num(one.ackedPerSecond), cell: (one) => rate(one.ackedPerSecond), title: "Tuple trees that were finished" },
+    { id: "failed", label: "Failed", figure: true, title: "Tuple trees, in the last ten minutes", sort: (one) => num(one.failedLately), cell: failed },
+    { id: "latency", label: "Complete latency", figure: true, sort: (one) => num(one.completeLatency), cell: (one) => millis(one.completeLatency), title: "From emit to verdict, mean of the last ten minutes" },
+    { id: "pending", label: "Pending", figure: true, sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
+    { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
+    { id: "tasks", label: "Tasks", figure: true, sort: (one) => num(one.tasksTotal), cell: (one) => count(one.tasksTotal) },
+    { id: "owner", label: "Owner", sort: (one) => one.owner, cell: (one) => one.owner || "–" },
+  ];
+  return h(Table, { caption: "Topologies", columns, rows: topologies, rowKey: (one) => one.id, sortBy: "name" });
+}
+
+function workersReady(one) {
+  const ready = num(one.workersReady);
+  const text = `${ready ?? "–"} of ${one.workersTotal}`;
+  return ready !== null && ready < one.workersTotal ? h("span", { class: "level-bad" }, text) : text;
+}
+
+function failed(one) {
+  const text = count(one.failedLately);
+  return num(one.failedLately) > 0 ? h("span", { class: "level-bad" }, text) : text;
+}
+
+function Nimbuses({ nimbuses }) {
+  const columns = [
+    { id: "host", label: "Address", sort: (one) => `${one.host}:${one.port}`, cell: (one) => `${one.host}:${one.port}` },
+    { id: "status", label: "Status", sort: (one) => one.status, cell: (one) => h(Pill, { text: one.status }) },
+    { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.nimbusUpTimeSeconds), cell: (one) => duration(one.nimbusUpTimeSeconds) },
+    { id: "version", label: "Version", sort: (one) => one.version, cell: (one) => one.version },
+  ];
+  return h(Table, { caption: "Nimbuses", columns, rows: nimbuses, rowKey: (one) => `${one.host}:${one.port}`, sortBy: "host" });
+}
+
+function lately(topologies) {
+  return topologies.flatMap((one) => (one.lastErrors ?? []).map((error) => ({ ...error, topology: one })))
+    .sort((left, right) => right.errorTime - left.errorTime).slice(0, 20);
+}
+
+function whereOf(error) {
+  return h("a", { href: to(["topology", error.topology.id, "component", error.component]) }, `${error.topology.name} / ${error.component}`);
+}
+
+function Welcome() {
+  return h("div", { class: "welcome" },
+    h("p", null, "Nothing runs here yet. Submit a topology from a machine that has the library, for example the word count that comes with it:"),
+    h(Command, { text: `tupletree -c nimbus.seeds=["${location.hostname}"] submit examples/word_count.py --name words` }),
+    h("p", { class: "sub" }, "It appears here within two seconds."));
+}

@@ -1,0 +1,133 @@
+// One component: what it does in each window, what it takes and gives, its executors, its errors.
+
+import { h } from "../preact.js";
+import { path } from "../api.js";
+import { to } from "../routes.js";
+import { count, duration, millis, num, share } from "../format.js";
+import { component as findingsOf } from "../health.js";
+import { Bar, capacityLevel, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
+import { Table } from "../parts/table.js";
+import { Sampling } from "./topology_observation.js";
+import { WindowChoice } from "./topology.js";
+
+export function requests({ params, query }) {
+  return { component: path(["topology", params.id, "component", params.component], { window: query.window || "600", sys: query.sys }) };
+}
+
+export const title = ({ params }) => params.component;
+
+export function View({ data, errors, route, nowS, say }) {
+  const { id, component } = route.params;
+  const found = data.component;
+  return h("div", null,
+    h("div", { class: "title" },
+      h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, found?.name ?? id), " / component"),
+      h("h1", null, component), found && h(Pill, { text: found.componentType, level: "note" }), found && h(Pill, { text: found.topologyStatus })),
+    found ? h(Content, { component: found, route, nowS, say }) : h(Missing, { error: errors.component, what: "component" }));
+}
+
+function Content({ component, route, nowS, say }) {
+  const windows = component.spoutSummary ?? component.boltStats ?? [];
+  const now = windows.find((one) => one.window === "600") ?? {};
+  const spout = component.componentType === "spout";
+  const window = route.query.window || "600";
+  return [
+    h(Verdict, { healthy: "Nothing is wrong", found: findingsOf(component, now, nowS) }),
+    h(Figures, { figures: spout ? spoutFigures(component, now) : boltFigures(component, now) }),
+    h(Section, { title: "By window" }, h(Windows, { windows, spout })),
+    h("div", { class: "columns" },
+      !spout && h(Section, { title: "Input streams", aside: windowName(windows, window) }, h(Inputs, { component })),
+      h(Section, { title: "Output streams", aside: windowName(windows, window) }, h(Outputs, { component, spout }))),
+    h(Section, { title: "Executors", aside: h(WindowChoice, { window, sys: route.query.sys }) }, h(Executors, { component, spout })),
+    h(Section, { title: "Errors" }, h(Errors, { errors: component.componentErrors ?? [], now: nowS, where: (one) => whereOf(component, one), empty: "It has reported no error." })),
+    h(Section, { title: "Sampled tuples" }, h("div", { class: "padded" },
+      h(Sampling, { topology: component, target: ["topology", component.topologyId, "component", component.id], name: component.id, say }))),
+  ];
+}
+
+function windowName(windows, window) {
+  const found = windows.find((one) => one.window === window);
+  return h("span", { class: "sub" }, found?.windowPretty ?? "");
+}
+
+function spoutFigures(component, now) {
+  return [
+    ["Emitted, 10 min", count(now.emitted)], ["Acked", count(now.acked)],
+    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null], ["of these timed out", count(now.timeouts)],
+    ["Latency p50", millis(now.completeLatencyPercentiles?.p50)], ["p99", millis(now.completeLatencyPercentiles?.p99)],
+    ["p99.9", millis(now.completeLatencyPercentiles?.p999)],
+    ["Executors", count(component.executors)], ["Tasks", count(component.tasks)],
+  ];
+}
+
+function boltFigures(component, now) {
+  const capacity = num(now.capacity);
+  return [
+    ["Executed, 10 min", count(now.executed)], ["Emitted", count(now.emitted)],
+    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null],
+    ["Capacity", share(capacity), "1.00 is saturated", { bad: "bad", warn: "warn" }[capacityLevel(capacity)]],
+    ["Process p50", millis(now.processLatencyPercentiles?.p50)], ["p99", millis(now.processLatencyPercentiles?.p99)],
+    ["p99.9", millis(now.processLatencyPercentiles?.p999)],
+    ["Executors", count(component.executors)], ["Tasks", count(component.tasks)],
+  ];
+}
+
+const figure = (id, label, read, write) => ({ id, label, figure: true, sort: (one) => num(read(one)), cell: (one) => write(read(one)) });
+const field = (id, label, write) => figure(id, label, (one) => one[id], write);
+const FAILED = { ...field("failed", "Failed", count), cell: (one) => (num(one.failed) > 0 ? h("span", { class: "level-bad" }, count(one.failed)) : count(one.failed)) };
+const FLOW = [field("emitted", "Emitted", count), field("transferred", "Transferred", count), field("acked", "Acked", count), FAILED];
+const EXECUTES = [field("executed", "Executed", count), field("executeLatency", "Execute latency", millis), field("processLatency", "Process latency", millis)];
+
+function Windows({ windows, spout }) {
+  const kind = spout ? "completeLatencyPercentiles" : "processLatencyPercentiles";
+  const columns = [
+    { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
+    ...(spout ? [] : EXECUTES.slice(0, 2)), ...FLOW,
+    spout ? field("completeLatency", "Complete latency", millis) : EXECUTES[2],
+    ...[["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]].map(([name, label]) => figure(name, label, (one) => one[kind]?.[name], millis)),
+    ...(spout ? [field("timeouts", "Timed out", count)] : []),
+  ].map(({ sort, ...column }) => column);
+  return h(Table, { caption: "Figures by window", columns, rows: windows, rowKey: (one) => one.window });
+}
+
+function Inputs({ component }) {
+  const columns = [
+    { id: "component", label: "From", sort: (one) => one.component, cell: (one) => h("a", { href: to(["topology", component.topologyId, "component", one.component]) }, one.component) },
+    { id: "stream", label: "Stream", sort: (one) => one.stream, cell: (one) => one.stream },
+    ...EXECUTES, field("acked", "Acked", count), FAILED,
+  ];
+  return h(Table, { caption: "Input streams", columns, rows: component.inputStats ?? [], rowKey: (one) => `${one.component} ${one.stream}`, sortBy: "component", empty: "Nothing was received in this window." });
+}
+
+function Outputs({ component, spout }) {
+  const columns = [
+    { id: "stream", label: "Stream", sort: (one) => one.stream, cell: (one) => one.stream },
+    field("emitted", "Emitted", count), field("transferred", "Transferred", count),
+    ...(spout ? [field("completeLatency", "Complete latency", millis), field("acked", "Acked", count), FAILED] : []),
+  ];
+  return h(Table, { caption: "Output streams", columns, rows: component.outputStats ?? [], rowKey: (one) => one.stream, sortBy: "stream", empty: "Nothing was emitted in this window." });
+}
+
+function Executors({ component, spout }) {
+  const log = (one) => to(["topology", component.topologyId, "logs"], { port: `${one.host}:${one.port}` });
+  const columns = [
+    { id: "id", label: "Tasks", sort: (one) => num(one.id.slice(1).split("-")[0]), cell: (one) => tasksOf(one.id) },
+    { id: "slot", label: "Slot", sort: (one) => `${one.host}:${one.port}`, cell: (one) => (one.host ? h("a", { href: log(one) }, `${one.host}:${one.port}`) : "–") },
+    { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
+    ...(spout ? [] : [{ id: "capacity", label: "Capacity", figure: true, sort: (one) => num(one.capacity), cell: (one) => h(Bar, { value: num(one.capacity), text: share(one.capacity), level: capacityLevel(num(one.capacity)) }) }, ...EXECUTES]),
+    ...FLOW,
+    ...(spout ? [field("completeLatency", "Complete latency", millis), field("pending", "Pending", count)] : [field("queued", "Queued", count)]),
+  ];
+  return h(Table, { caption: "Executors", columns, rows: component.executorStats ?? [], rowKey: (one) => one.id, sortBy: "id" });
+}
+
+/** "[3-3]" is task 3, "[3-5]" are tasks 3 to 5. */
+function tasksOf(id) {
+  const [first, last] = id.replace(/[[\]]/g, "").split("-");
+  return first === last ? `task ${first}` : `tasks ${first} to ${last}`;
+}
+
+function whereOf(component, one) {
+  return h("a", { href: to(["topology", component.topologyId, "logs"], { port: `${one.errorHost}:${one.errorPort}` }) },
+    one.task ? `task ${one.task} at ${one.errorHost}:${one.errorPort}` : `${one.errorHost}:${one.errorPort}`);
+}

@@ -1,0 +1,4 @@
+import { h } from "../preact.js";
+export const requests = ({ params }) => ({});
+export const title = ({ params }) => `${params.id}: logs`;
+export function View() { return h("div", null); }

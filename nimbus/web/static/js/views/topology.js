@@ -1,0 +1,98 @@
+// One topology: what is wrong, what it does now, its drawing, its past, its parts; and what can be done to it.
+
+import { h, useState } from "../preact.js";
+import { path } from "../api.js";
+import { setQuery, to } from "../routes.js";
+import { count, duration, millis, num, rate } from "../format.js";
+import { topology as findingsOf, totals } from "../health.js";
+import { Choice, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
+import { Graph } from "../parts/graph.js";
+import { Keys } from "../parts/keys.js";
+import { drawing } from "../drawing.js";
+import { Series } from "../parts/series.js";
+import { Actions } from "./topology_actions.js";
+import { Bolts, Spouts, Windows, Workers } from "./topology_tables.js";
+import { Observation } from "./topology_observation.js";
+
+export const WINDOWS = [["600", "10 min"], ["10800", "3 h"], ["86400", "1 day"], [":all-time", "All time"]];
+
+export function requests({ params, query }) {
+  const window = query.window || "600";
+  return {
+    topology: path(["topology", params.id], { window, sys: query.sys }),
+    now: path(["topology", params.id], { window: "600", sys: query.sys }),
+    picture: path(["topology", params.id, "visualization"], { window: "600", sys: query.sys }),
+    series: path(["topology", params.id, "series"], { window: window === ":all-time" ? "86400" : window }),
+    levels: path(["topology", params.id, "logconfig"]),
+  };
+}
+
+export const title = ({ params }, data) => data.topology?.name ?? params.id;
+
+export function View(props) {
+  const { data, errors, route } = props;
+  const gone = errors.topology?.status === 404;
+  if (data.topology && data.now) return h(Content, { ...props, topology: data.topology });
+  return h("div", null,
+    h("div", { class: "title" }, h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster")), h("h1", null, route.params.id)),
+    gone ? h("p", null, "There is no such topology; it may have been killed. ", h("a", { href: to([]) }, "See what runs"), ".")
+      : h(Missing, { error: errors.topology, what: "topology" }));
+}
+
+function Content({ topology, data, errors, route, nowS, say }) {
+  const { query } = route;
+  const [search, setSearch] = useState("");
+  const window = query.window || "600";
+  return h("div", null,
+    h(Title, { topology, say }),
+    h(Verdict, { healthy: topology.status === "ACTIVE" ? "Healthy" : "Nothing is wrong", found: findingsOf(data.now, nowS) }),
+    h(Figures, { figures: figures(data.now) }),
+    h(Section, { title: "Components and streams", aside: h("span", { class: "sub" }, "capacity of the last ten minutes, rates of the last seconds") },
+      data.picture ? h(Graph, drawing(data.now, data.picture, nowS)) : h(Missing, { error: errors.picture, what: "drawing" })),
+    h(Section, { title: "Over time", aside: h(WindowChoice, { window, sys: query.sys }) }, h(Series, { series: data.series, error: errors.series })),
+    h(Section, { title: "Spouts" }, h(Spouts, { topology, nowS })),
+    h(Section, { title: "Bolts" }, h(Bolts, { topology, nowS })),
+    h("div", { class: "columns" },
+      h(Section, { title: "Workers", aside: h("a", { href: to(["topology", topology.id, "logs"]) }, "All logs together") }, h(Workers, { topology, say })),
+      h(Section, { title: "Windows" }, h(Windows, { topology }))),
+    h(Section, { title: "Errors" }, h(Errors, { errors: topology.topologyErrors ?? [], now: nowS, where: (error) => whereOf(topology, error), empty: "No component has reported an error." })),
+    h(Section, { title: "Debugging and logging" }, h(Observation, { topology, levels: data.levels, error: errors.levels, say })),
+    h(Section, { title: "Configuration", aside: h("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search the configuration", value: search, onInput: (event) => setSearch(event.target.value) }) },
+      h(Keys, { values: topology.configuration ?? {}, search, caption: "Configuration of the topology" })));
+}
+
+function Title({ topology, say }) {
+  return h("div", { class: "title" },
+    h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / topology ", h("span", { class: "mono" }, topology.id)),
+    h("h1", null, topology.name), h(Pill, { text: topology.status }),
+    h("div", { class: "buttons" },
+      h("a", { href: to(["topology", topology.id, "transactions"]) }, "Batches and checkpoints"),
+      h("a", { href: to(["topology", topology.id, "logs"]) }, "Logs"),
+      h(Actions, { topology, say })));
+}
+
+/** The window of tables and charts; system components on or off. */
+export function WindowChoice({ window, sys }) {
+  return h("div", { class: "tools" },
+    h("label", { class: "sub" }, h("input", { type: "checkbox", checked: sys === "true", onChange: (event) => setQuery({ sys: event.target.checked ? "true" : "" }) }), " system streams"),
+    h(Choice, { label: "Window", name: "window", options: WINDOWS, value: window, choose: (value) => setQuery({ window: value === "600" ? "" : value }) }));
+}
+
+function figures(topology) {
+  const all = totals(topology);
+  const lately = topology.topologyStats?.find((one) => one.window === "600") ?? {};
+  return [
+    ["Emitted", rate(all.emittedPerSecond), "Tuples emitted a second by spouts and bolts"],
+    ["Acked", rate(all.ackedPerSecond), "Tuple trees finished a second"],
+    ["Failed, 10 min", count(lately.failed), "Tuple trees that failed in the last ten minutes", num(lately.failed) > 0 ? "bad" : null],
+    ["Latency p50", millis(lately.completeLatencyPercentiles?.p50), "Half of the tuple trees of the last ten minutes took no longer"],
+    ["Latency p99", millis(lately.completeLatencyPercentiles?.p99), "99 of 100 tuple trees of the last ten minutes took no longer"],
+    ["Pending", count(all.pending), "Tuple trees begun and not finished"],
+    ["Workers ready", `${all.workersReady ?? "–"} of ${topology.workersTotal}`, "", all.workersReady < num(topology.workersTotal) ? "bad" : null],
+    ["Uptime", duration(topology.uptimeSeconds)],
+  ];
+}
+
+function whereOf(topology, error) {
+  return h("a", { href: to(["topology", topology.id, "component", error.component]) }, error.component);
+}

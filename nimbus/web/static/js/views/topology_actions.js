@@ -1,0 +1,72 @@
+// What an operator can do to a topology. Nothing happens without a dialog that names it.
+
+import { h, useState } from "../preact.js";
+import { path, post } from "../api.js";
+import { num, plural } from "../format.js";
+import { Ask, Field } from "../parts/dialog.js";
+
+/** The buttons, and the dialog of the one that was pressed. */
+export function Actions({ topology, say }) {
+  const [asked, setAsked] = useState(null);
+  const killed = topology.status === "KILLED";
+  const active = topology.status === "ACTIVE";
+  const button = (name, text, classes) => h("button", { type: "button", class: classes, onClick: () => setAsked(name) }, text);
+  const dialog = asked && DIALOGS[asked](topology);
+  return h("div", { class: "buttons", role: "group", "aria-label": `Actions on ${topology.name}` },
+    !killed && (active ? button("deactivate", "Deactivate…") : button("activate", "Activate…")),
+    !killed && button("rebalance", "Rebalance…"),
+    button("kill", "Kill…", "warns"),
+    asked && h(Ask, { ...dialog, close: () => setAsked(null), done: () => say(dialog.said) }));
+}
+
+const DIALOGS = { activate, deactivate, rebalance, kill };
+
+function activate(topology) {
+  return {
+    title: `Activate ${topology.name}?`, text: "Its spouts go on emitting.", verb: "Activate",
+    said: `${topology.name} is activated.`,
+    act: () => post(path(["topology", topology.id, "activate"])),
+  };
+}
+
+function deactivate(topology) {
+  return {
+    title: `Deactivate ${topology.name}?`, text: "Its spouts stop emitting; what is under way is finished. Workers keep running.",
+    verb: "Deactivate", said: `${topology.name} is deactivated.`,
+    act: () => post(path(["topology", topology.id, "deactivate"])),
+  };
+}
+
+function kill(topology) {
+  const wait = num(topology.msgTimeout) ?? 30;
+  return {
+    title: `Kill ${topology.name}?`, danger: true, verb: `Kill ${topology.name}`, said: `${topology.name} is being killed.`,
+    text: "Its spouts stop at once. After the wait its workers end and it is removed for good; transactions and states that are stored elsewhere stay.",
+    fields: h(Field, { label: "Wait, in seconds", name: "wait", value: wait, min: 0, max: 604800, required: true,
+      hint: "So that tuples under way can be finished; by default the message timeout." }),
+    act: (form) => post(path(["topology", topology.id, "kill", form.get("wait")])),
+  };
+}
+
+function rebalance(topology) {
+  const components = [...(topology.spouts ?? []), ...(topology.bolts ?? [])]
+    .map((one) => ({ name: one.spoutId ?? one.boltId, executors: num(one.executors), tasks: num(one.tasks) }))
+    .filter((one) => !one.name.startsWith("__") && !one.name.startsWith("$"));
+  return {
+    title: `Rebalance ${topology.name}?`, verb: "Rebalance", said: `${topology.name} is being rebalanced.`,
+    text: "Its spouts pause for the wait; then workers and executors are spread anew. Tasks never change in number.",
+    fields: [
+      h(Field, { label: "Workers", name: "workers", value: num(topology.workersTotal), min: 1, max: 2000, required: true }),
+      h(Field, { label: "Wait, in seconds", name: "wait", value: num(topology.msgTimeout) ?? 30, min: 0, max: 604800, required: true }),
+      h("details", null, h("summary", null, `Executors of ${plural(components.length, "component")}`),
+        h("div", { class: "field-grid" }, components.map((one) => h(Field, { key: one.name, label: one.name,
+          name: `executors ${one.name}`, value: one.executors, min: 1, max: one.tasks, required: true, hint: `1 to ${one.tasks}` })))),
+    ],
+    act: (form) => {
+      const changed = components.map((one) => [one.name, num(form.get(`executors ${one.name}`)), one.executors])
+        .filter(([, wanted, before]) => wanted !== before).map(([name, wanted]) => [name, wanted]);
+      const rebalanceOptions = { numWorkers: num(form.get("workers")), executors: Object.fromEntries(changed) };
+      return post(path(["topology", topology.id, "rebalance", form.get("wait")]), { rebalanceOptions });
+    },
+  };
+}

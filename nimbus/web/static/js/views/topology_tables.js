@@ -1,0 +1,80 @@
+// The tables of a topology's page.
+
+import { h, useState } from "../preact.js";
+import { path, post } from "../api.js";
+import { to } from "../routes.js";
+import { count, duration, millis, num, share } from "../format.js";
+import { Bar, capacityLevel, When } from "../parts/bits.js";
+import { Ask } from "../parts/dialog.js";
+import { Table } from "../parts/table.js";
+
+const figure = (id, label, field, write, title) =>
+  ({ id, label, title, figure: true, sort: (one) => num(one[field]), cell: (one) => write(one[field]) });
+
+const FAILED = { id: "failed", label: "Failed", figure: true, sort: (one) => num(one.failed),
+  cell: (one) => (num(one.failed) > 0 ? h("span", { class: "level-bad" }, count(one.failed)) : count(one.failed)) };
+
+const lastError = (nowS) => ({ id: "error", label: "Last error", sort: (one) => num(one.errorTime),
+  cell: (one) => (one.errorTime ? h("span", { class: "level-warn" }, h(When, { at: one.errorTime, now: nowS })) : h("span", { class: "dim" }, "–")) });
+
+const named = (topology, field) => ({ id: "name", label: "Name", sort: (one) => one[field],
+  cell: (one) => h("a", { href: to(["topology", topology.id, "component", one[field]]) }, one[field]) });
+
+export function Spouts({ topology, nowS }) {
+  const columns = [
+    named(topology, "spoutId"),
+    figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
+    figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count, "Each tuple counts once for each task that it went to"),
+    figure("latency", "Complete latency", "completeLatency", millis, "From emit to verdict, mean"),
+    figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
+  ];
+  return h(Table, { caption: "Spouts", columns, rows: topology.spouts ?? [], rowKey: (one) => one.spoutId, sortBy: "name" });
+}
+
+export function Bolts({ topology, nowS }) {
+  const columns = [
+    named(topology, "boltId"),
+    { id: "capacity", label: "Capacity", figure: true, title: "Share of the last ten minutes spent executing, of the busiest executor; 1.00 is saturated",
+      sort: (one) => num(one.capacity), cell: (one) => h(Bar, { value: num(one.capacity), text: share(one.capacity), level: capacityLevel(num(one.capacity)) }) },
+    figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
+    figure("executed", "Executed", "executed", count), figure("emitted", "Emitted", "emitted", count),
+    figure("transferred", "Transferred", "transferred", count),
+    figure("execute", "Execute latency", "executeLatency", millis, "Inside execute, mean"),
+    figure("process", "Process latency", "processLatency", millis, "From receipt to ack, mean"),
+    figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
+  ];
+  return h(Table, { caption: "Bolts", columns, rows: topology.bolts ?? [], rowKey: (one) => one.boltId, sortBy: "name", empty: "It has no bolts." });
+}
+
+/** The figures of the four windows beside each other. */
+export function Windows({ topology }) {
+  const columns = [
+    { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
+    figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count),
+    figure("latency", "Complete latency", "completeLatency", millis), figure("acked", "Acked", "acked", count), FAILED,
+  ].map(({ sort, ...column }) => column);
+  return h(Table, { caption: "Figures by window", columns, rows: topology.topologyStats ?? [], rowKey: (one) => one.window });
+}
+
+export function Workers({ topology, say }) {
+  const [asked, setAsked] = useState(null);
+  const log = (one) => to(["topology", topology.id, "logs"], { port: `${one.host}:${one.port}` });
+  const columns = [
+    { id: "slot", label: "Slot", sort: (one) => `${one.host}:${one.port}`, cell: (one) => h("a", { href: log(one) }, `${one.host}:${one.port}`) },
+    { id: "ready", label: "State", sort: (one) => String(one.ready), cell: (one) => (one.ready === false ? h("span", { class: "level-bad" }, "not ready") : "ready") },
+    figure("executors", "Executors", "executorsTotal", count),
+    figure("uptime", "Uptime", "uptimeSeconds", duration),
+    { id: "pid", label: "Process", figure: true, sort: (one) => num(one.pid), cell: (one) => (one.pid ? String(one.pid) : "–") },
+    { id: "restart", label: h("span", { class: "hidden" }, "Actions"), cell: (one) => h("button", { type: "button", class: "small", onClick: () => setAsked(one) }, "Restart…") },
+  ];
+  return [
+    h(Table, { caption: "Workers", columns, rows: topology.workers ?? [], rowKey: (one) => `${one.host}:${one.port}`, sortBy: "slot", empty: "It has no workers now." }),
+    asked && h(Ask, {
+      title: `Restart a worker of ${topology.name}?`,
+      text: `The process at ${asked.host}:${asked.port} is killed and started again. What it had in memory is replayed by the spouts.`,
+      verb: "Restart worker", danger: true, close: () => setAsked(null),
+      act: () => post(path(["topology", topology.id, "profiling", "restartworker", `${asked.host}:${asked.port}`])),
+      done: () => say(`The worker at ${asked.host}:${asked.port} is restarted.`),
+    }),
+  ];
+}
