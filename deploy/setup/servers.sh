@@ -1,6 +1,7 @@
 #!/bin/sh
-# See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values. Installs them
-# from Debian's packages where it may; otherwise says so in one sentence, and these tests are skipped: status 0.
+# See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values, and Chromium
+# for those of the web UI, with the typeface of its pictures. Installs them from Debian's packages where it may; otherwise
+# says so in one sentence, and these tests are skipped: status 0.
 set -eu
 . "$(dirname "$0")/apt.sh"
 
@@ -15,6 +16,7 @@ has_postgres() {
 missing=
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 has_postgres || missing="$missing postgresql"
+[ -x "${TUPLETREE_CHROMIUM:-}" ] || command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-inter"
 [ -n "$missing" ] || exit 0
 # shellcheck disable=SC2086 # one word for each package
 if ! apt_install $missing; then

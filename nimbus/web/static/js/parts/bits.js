@@ -54,8 +54,9 @@ export function When({ at, now }) {
 export function Errors({ errors, now, where, empty }) {
   if (!errors.length) return h("p", { class: "none" }, empty);
   return h("ul", { class: "errors" }, errors.map((error) => {
-    const [first, ...rest] = String(error.error ?? "").split("\n");
-    const more = error.traceback || rest.join("\n").trim();
+    const text = String(error.error ?? "").trim();
+    const first = error.message || text.split("\n").at(-1); // a traceback ends with what it is about
+    const more = text === first ? "" : text;
     const head = [h("span", { class: "error-when" }, h(When, { at: secondsOf(error), now })), where?.(error),
       h("span", { class: "error-message" }, first)];
     return h("li", { key: `${error.errorTime} ${error.errorHost} ${error.errorPort} ${first} ${error.component ?? ""}` },

@@ -62,7 +62,7 @@ function options(width, lines, write, syncKey, setAt) {
   const axis = { stroke: quiet, grid, ticks: { show: false }, font };
   return {
     width, height: HEIGHT_PX, legend: { show: false },
-    padding: [8, 4, 0, 0],
+    padding: [8, 16, 0, 0],
     cursor: { sync: { key: syncKey }, points: { size: 5 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [

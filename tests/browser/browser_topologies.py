@@ -1,0 +1,109 @@
+"""Topologies for the browser tests to look at: small, quick to start, and with something to see."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
+
+TEXT = "the quick brown fox jumps over the lazy dog and the quick cat".split()
+
+
+class Sentences(Spout):
+    """A few sentences a second, for ever."""
+
+    outputs = ["sentence"]
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.emitted = 0
+        self.due_s = time.monotonic()
+
+    def next_tuple(self) -> None:
+        if time.monotonic() >= self.due_s:
+            self.due_s = time.monotonic() + 0.02
+            self.emitted += 1
+            self.collector.emit([" ".join(TEXT)], msg_id=self.emitted)
+
+
+class Split(BasicBolt):
+    outputs = ["word"]
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        for word in tup["sentence"].split():
+            collector.emit([word])
+
+
+class Count(BasicBolt):
+    def prepare(self, conf: Any, context: Any) -> None:
+        self.counts: dict[str, int] = {}
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        self.counts[tup["word"]] = self.counts.get(tup["word"], 0) + 1
+
+
+class Picky(Bolt):
+    """Fails every thirtieth sentence, and reports an error whose text a page must not take for HTML."""
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.seen = 0
+
+    def execute(self, tup: Any) -> None:
+        self.seen += 1
+        if self.seen % 30:
+            self.collector.ack(tup)
+            return
+        self.collector.fail(tup)
+        try:
+            raise ValueError("<img src=x onerror=alert(1)> is no sentence")
+        except ValueError as error:
+            self.collector.report_error(error)
+
+
+class Idle(Spout):
+    outputs = ["number"]
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        pass
+
+    def next_tuple(self) -> None:
+        time.sleep(0.01)
+
+
+class Pass(BasicBolt):
+    outputs = ["number"]
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        collector.emit(tup.values)
+
+
+def words() -> Topology:
+    """A word count that is well."""
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("split", ["word"])
+    return builder.create_topology()
+
+
+def ailing() -> Topology:
+    """One whose bolt fails tuples and reports errors."""
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("picky", Picky()).shuffle_grouping("sentences")
+    return builder.create_topology()
+
+
+def many(components: int) -> Topology:
+    """A wide and deep one: every bolt reads the one three before it, so that there are three chains that meet."""
+    builder = TopologyBuilder()
+    builder.set_spout("source-000", Idle())
+    for number in range(1, components):
+        bolt = builder.set_bolt(f"step-{number:03}", Pass())
+        before = max(0, number - 3)
+        bolt.shuffle_grouping("source-000" if before == 0 else f"step-{before:03}")
+        if number % 20 == 0:
+            bolt.shuffle_grouping(f"step-{number - 1:03}")
+    return builder.create_topology()
