@@ -18,6 +18,7 @@ from ..views import free_slots
 from .forms import uptime_text, worker_log_link
 
 _OFFLINE: Final = "Not applicable"
+_FRESH_S: Final = 5.0  # a worker is ready while its last report is no older
 
 
 def summary(look: Look, user: str) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def workers(look: Look, record: pb.TopologyRecord, base: str) -> list[dict[str, 
                 "workerLogLink": worker_log_link(base, record.id, worker.host, worker.port),
                 "workerId": "" if reported is None else reported.report.worker_id,
                 "pid": 0 if reported is None else reported.report.pid,
-                "ready": reported is not None and reported.report.ready,
+                "ready": reported is not None and reported.report.ready and look.now_s - reported.at_s <= _FRESH_S,
                 "ageSeconds": None if reported is None else round(look.now_s - reported.at_s, 3),
                 "httpPort": 0 if reported is None else reported.report.http_port,
             }

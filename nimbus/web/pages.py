@@ -11,8 +11,9 @@ from .. import lifecycle
 from ..config import NimbusConfig
 from ..desk import Desk
 from ..look import Look
-from . import ackers, actions, cluster, component, topology
+from . import ackers, actions, cluster, component, overview, topology
 from .calls import Call
+from .recent_errors import RecentErrors
 from .topology import Topology
 
 
@@ -22,6 +23,7 @@ class Pages:
     def __init__(self, desk: Desk, config: NimbusConfig) -> None:
         self._desk = desk
         self._config = config
+        self._errors = RecentErrors(desk)
         self.http_port = 0
 
     # The cluster
@@ -31,6 +33,12 @@ class Pages:
 
     async def cluster_summary(self, call: Call) -> Any:
         return cluster.summary(await self._desk.look(), call.user)
+
+    async def cluster_overview(self, call: Call) -> Any:
+        look = await self._desk.look()
+        errors = await self._errors.of(one.id for one in look.records())
+        outlines = [(one, await self._desk.outline(one)) for one in look.records()]
+        return overview.page(Topology(look, one, spec, errors.get(one.id, []), call.base) for one, spec in outlines)
 
     async def nimbus_summary(self, call: Call) -> Any:
         return cluster.nimbuses(await self._desk.look(), self._config.conf["nimbus.seeds"], call.base)

@@ -29,6 +29,7 @@ class Endpoint:
 ENDPOINTS: Final = (
     Endpoint("GET", "/cluster/configuration", "conf", Pages.cluster_configuration, "nimbus's configuration"),
     Endpoint("GET", "/cluster/summary", "read", Pages.cluster_summary, "The cluster in figures"),
+    Endpoint("GET", "/cluster/overview", "read", Pages.cluster_overview, "What every topology did lately"),
     Endpoint("GET", "/nimbus/summary", "read", Pages.nimbus_summary, "Every nimbus, the leader first"),
     Endpoint("GET", "/owner-resources", "read", Pages.owners, "What the topologies of each owner use"),
     Endpoint("GET", "/owner-resources/{id}", "read", Pages.owner, "What the topologies of one owner use"),

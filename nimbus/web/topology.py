@@ -64,6 +64,11 @@ class Topology:
         counts = self.statistics.counts(component_id, WINDOWS[window], self.look.now_s)
         return Figures(counts)
 
+    def workers_ready(self) -> int:
+        """How many of its workers are ready, as they said lately."""
+        ready = (worker["ready"] for worker in cluster.workers(self.look, self.record, self.base))
+        return sum(ready)
+
     def capacity(self, component_id: str) -> float:
         return self.statistics.capacity(self.executors(component_id), self.look.now_s)
 

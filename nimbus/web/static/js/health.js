@@ -109,8 +109,8 @@ function topologyFindings(one, nowS, name, href) {
   else if (one.status !== "KILLED" && ready !== null && ready < wanted) {
     say(starting ? "warn" : "bad", `has ${ready} of ${plural(wanted, "worker")} ready`, starting ? "it was just submitted" : "");
   }
-  if (num(one.failedLately) > 0) say("warn", `failed ${count(one.failedLately)} tuple trees lately`);
-  if (num(one.errorsLately) > 0) say("warn", `reported ${plural(num(one.errorsLately), "error")} lately`, one.lastError);
+  if (num(one.failedLately) > 0) say("warn", `failed ${plural(num(one.failedLately), "tuple tree")} lately`, num(one.timeoutsLately) > 0 ? `${count(one.timeoutsLately)} by timeout` : "");
+  if (num(one.errorsLately) > 0) say("warn", `reported ${plural(num(one.errorsLately), "error")} lately`, one.lastErrors?.[0]?.message);
   if ((num(one.capacity) ?? 0) >= SATURATED) say("warn", "is saturated", `${one.busiest ?? "a bolt"} has capacity ${share(one.capacity)}`);
   if (one.status === "INACTIVE") say("note", "is not active", "its spouts emit nothing");
   if (one.status === "REBALANCING") say("note", "is being rebalanced", due(one, nowS));

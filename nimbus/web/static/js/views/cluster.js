@@ -12,20 +12,20 @@ import { supervisorTable } from "./supervisors.js";
 
 export const requests = () => ({
   cluster: "cluster/summary", topologies: "topology/summary", supervisors: "supervisor/summary",
-  ackers: "acker/summary",
+  ackers: "acker/summary", overview: "cluster/overview",
 });
 export const title = () => "Cluster";
 
 export function View({ data, errors, nowS }) {
-  const topologies = data.topologies?.topologies ?? [];
+  const topologies = together(data.topologies?.topologies ?? [], data.overview?.topologies ?? []);
   const supervisors = data.supervisors?.supervisors ?? [];
   const ackers = data.ackers?.ackers ?? [];
   const nimbuses = data.nimbuses?.nimbuses ?? [];
-  const known = data.topologies && data.supervisors && data.ackers && data.nimbuses;
+  const known = data.topologies && data.overview && data.supervisors && data.ackers && data.nimbuses;
   return h("div", null,
     h("div", { class: "title" }, h("h1", null, "Cluster")),
     known ? h(Verdict, { healthy: "Healthy", found: findingsOf({ nimbuses, supervisors, ackers, topologies, nowS }) })
-      : h(Missing, { error: errors.topologies ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
+      : h(Missing, { error: errors.topologies ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
     known && h(Figures, { figures: figures(data.cluster, topologies, supervisors, ackers) }),
     known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome)),
     known && h("div", { class: "columns" },
@@ -33,6 +33,12 @@ export function View({ data, errors, nowS }) {
       h(Section, { title: "Ackers", aside: h("a", { href: to(["ackers"]) }, "All ackers") }, ackerTable(ackers)),
       h(Section, { title: "Nimbuses" }, h(Nimbuses, { nimbuses })),
       h(Section, { title: "Errors lately" }, h(Errors, { errors: lately(topologies), now: nowS, where: whereOf, empty: "None." }))));
+}
+
+/** What a topology is, and what it did lately. */
+function together(topologies, overview) {
+  const lately = new Map(overview.map((one) => [one.id, one]));
+  return topologies.map((one) => ({ ...one, ...lately.get(one.id) }));
 }
 
 function figures(cluster, topologies, supervisors, ackers) {
