@@ -17,7 +17,7 @@ import * as acker from "./views/acker.js";
 import * as configuration from "./views/configuration.js";
 import * as missing from "./views/missing.js";
 
-// A view is: requests(route) -> {name: path below /api/v1}, title(route, data) -> text, View({route, data, …}).
+// A view is: requests(route, data) -> {name: path below /api/v1}, what more may follow from what is known; title(route, data) -> text, View({route, data, …}).
 const VIEWS = { cluster, topology, component, transactions, logs, supervisors, ackers, acker, configuration, missing };
 const NAVIGATION = [["Cluster", ["cluster", "topology", "component", "transactions", "logs"], []],
   ["Supervisors", ["supervisors"], ["supervisors"]], ["Ackers", ["ackers", "acker"], ["ackers"]],
@@ -30,7 +30,7 @@ function App() {
   const poller = useRef(null);
   const main = useRef(null);
   const view = VIEWS[route.name];
-  const requests = JSON.stringify({ ...view.requests(route), nimbuses: "nimbus/summary" });
+  const requests = JSON.stringify({ ...view.requests(route, live.data), nimbuses: "nimbus/summary" });
   useEffect(() => {
     poller.current ??= new Live((state) => {
       remember(state.data.nimbuses);

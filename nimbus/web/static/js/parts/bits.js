@@ -53,15 +53,30 @@ export function When({ at, now }) {
 /** Errors with their tracebacks, newest first. `where(error)` is what stands in front of the message. */
 export function Errors({ errors, now, where, empty }) {
   if (!errors.length) return h("p", { class: "none" }, empty);
-  return h("ul", { class: "errors" }, errors.map((error) => {
+  return h("ul", { class: "errors" }, grouped(errors).map(({ error, times }) => {
     const text = String(error.error ?? "").trim();
     const first = error.message || text.split("\n").at(-1); // a traceback ends with what it is about
     const more = text === first ? "" : text;
     const head = [h("span", { class: "error-when" }, h(When, { at: secondsOf(error), now })), where?.(error),
-      h("span", { class: "error-message" }, first)];
-    return h("li", { key: `${error.errorTime} ${error.errorHost} ${error.errorPort} ${first} ${error.component ?? ""}` },
+      h("span", { class: "error-message" }, first), times > 1 && h("span", { class: "pill" }, `${times} times`)];
+    return h("li", { key: keyOf(error) },
       more ? h("details", null, h("summary", null, head), h("pre", { tabIndex: 0 }, more)) : h("div", { class: "summary" }, head));
   }));
+}
+
+/** The same message of the same component once, with the newest time, newest first. */
+function grouped(errors) {
+  const groups = new Map();
+  for (const error of [...errors].sort((left, right) => right.errorTime - left.errorTime)) {
+    const found = groups.get(keyOf(error));
+    if (found) found.times += 1;
+    else groups.set(keyOf(error), { error, times: 1 });
+  }
+  return [...groups.values()];
+}
+
+function keyOf(error) {
+  return `${error.topology?.id ?? ""}\n${error.component ?? ""}\n${error.message ?? error.error}`;
 }
 
 /** A bar that fills as capacity goes to 1, with the figure beside it. */

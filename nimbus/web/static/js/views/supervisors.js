@@ -1,19 +1,31 @@
 // The supervisors, and what runs in each of their slots.
 
 import { h } from "../preact.js";
+import { path } from "../api.js";
 import { to } from "../routes.js";
 import { count, duration, num, plural } from "../format.js";
 import { Figures, Missing, Pill, Section } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
 
-export const requests = () => ({ supervisors: "supervisor/summary", workers: "supervisor?host=x" });
+const ON = "workers on ";
+
+/** The workers are asked for by host, once it is known which there are. */
+export function requests(route, data) {
+  const hosts = [...new Set((data.supervisors?.supervisors ?? []).map((one) => one.host))];
+  return { supervisors: "supervisor/summary", ...Object.fromEntries(hosts.map((host) => [`${ON}${host}`, path(["supervisor"], { host })])) };
+}
+
 export const title = () => "Supervisors";
 
 export function View({ data, errors }) {
   const supervisors = data.supervisors?.supervisors;
   return h("div", null,
     h("div", { class: "title" }, h("h1", null, "Supervisors")),
-    supervisors ? h(Content, { supervisors, workers: data.workers?.workers ?? [] }) : h(Missing, { error: errors.supervisors, what: "supervisors" }));
+    supervisors ? h(Content, { supervisors, workers: hostAnswers(data).flatMap((one) => one.workers ?? []) }) : h(Missing, { error: errors.supervisors, what: "supervisors" }));
+}
+
+function hostAnswers(data) {
+  return Object.entries(data).filter(([name]) => name.startsWith(ON)).map(([, answer]) => answer);
 }
 
 function Content({ supervisors, workers }) {

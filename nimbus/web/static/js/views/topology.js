@@ -41,7 +41,6 @@ export function View(props) {
 
 function Content({ topology, data, errors, route, nowS, say }) {
   const { query } = route;
-  const [search, setSearch] = useState("");
   const window = query.window || "600";
   return h("div", null,
     h(Title, { topology, say }),
@@ -57,8 +56,16 @@ function Content({ topology, data, errors, route, nowS, say }) {
       h(Section, { title: "Windows" }, h(Windows, { topology }))),
     h(Section, { title: "Errors" }, h(Errors, { errors: topology.topologyErrors ?? [], now: nowS, where: (error) => whereOf(topology, error), empty: "No component has reported an error." })),
     h(Section, { title: "Debugging and logging" }, h(Observation, { topology, levels: data.levels, error: errors.levels, say })),
-    h(Section, { title: "Configuration", aside: h("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search the configuration", value: search, onInput: (event) => setSearch(event.target.value) }) },
-      h(Keys, { values: topology.configuration ?? {}, search, caption: "Configuration of the topology" })));
+    h(Configuration, { values: topology.configuration ?? {} }));
+}
+
+function Configuration({ values }) {
+  const [search, setSearch] = useState("");
+  const [open, setOpen] = useState(false);
+  const field = h("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search the configuration", value: search, onInput: (event) => setSearch(event.target.value) });
+  const button = h("button", { type: "button", class: "small", "aria-expanded": String(open), onClick: () => setOpen(!open) }, open ? "Hide" : `Show all ${Object.keys(values).length}`);
+  return h(Section, { title: "Configuration", aside: h("div", { class: "tools" }, field, button) },
+    (open || search) && h(Keys, { values, search, caption: "Configuration of the topology" }));
 }
 
 function Title({ topology, say }) {
