@@ -19,7 +19,7 @@ BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 # What runs a second time without what was compiled, where anything was.
 PURE_TESTS := tests/unit tests/simulation tests/integration/semantics tests/integration/library
 
-.PHONY: help setup java classes servers demo test test-simulation check format proto proto-check bench clean
+.PHONY: help setup java classes servers demo test test-simulation test-fuzz check format proto proto-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ test: setup servers ## run every test, and those near the hot path again in plai
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
 	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py -n 2 -q $(PYTEST_ARGS)
+
+test-fuzz: $(INSTALLED) ## 100,000 odd and mutated inputs to every gRPC method, tuple stream and HTTP path
+	@FUZZ_INPUTS=100000 $(PYTHON) -m pytest tests/fuzz -q -s $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
 	@$(VENV)/bin/ruff check .

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tupletree.errors import AuthorityError
+from tupletree.errors import AuthorityError, ProtocolError
 
 from .ledger import Ledger, Verdicts
 from .updates import Batch, Hello
@@ -41,6 +41,7 @@ class Topology:
     next_rotation_s: float
     ledgers: dict[int, Ledger] = field(default_factory=dict)
     spouts: dict[int, Stream] = field(default_factory=dict)  # spout task -> where its verdicts go
+    named: dict[Stream, frozenset[int]] = field(default_factory=dict)  # -> the spout tasks of its hello
     streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
     unattended_since_s: float | None = None
     drain_from_version: int = 0
@@ -78,13 +79,20 @@ class Books:
     # Streams
 
     def open(self, hello: Hello, now_s: float) -> Stream:
-        """A worker said hello. Returns the number of its stream."""
+        """A worker said hello. Returns the number of its stream.
+
+        Raises ProtocolError if other workers of the topology are here with another timeout: it is of their submission.
+        """
         topology = self.topologies.get(hello.topology_id)
         if topology is None:
             topology = Topology(hello.topology_id, hello.timeout_s, 0.0)
             topology.next_rotation_s = now_s + topology.rotation_s
             self.topologies[topology.id] = topology
         elif topology.timeout_s != hello.timeout_s:
+            if topology.streams:
+                raise ProtocolError(
+                    f"hello: {topology.id} has message timeout {topology.timeout_s:g} s, not {hello.timeout_s:g} s"
+                )
             topology.timeout_s = hello.timeout_s
             topology.next_rotation_s = now_s + topology.rotation_s
         self._last_stream += 1
@@ -92,16 +100,27 @@ class Books:
         topology.streams[stream] = 0
         topology.unattended_since_s = None
         topology.spouts |= dict.fromkeys(hello.spout_tasks, stream)
+        topology.named[stream] = hello.spout_tasks
         self._owners[stream] = topology
         return stream
 
     def close(self, stream: Stream, now_s: float) -> None:
-        """A stream ended. Its trees stay: acks may still come, and the worker may be back."""
+        """A stream ended. Its trees stay: acks may still come, and the worker may be back.
+
+        Verdicts of its spout tasks go to the newest stream left that named them: whoever else said hello for a task
+        and left must not leave the worker that runs it without verdicts.
+        """
         topology = self._owners.pop(stream, None)
         if topology is None:
             return
         del topology.streams[stream]
-        topology.spouts = {task: owner for task, owner in topology.spouts.items() if owner != stream}
+        for task in topology.named.pop(stream):
+            if topology.spouts[task] == stream:
+                left = [other for other, tasks in topology.named.items() if task in tasks]
+                if left:
+                    topology.spouts[task] = max(left)
+                else:
+                    del topology.spouts[task]
         if not topology.streams:
             topology.unattended_since_s = now_s
 
@@ -193,6 +212,7 @@ class Books:
         if topology is None:
             return []
         topology.spouts.clear()  # a rotation may be under way: its verdicts reach nobody
+        topology.named.clear()
         for stream in topology.streams:
             del self._owners[stream]
         return list(topology.streams)

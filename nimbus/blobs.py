@@ -65,11 +65,16 @@ class BlobStore:
         return Incoming(self._incoming / f"{sha256}.{uuid.uuid4().hex[:8]}", self._path(sha256), sha256, size)
 
     def read(self, sha256: str, offset: int, chunk_bytes: int) -> Iterator[bytes]:
-        """The blob from ``offset``, in chunks. Raises NotFoundError."""
+        """The blob from ``offset``, in chunks. Raises NotFoundError, and UsageError for an offset beyond its end."""
+        path = self._path(sha256)
         try:
-            file = open(self._path(sha256), "rb")  # noqa: SIM115 - the generator closes it
+            file = open(path, "rb")  # noqa: SIM115 - the generator closes it
         except FileNotFoundError:
             raise NotFoundError(f"this nimbus has no bundle {sha256}") from None
+        size = os.fstat(file.fileno()).st_size
+        if offset > size:
+            file.close()
+            raise UsageError(f"bundle {sha256} has {size} bytes, and was asked for from byte {offset} on")
         return _chunks(file, offset, chunk_bytes)
 
     def path(self, sha256: str) -> Path:

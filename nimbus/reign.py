@@ -34,13 +34,20 @@ class Reign:
         self.epoch = epoch
         self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
         self.reports: dict[tuple[str, Slot], Reported] = {}
+        self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
         self._statistics: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
 
     def report(self, report: rpc.WorkerReport, now_s: float) -> None:
-        """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored."""
+        """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored, and so are
+        figures of tasks that the topology does not have: what is held is bounded by what was submitted."""
         slot = Slot(report.supervisor_id, report.port)
         if self.liveness.reported(report.topology_id, slot, now_s):
+            last_task = self._last_tasks[report.topology_id]
+            if any(not 0 < one.task_id <= last_task for one in report.tasks):
+                known = [one for one in report.tasks if 0 < one.task_id <= last_task]
+                del report.tasks[:]
+                report.tasks.extend(known)
             report, statuses = split(report)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
             self.statistics(report.topology_id).report(report, now_s, statuses)
@@ -55,6 +62,10 @@ class Reign:
     def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
         """The stored assignments; forgets what is no longer there."""
         self.liveness.assigned(placements, now_s)
+        self._last_tasks = {
+            topology_id: max((executor[-1] for executors in slots.values() for executor in executors), default=0)
+            for topology_id, slots in placements.items()
+        }
         self.reports = {key: reported for key, reported in self.reports.items() if key[1] in placements.get(key[0], ())}
         self._statistics = {one: kept for one, kept in self._statistics.items() if one in topology_ids}
 

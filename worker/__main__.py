@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         capture()
     tracee.allow(os.getppid())
     add_code_path(launch.bundle_dir)
-    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    gc.set_threshold(GC_THRESHOLD, 5, 20)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     async def run(stop: asyncio.Event) -> int:

@@ -224,6 +224,7 @@ class Ackers:
         self._routes: dict[int, list[AckerLink]] = {}  # shard: its acker, and one that drains
         self._owners: dict[int, str] = {}
         self._required_version = 0
+        self._refuted_version: int | None = None  # the lowest that a worker named though there was none such
         self._held: list[Updates] = []
         self._held_roots = 0
 
@@ -239,8 +240,26 @@ class Ackers:
                 link.post(shard, part)
 
     def require(self, shard_version: int) -> None:
-        """A tuple has come from a worker that follows this version of the map."""
-        self._required_version = max(self._required_version, shard_version)
+        """A tuple has come from a worker that follows this version of the map, or says so."""
+        if self._refuted_version is None or shard_version < self._refuted_version:
+            self._required_version = max(self._required_version, shard_version)
+
+    @property
+    def claimed_version(self) -> int | None:
+        """A version that another worker named and that this one has not seen; None without one."""
+        return self._required_version if self.is_behind else None
+
+    def refute(self, claimed: int) -> None:
+        """There was no such version when ZooKeeper was asked after it had been named: nothing waits for it any more.
+
+        Every version is written before anybody follows it, so what ZooKeeper does not know, after a sync, was made up.
+        It and those above are not believed until the map itself gets there.
+        """
+        event(log, "shard_map.refuted", level=logging.WARNING, claimed=claimed, newest=self.shard_version)
+        self._refuted_version = min(claimed, self._refuted_version or claimed)
+        if self._required_version >= self._refuted_version:
+            self._required_version = self.shard_version
+            self._release()
 
     @property
     def known_version(self) -> int:
@@ -279,15 +298,21 @@ class Ackers:
             served = frozenset(shard for shard, links in self._routes.items() if link in links)
             link.follow(served, link.acker_id in self._owners.values(), shard_version)
         self.shard_version = shard_version
+        if self._refuted_version is not None and shard_version >= self._refuted_version:
+            self._refuted_version = None
         if not self.is_behind:
-            held, self._held = self._held, []
-            self._held_roots = 0
-            for updates in held:
-                self.post(updates)
-            self._ties.engine.gate.set(self, ())
+            self._release()
         self._ties.on_link_change()
         if lost:  # told last: a tree that a spout begins after it has heard goes to the new acker, or waits for one
             self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
+
+    def _release(self) -> None:
+        """Send what was held until the map was known."""
+        held, self._held = self._held, []
+        self._held_roots = 0
+        for updates in held:
+            self.post(updates)
+        self._ties.engine.gate.set(self, ())
 
     def _lost(self, shards: Sequence[topology_pb2.ShardAssignment]) -> frozenset[int]:
         """Shards that left an acker which does not serve them to the end: their trees can only fail."""

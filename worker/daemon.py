@@ -84,7 +84,7 @@ class WorkerDaemon:
         client = await asyncio.to_thread(connect, self._conf)
         try:
             self._store = Store(client, self._conf["zookeeper.root"])
-            first = await self._snapshot()
+            first = await self._snapshot(synced=False)
             if first is None:
                 event(log, "worker.unassigned", slot=self._launch.slot)
                 return 0
@@ -247,10 +247,13 @@ class WorkerDaemon:
     def _wake(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def _snapshot(self) -> View | None:
+    async def _snapshot(self, *, synced: bool) -> View | None:
+        """What ZooKeeper holds; with ``synced`` all of it that was written before now."""
         topology_id = self._launch.topology_id
 
         def load() -> View | None:
+            if synced:
+                self._store.sync()
             record = self._store.topology(topology_id)
             assignment = self._store.assignment(topology_id)
             presences = self._store.worker_presences(topology_id)
@@ -268,8 +271,9 @@ class WorkerDaemon:
         await self._until_opened()
         while True:
             self._changed.clear()
+            claimed = None if self._ackers is None else self._ackers.claimed_version
             try:
-                latest = await self._snapshot()
+                latest = await self._snapshot(synced=claimed is not None)
             except UnavailableError as error:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
@@ -278,6 +282,8 @@ class WorkerDaemon:
                 self._unwanted.set()
                 return
             await self._apply(latest)
+            if self._ackers is not None and claimed is not None and latest.shard_version < claimed:
+                self._ackers.refute(claimed)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)
 

@@ -74,6 +74,11 @@ class Store:
         self.client = client
         self.root = root.rstrip("/")
 
+    def sync(self) -> None:
+        """Let what is read next hold everything written before this call, by whomever."""
+        with translated("catching up with ZooKeeper"):
+            result(self.client.sync_async(self.root))
+
     # Topologies and assignments
 
     def topologies(self) -> dict[str, Versioned[pb.TopologyRecord]]:

@@ -39,6 +39,7 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 Handler = Callable[[Any, Any], Any]
 
+_LONGEST_SENTENCE: Final = 1000  # what quotes its input must fit into a header all the same
 _UNDECODABLE: Final = object()
 _UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
 
@@ -51,7 +52,7 @@ async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContex
     code, sentence = to_status(error)
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
-    await context.abort(code, sentence)
+    await context.abort(code, sentence if len(sentence) <= _LONGEST_SENTENCE else sentence[:_LONGEST_SENTENCE] + "…")
 
 
 def _translated(method: str, handler: Handler) -> Handler:

@@ -10,7 +10,7 @@ import pytest
 from tupletree.acker.books import UNTIMED_ROTATION_S, Books, Stream
 from tupletree.acker.ledger import Verdicts
 from tupletree.acker.updates import Batch, Hello
-from tupletree.errors import AuthorityError
+from tupletree.errors import AuthorityError, ProtocolError
 
 E1, E2 = 0x9E3779B97F4A7C15, 0x0123456789ABCDEF
 
@@ -60,6 +60,27 @@ def test_the_newest_stream_that_names_a_spout_gets_its_verdicts() -> None:
     new = books.open(hello(), 0.0)
     books.close(old, 1.0)
     assert acked(books.apply(new, acks((10, E1)), 0.0)) == {new: {1: [10]}}
+
+
+def test_who_named_a_spout_and_left_gives_its_verdicts_back() -> None:
+    books = Books()
+    owner = books.open(hello(spouts=[1, 2]), 0.0)
+    books.apply(owner, inits((10, E1, 1), (11, E1, 2)), 0.0)
+    other, another = books.open(hello(spouts=[1]), 0.0), books.open(hello(spouts=[1, 2]), 0.0)
+    books.close(another, 1.0)
+    assert acked(books.apply(owner, acks((11, E1)), 1.0)) == {owner: {2: [11]}}
+    books.close(other, 2.0)
+    assert acked(books.apply(owner, acks((10, E1)), 2.0)) == {owner: {1: [10]}}
+
+
+def test_a_hello_cannot_change_the_timeout_under_others() -> None:
+    books = Books()
+    stream = books.open(hello(timeout_s=30.0), 0.0)
+    with pytest.raises(ProtocolError, match="wc-1 has message timeout 30 s, not 1 s"):
+        books.open(hello(timeout_s=1.0), 0.0)
+    books.close(stream, 1.0)
+    books.open(hello(timeout_s=1.0), 1.0)
+    assert books.longest_timeout_s() == 1.0
 
 
 def test_without_a_stream_a_verdict_is_dropped() -> None:

@@ -104,6 +104,39 @@ def test_a_worker_that_is_behind_holds_its_updates_and_passes_the_news_on() -> N
     run(test)
 
 
+def test_a_version_that_was_made_up_holds_nothing_up_for_good() -> None:
+    async def test(worker: Worker) -> None:
+        ackers = worker.ackers
+        await worker.follow(3, "a", "b")
+        ackers.require(9)
+        ackers.post(Updates.of(acks=[(1, 2)]))
+        assert (ackers.claimed_version, bool(ackers._held)) == (9, True)
+        ackers.refute(9)
+        assert (ackers.claimed_version, ackers.known_version, ackers._held) == (None, 3, [])
+        ackers.require(10)
+        assert not ackers.is_behind
+        ackers.require(5)
+        assert ackers.claimed_version == 5
+        await worker.follow(9, "a", "b")
+        ackers.require(10)
+        assert ackers.claimed_version == 10
+
+    run(test)
+
+
+def test_a_true_version_is_waited_for_though_a_greater_one_was_made_up() -> None:
+    async def test(worker: Worker) -> None:
+        ackers = worker.ackers
+        await worker.follow(3, "a", "b")
+        ackers.require(9)
+        ackers.refute(9)
+        ackers.require(4)
+        ackers.refute(9)
+        assert ackers.claimed_version == 4
+
+    run(test)
+
+
 def test_what_waits_for_an_acker_or_for_a_map_holds_first_the_spouts_and_then_the_bolts_too() -> None:
     """An acker may be out of this worker's reach alone: the spouts that feed its bolts go on, on other workers."""
 
