@@ -16,7 +16,7 @@ from tupletree._daemon.logs import event
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-from . import cycle, lifecycle
+from . import cycle, lifecycle, views
 from .blobs import BlobStore
 from .look import Look
 from .metrics import NimbusMetrics
@@ -128,6 +128,14 @@ class Desk:
             event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
             return record
         raise UnavailableError(f"topology '{name}' is being changed by others all the time; try again")
+
+    async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
+        """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
+        rule = self.rule()
+        loaded = await asyncio.to_thread(cycle.load, self._office.store)
+        record = named(topology_name, loaded.records).value
+        worker = views.worker_at(loaded, record, host, port)
+        await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
 
     async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
         """The topology without its objects; empty while the bundle is on its way from another nimbus."""

@@ -55,6 +55,10 @@ class Peers:
             request = acker_pb2.DropTopologyRequest(epoch=epoch, topology_id=topology_id)
             self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
 
+    def supervisor(self, address: str) -> SupervisorStub:
+        """A supervisor, to be asked for what people want to see."""
+        return SupervisorStub(self._channel(address))
+
     async def restart_worker(self, address: str, epoch: int, topology_id: str, port: int) -> None:
         """Have a supervisor restart one worker; returns when it has said yes. Raises what it says instead."""
         stub = SupervisorStub(self._channel(address))

@@ -19,6 +19,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.logs import event
 from tupletree.errors import AuthorityError, ConflictError, UnavailableError
 from tupletree.v1 import topology_pb2 as pb
+from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 
 from . import cycle, lifecycle
 from .acker_watch import AckerWatch
@@ -73,6 +74,10 @@ class Rule:
     def wake(self) -> None:
         """Look at the cluster now. From the event loop's thread."""
         self._woken.set()
+
+    def supervisor(self, address: str) -> SupervisorStub:
+        """A registered supervisor, to be asked for what people want to see."""
+        return self._peers.supervisor(address)
 
     async def restart_worker(
         self, supervisor: pb.Presence | None, topology_id: str, worker: pb.WorkerAssignment

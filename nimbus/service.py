@@ -82,11 +82,7 @@ class NimbusService(NimbusServicer):
     async def RestartWorker(
         self, request: rpc.RestartTopologyWorkerRequest, context: Context
     ) -> rpc.RestartTopologyWorkerReply:
-        rule = self._desk.rule()
-        loaded = await asyncio.to_thread(cycle.load, self._office.store)
-        record = named(request.name, loaded.records).value
-        worker = views.worker_at(loaded, record, request.host, request.port)
-        await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
+        await self._desk.restart_worker(request.name, request.host, request.port)
         return rpc.RestartTopologyWorkerReply()
 
     async def GetConfiguration(

@@ -39,6 +39,8 @@ from .counts import (
     scalars_of,
 )
 from .history import STEP_S, History
+from .series import STEP_S as CHART_STEP_S
+from .series import Point, Series, moment_of
 from .statuses import STALE_S, Statuses
 
 RATE_WINDOW_S = 10.0
@@ -93,7 +95,8 @@ class TopologyStatistics:
         self._statuses = Statuses()
         self._histories: dict[str, History] = {}  # by component
         self._members: dict[str, set[int]] = {}  # the tasks that were ever heard of, by component
-        self._noted_s = -math.inf
+        self._series: dict[str, Series] = {}
+        self._noted_s = self._charted_s = -math.inf
 
     def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
         """Take a worker's report in. A late one of an incarnation that was replaced is ignored.
@@ -160,6 +163,11 @@ class TopologyStatistics:
                 add_counts(found, total if window_s is None else task.history.in_window(total, window_s, now_s))
         return found
 
+    def series(self, component_id: str) -> Sequence[Point]:
+        """The last ten minutes of a component, oldest first. Those of all components are of the same moments."""
+        series = self._series.get(component_id)
+        return () if series is None else series.points
+
     def gauges(self, tasks: Iterable[int]) -> dict[str, int | bool]:
         """What is waiting and pending in some tasks together, and whether any of them is congested."""
         found = [task.latest for task in map(self._tasks.get, tasks) if task is not None]
@@ -185,7 +193,12 @@ class TopologyStatistics:
         return max((sum(self._busy_share(task, now_s) for task in tasks) for tasks in executors), default=0.0)
 
     def _note(self, now_s: float) -> None:
-        """Keep what the counters are now, as often as histories want it."""
+        """Keep what the counters are now, as often as charts and histories want it."""
+        if now_s - self._charted_s >= CHART_STEP_S:
+            self._charted_s = now_s
+            for component_id, members in self._members.items():
+                tasks = [(task.total(), task.latest) for task in map(self._tasks.__getitem__, members)]
+                self._series[component_id].note(moment_of(tasks, now_s))
         if now_s - self._noted_s < STEP_S:
             return
         self._noted_s = now_s
@@ -208,6 +221,7 @@ class TopologyStatistics:
         task.busy.append((since_s, 0.0))
         task.history.credit(scalars_of(stats), since_s, now_s)
         self._histories.setdefault(stats.component_id, History()).credit(counts_of(stats), since_s, now_s)
+        self._series.setdefault(stats.component_id, Series()).credit(moment_of([(stats, stats)], now_s))
         self._members.setdefault(stats.component_id, set()).add(stats.task_id)
         return task
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from tupletree._wire.levels import settled
 from tupletree.errors import UsageError
+from tupletree.v1 import topology_pb2 as pb
 
 from ..lifecycle import Kill, Rebalance, Request
+from ..observation import SetLogLevels, SetSampling
 from .calls import Call
 
 
@@ -27,9 +31,71 @@ def rebalance(call: Call) -> Request:
     return Rebalance(call.seconds("wait"), workers, executors)
 
 
+def log_levels(call: Call, now_unix_s: float) -> Request:
+    """``{"namedLoggerLevels": {"LOGGER": {"target_level": "DEBUG", "reset_level": "INFO", "timeout": 60}}}``.
+
+    No target level, or null: what was set for the logger is taken back. No timeout, or 0: for good.
+    """
+    asked = _mapping(_mapping(call.body, "the body").get("namedLoggerLevels"), "namedLoggerLevels")
+    levels, remove = {}, []
+    for name, told in asked.items():
+        level = _mapping(told, f"what is asked for logger '{name[:200]}'")
+        target, reset = level.get("target_level"), level.get("reset_level")
+        if not (target is None or isinstance(target, str)) or not (reset is None or isinstance(reset, str)):
+            raise UsageError("target_level and reset_level are names of log levels")
+        timeout_s = _count(level.get("timeout"), "timeout", 0)
+        if not target:
+            remove.append(name)
+        else:
+            until_unix_s = now_unix_s + timeout_s if timeout_s else 0.0
+            levels[name] = pb.LogLevel(level=target, reset_level=reset or "", until_unix_s=until_unix_s)
+    return SetLogLevels(levels, remove)
+
+
+def shown_log_levels(record: pb.TopologyRecord, now_unix_s: float) -> dict[str, Any]:
+    """``topology/{id}/logconfig``. The root logger is ROOT, as in Storm."""
+    return {
+        "namedLoggerLevels": {
+            name or "ROOT": {
+                "target_level": level.level,
+                "reset_level": level.reset_level,
+                "timeout": max(0, math.ceil(level.until_unix_s - now_unix_s)) if level.until_unix_s else 0,
+                "timeout_epoch": int(1000 * level.until_unix_s),
+            }
+            for name, level in sorted(settled(record.log_levels, now_unix_s).items())
+        }
+    }
+
+
+def sampling(call: Call) -> tuple[Request, str]:
+    """What ``debug/{enable or disable}/{samplingPct}`` asks for, and what it is called in the answer."""
+    action, text = call.path["action"], call.path["samplingPct"]
+    if action not in ("enable", "disable"):
+        raise UsageError(f"debug is to be enabled or disabled, not '{action[:40]}'")
+    try:
+        percent = float(text)
+    except ValueError:
+        raise UsageError(f"samplingPct is a number of percent, not '{text[:40]}'") from None
+    component = call.path.get("component", "")
+    return SetSampling(component, percent if action == "enable" else 0.0), f"debug/{action}"
+
+
+def host_port(call: Call) -> tuple[str, int]:
+    """A worker as ``host:port`` in the path."""
+    host, colon, port = call.path["hostPort"].rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536):
+        raise UsageError(f"a worker is named host:port, not '{call.path['hostPort'][:100]}'")
+    return host, int(port)
+
+
 def done(call: Call, operation: str) -> dict[str, Any]:
     """What Storm answers."""
     return {"topologyOperation": operation, "topologyId": call.path["id"], "status": "success"}
+
+
+def asked(call: Call) -> dict[str, Any]:
+    """What Storm answers about a worker."""
+    return {"status": "ok", "id": call.path["hostPort"]}
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

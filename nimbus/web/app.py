@@ -135,15 +135,20 @@ class WebApplication:
             body=calls.decode_body(body) if endpoint.method == "POST" else None,
             base=calls.base_of(request.url.scheme, request.headers.get("host", ""), own),
             user=user,
+            accept=request.headers.get("accept", ""),
         )
-
-        async def build() -> tuple[str, bytes]:
-            return calls.encode(await endpoint.answer(self._pages, call), callback)
-
-        if endpoint.method == "POST":
-            content_type, text = await build()
-            self._recent.clear()
+        if not endpoint.is_kept:
+            found = await endpoint.answer(self._pages, call)
+            if endpoint.method == "POST":
+                self._recent.clear()
+            if isinstance(found, Response):
+                return found
+            content_type, text = calls.encode(found, callback)
         else:
+
+            async def build() -> tuple[str, bytes]:
+                return calls.encode(await endpoint.answer(self._pages, call), callback)
+
             key = (call.base, call.user, request.url.path, request.url.query)
             content_type, text = await self._recent.get(key, build)
         return Response(text, headers={"content-type": content_type, "cache-control": "no-store"})

@@ -46,6 +46,7 @@ class Call:
     body: Any = None  # parsed JSON; None if there was none
     base: str = ""  # this nimbus as the client calls it: http://host:port
     user: str = ""
+    accept: str = ""
 
     @property
     def window(self) -> str:
@@ -56,6 +57,13 @@ class Call:
     def sys(self) -> bool:
         """Whether the system's own components and streams are shown."""
         return self.query.get("sys", "").lower() in _YES
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether a log is wanted as JSON rather than as text."""
+        return self.query.get("format") == "json" or (
+            not self.query.get("format") and "application/json" in self.accept
+        )
 
     def seconds(self, name: str) -> float:
         """A number of seconds in the path. Raises UsageError."""

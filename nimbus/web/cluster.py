@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from tupletree.errors import NotFoundError
+from tupletree.errors import NotFoundError, UsageError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
@@ -102,10 +102,12 @@ def supervisors(look: Look, base: str, logviewer_port: int) -> dict[str, Any]:
 
 def supervisor(look: Look, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor?id=`` or ``?host=``, with the workers there. Raises NotFoundError for an unknown one."""
+    if not supervisor_id and not host:
+        raise UsageError("which supervisor: give its id, or a host")
     named = sorted(look.loaded.supervisors.items())
     found = [one for _, one in named if (one.id == supervisor_id if supervisor_id else one.host == host)]
     if not found:
-        what = f"id '{supervisor_id}'" if supervisor_id else f"host '{host}'"
+        what = f"id '{supervisor_id[:200]}'" if supervisor_id else f"host '{host[:200]}'"
         raise NotFoundError(f"there is no supervisor with the {what}")
     ids = {one.id for one in found}
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -12,6 +13,7 @@ from ..counts import Figures
 from ..scheduler import Slot
 from .forms import (
     WINDOWS,
+    dumps_link,
     encoded,
     number_text,
     percentiles,
@@ -25,8 +27,18 @@ from .topology import Topology, error
 _SPOUT = pb.COMPONENT_KIND_SPOUT
 
 
-def page(topology: Topology, component_id: str, window: str, sys: bool, user: str) -> dict[str, Any]:
-    """``topology/{id}/component/{component}``. Raises NotFoundError for an unknown component."""
+def page(
+    topology: Topology,
+    component_id: str,
+    window: str,
+    sys: bool,
+    user: str,
+    profiled: Sequence[tuple[str, int]] = (),
+) -> dict[str, Any]:
+    """``topology/{id}/component/{component}``. Raises NotFoundError for an unknown component.
+
+    ``profiled``: the workers that are being profiled, by host and port.
+    """
     record = topology.record
     if component_id not in record.tasks and unquote_plus(component_id) in record.tasks:
         component_id = unquote_plus(component_id)  # it is still encoded
@@ -62,7 +74,15 @@ def page(topology: Topology, component_id: str, window: str, sys: bool, user: st
         "eventLogLink": _event_log_link(topology, own),
         "profilingAndDebuggingCapable": True,
         "profileActionEnabled": True,
-        "profilerActive": [],
+        "profilerActive": [
+            {
+                "host": host,
+                "port": str(port),
+                "dumplink": dumps_link(topology.base, record.id, host, port),
+                "timestamp": "",
+            }
+            for host, port in profiled
+        ],
         "componentErrors": [error(one, topology) for one in topology.errors if one.component_id == component_id],
         "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
         "executorStats": [

@@ -80,6 +80,11 @@ def worker_log_link(base: str, topology_id: str, host: str, port: int, file: str
     return f"{base}/api/v1/log?file={where}&host={quote(host, safe='')}"
 
 
+def dumps_link(base: str, topology_id: str, host: str, port: int) -> str:
+    """Where a worker's profiles are."""
+    return f"{base}/api/v1/dumps/{quote(topology_id, safe='')}/{quote(f'{host}:{port}', safe='')}"
+
+
 def status_name(record: pb.TopologyRecord) -> str:
     """``ACTIVE`` and so on."""
     return str(pb.TopologyStatus.Name(record.status)).removeprefix("TOPOLOGY_STATUS_")

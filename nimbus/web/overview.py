@@ -1,4 +1,4 @@
-"""What every topology did in the last ten minutes, in one page: what the UI's first view judges by. Ours, not Storm's."""
+"""What every topology did in the last ten minutes, in one page: what the UI's first view judges by. Not Storm's."""
 
 from __future__ import annotations
 

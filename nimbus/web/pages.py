@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
 from tupletree._masking import masked
+from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 from .. import lifecycle
 from ..config import NimbusConfig
 from ..desk import Desk
-from ..look import Look
-from . import ackers, actions, cluster, component, overview, topology
+from . import ackers, actions, cluster, component, flow, logs, overview, progress, topology
 from .calls import Call
+from .forms import dumps_link
 from .recent_errors import RecentErrors
+from .stored import stored_checkpoints, stored_transactions
+from .supervisors import Supervisors
 from .topology import Topology
 
 
@@ -24,6 +33,7 @@ class Pages:
         self._desk = desk
         self._config = config
         self._errors = RecentErrors(desk)
+        self._supervisors = Supervisors()
         self.http_port = 0
 
     # The cluster
@@ -73,7 +83,54 @@ class Pages:
 
     async def component(self, call: Call) -> Any:
         found = await self._topology(call)
-        return component.page(found, call.path["component"], call.window, call.sys, call.user)
+        return component.page(
+            found,
+            call.path["component"],
+            call.window,
+            call.sys,
+            call.user,
+            self._supervisors.profiling(found.record.id),
+        )
+
+    async def metrics(self, call: Call) -> Any:
+        return flow.metrics(await self._topology(call), call.window, call.sys)
+
+    async def boxes(self, call: Call) -> Any:
+        return flow.boxes(await self._topology(call), call.sys)
+
+    async def graph(self, call: Call) -> Any:
+        return flow.graph(await self._topology(call), call.window, call.sys)
+
+    async def series(self, call: Call) -> Any:
+        return topology.series(await self._topology(call), call.query.get("component", ""))
+
+    async def lag(self, call: Call) -> Any:
+        return progress.lag(await self._topology(call))
+
+    async def log_config(self, call: Call) -> Any:
+        look = await self._desk.look()
+        return actions.shown_log_levels(look.record(call.path["id"]), look.now_unix_s)
+
+    # Progress
+
+    async def statuses(self, call: Call) -> Any:
+        found = await self._topology(call)
+        return {"topologyId": found.record.id, "statuses": progress.statuses(found)}
+
+    async def pipelines(self, call: Call) -> Any:
+        return progress.pipelines(await self._topology(call))
+
+    async def transactions(self, call: Call) -> Any:
+        found = await self._topology(call)
+        ids = progress.ids_of(found, "coordinator", "transactional_id")
+        stored = await asyncio.to_thread(stored_transactions, self._desk.office.store, found.record, ids)
+        return progress.transactions(found, *stored)
+
+    async def checkpoints(self, call: Call) -> Any:
+        found = await self._topology(call)
+        ids = progress.ids_of(found, "checkpoint", "state_id")
+        stored = await asyncio.to_thread(stored_checkpoints, self._desk.office.store, found.record, ids)
+        return progress.checkpoints(found, *stored)
 
     # Ackers
 
@@ -82,6 +139,91 @@ class Pages:
 
     async def acker(self, call: Call) -> Any:
         return ackers.page(await self._desk.look(), call.path["id"])
+
+    async def acker_series(self, call: Call) -> Any:
+        return ackers.series(await self._desk.look(), call.path["id"])
+
+    # Logs
+
+    async def log(self, call: Call) -> Any:
+        topology_id, port, name = logs.file_of(call)
+        start = call.whole("start", -1, 0, 2**53)
+        length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
+        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        began = None if start < 0 else start
+        at, data = await self._supervisors.read(self._desk.rule(), place, name, began, length)
+        grep = call.query.get("grep", "")
+        if call.wants_json:
+            return logs.page(place, name, at, data, grep)
+        return PlainTextResponse(logs.matching(data, grep), headers={"cache-control": "no-store"})
+
+    async def download(self, call: Call) -> Any:
+        topology_id, port, name = logs.file_of(call)
+        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        return await self._file(place, name)
+
+    async def daemon_log(self, call: Call) -> Any:
+        path = self._daemon_log(call)
+        start = call.whole("start", -1, 0, 2**53)
+        length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
+        at, data = await asyncio.to_thread(read_part, path, start, length)
+        text = logs.matching(data, call.query.get("grep", ""))
+        if call.wants_json:
+            return {
+                "file": os.path.basename(path),
+                "start": at,
+                "length": len(data),
+                "next": at + len(data),
+                "data": text,
+            }
+        return PlainTextResponse(text, headers={"cache-control": "no-store"})
+
+    async def daemon_download(self, call: Call) -> Any:
+        return FileResponse(self._daemon_log(call), media_type="text/plain", filename="nimbus.log")
+
+    async def list_logs(self, call: Call) -> Any:
+        look = await self._desk.look()
+        asked, port = call.query.get("topoId", ""), call.whole("port", 0, 0, 65_535)
+        ids = [asked] if asked else [one.id for one in look.records()]
+        found = []
+        for place in (place for one in ids for place in logs.places_of(look, one, port)):
+            files = await self._supervisors.files(self._desk.rule(), place)
+            found += [(place, file) for file in files]
+        return logs.listed(found)
+
+    async def search(self, call: Call) -> Any:
+        topology_id, port, name = logs.file_of(call)
+        text, most = self._searched(call)
+        start = call.whole("start-byte-offset", 0, 0, 2**53)
+        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        wanted = logs.MOST_MATCHES if start else min(most + 1, logs.MOST_MATCHES)
+        found, incomplete = await self._supervisors.search(self._desk.rule(), place, name, text, wanted)
+        return logs.search_result(call, place, name, found, start, most, incomplete)
+
+    async def deep_search(self, call: Call) -> Any:
+        text, most = self._searched(call)
+        port = call.whole("port", 0, 0, 65_535)
+        found, reasons = [], []
+        for place in logs.places_of(await self._desk.look(), call.path["id"], port):
+            try:
+                matches, incomplete = await self._supervisors.search(
+                    self._desk.rule(), place, call.query.get("file", ""), text, most
+                )
+            except (NotFoundError, UnavailableError) as error:
+                matches, incomplete = [], str(error)
+            found.append((place, [logs.match(call, place, one) for one in matches]))
+            reasons.append(incomplete)
+        return logs.deep_result(call, found, reasons)
+
+    async def dumps(self, call: Call) -> Any:
+        place = await self._place(call)
+        return logs.dumps(call.base, place, await self._supervisors.files(self._desk.rule(), place))
+
+    async def dump(self, call: Call) -> Any:
+        name = call.path["file"]
+        if not name.startswith(logs.PROFILE):
+            raise NotFoundError(f"'{name[:100]}' is no profile")
+        return await self._file(await self._place(call), name)
 
     # Actions
 
@@ -101,12 +243,73 @@ class Pages:
         await self._ask(call, actions.kill(call))
         return actions.done(call, "kill")
 
+    async def set_log_config(self, call: Call) -> Any:
+        record = await self._ask(call, actions.log_levels(call, time.time()))
+        return actions.shown_log_levels(record, time.time())
+
+    async def debug(self, call: Call) -> Any:
+        request, operation = actions.sampling(call)
+        await self._ask(call, request)
+        return actions.done(call, operation)
+
+    async def start_profile(self, call: Call) -> Any:
+        place, timeout = await self._place(call), call.path["timeout"]
+        self._supervisors.start_profile(self._desk.rule(), place, 60 * call.seconds("timeout"))
+        link = dumps_link(call.base, place.topology_id, place.host, place.port)
+        return {**actions.asked(call), "timeout": timeout, "dumplink": link}
+
+    async def stop_profile(self, call: Call) -> Any:
+        self._supervisors.stop_profile(await self._place(call))
+        return actions.asked(call)
+
+    async def dump_stacks(self, call: Call) -> Any:
+        place = await self._place(call)
+        return {**actions.asked(call), "text": await self._supervisors.stacks(self._desk.rule(), place)}
+
+    async def restart_worker(self, call: Call) -> Any:
+        look = await self._desk.look()
+        await self._desk.restart_worker(look.record(call.path["id"]).name, *actions.host_port(call))
+        return actions.asked(call)
+
     async def _ask(self, call: Call, request: lifecycle.Request) -> pb.TopologyRecord:
         look = await self._desk.look()
         return await self._desk.ask(look.record(call.path["id"]).name, request)
 
-    async def _topology(self, call: Call, look: Look | None = None) -> Topology:
-        look = look or await self._desk.look()
+    async def _topology(self, call: Call) -> Topology:
+        look = await self._desk.look()
         record = look.record(call.path["id"])
         errors = await self._desk.errors(record.id)
         return Topology(look, record, await self._desk.outline(record), errors, call.base)
+
+    async def _place(self, call: Call) -> logs.WorkerPlace:
+        look = await self._desk.look()
+        host, port = actions.host_port(call)
+        return logs.place_of(look, look.record(call.path["id"]).id, port, host)
+
+    async def _file(self, place: logs.WorkerPlace, name: str) -> StreamingResponse:
+        pieces = await self._supervisors.whole(self._desk.rule(), place, name)
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+        return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+
+    def _searched(self, call: Call) -> tuple[str, int]:
+        text = call.query.get("search-string", "")
+        if not text or len(text) > 1024:
+            raise UsageError("search-string is what is searched for: 1 to 1024 characters")
+        return text, call.whole("num-matches", logs.USUAL_MATCHES, 1, logs.MOST_MATCHES)
+
+    def _daemon_log(self, call: Call) -> str:
+        if call.query.get("file", "nimbus.log") != "nimbus.log":
+            raise NotFoundError("only nimbus.log can be read here; other daemons' logs are on their machines")
+        path = os.path.join(self._config.logs_dir, "nimbus.log")
+        if not os.path.exists(path):
+            raise NotFoundError("nimbus logs to no file")
+        return path
+
+
+def read_part(path: str, start: int, length: int) -> tuple[int, bytes]:
+    """Bytes of a file from ``start``, or if that is negative its last ones; and where they begin."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        at = max(0, size - length) if start < 0 else start
+        file.seek(at)
+        return at, file.read(length)

@@ -9,7 +9,19 @@ from typing import Any, Final, Literal
 from .calls import Call
 from .pages import Pages
 
-Right = Literal["read", "conf", "activate", "deactivate", "rebalance", "kill"]
+Right = Literal[
+    "read",
+    "conf",
+    "log",
+    "activate",
+    "deactivate",
+    "rebalance",
+    "kill",
+    "log_level",
+    "debug",
+    "profile",
+    "restart_worker",
+]
 Answer = Callable[[Pages, Call], Awaitable[Any]]
 
 PREFIX: Final = "/api/v1"
@@ -24,26 +36,70 @@ class Endpoint:
     right: Right  # what a user must be allowed, on the topology {id} if the path has one
     answer: Answer
     summary: str
+    is_kept: bool = False  # built at most once a second, however many ask
 
+
+def _get(path: str, answer: Answer, summary: str, right: Right = "read", is_kept: bool = True) -> Endpoint:
+    return Endpoint("GET", path, right, answer, summary, is_kept)
+
+
+def _post(path: str, right: Right, answer: Answer, summary: str) -> Endpoint:
+    return Endpoint("POST", path, right, answer, summary)
+
+
+_WORKER: Final = "/topology/{id}/profiling"
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/cluster/configuration", "conf", Pages.cluster_configuration, "nimbus's configuration"),
-    Endpoint("GET", "/cluster/summary", "read", Pages.cluster_summary, "The cluster in figures"),
-    Endpoint("GET", "/cluster/overview", "read", Pages.cluster_overview, "What every topology did lately"),
-    Endpoint("GET", "/nimbus/summary", "read", Pages.nimbus_summary, "Every nimbus, the leader first"),
-    Endpoint("GET", "/owner-resources", "read", Pages.owners, "What the topologies of each owner use"),
-    Endpoint("GET", "/owner-resources/{id}", "read", Pages.owner, "What the topologies of one owner use"),
-    Endpoint("GET", "/history/summary", "read", Pages.history, "The topologies whose logs may be read"),
-    Endpoint("GET", "/supervisor/summary", "read", Pages.supervisor_summary, "Every supervisor"),
-    Endpoint("GET", "/supervisor", "read", Pages.supervisor, "One supervisor by id, or those of a host"),
-    Endpoint("GET", "/topology/summary", "read", Pages.topology_summary, "Every topology"),
-    Endpoint("GET", "/topology/{id}", "read", Pages.topology, "One topology"),
-    Endpoint("GET", "/topology-workers/{id}", "read", Pages.topology_workers, "Where its workers are"),
-    Endpoint("GET", "/topology/{id}/component/{component}", "read", Pages.component, "One component"),
-    Endpoint("GET", "/acker/summary", "read", Pages.acker_summary, "Every acker"),
-    Endpoint("GET", "/acker/{id}", "read", Pages.acker, "One acker and its shards"),
-    Endpoint("POST", "/topology/{id}/activate", "activate", Pages.activate, "Let the spouts emit"),
-    Endpoint("POST", "/topology/{id}/deactivate", "deactivate", Pages.deactivate, "Let the spouts pause"),
-    Endpoint("POST", "/topology/{id}/rebalance/{wait}", "rebalance", Pages.rebalance, "Place the executors anew"),
-    Endpoint("POST", "/topology/{id}/kill/{wait}", "kill", Pages.kill, "End the topology"),
+    _get("/cluster/configuration", Pages.cluster_configuration, "nimbus's configuration, secrets masked", "conf"),
+    _get("/cluster/summary", Pages.cluster_summary, "The cluster in figures"),
+    _get("/cluster/overview", Pages.cluster_overview, "What every topology did lately"),
+    _get("/nimbus/summary", Pages.nimbus_summary, "Every nimbus, the leader first"),
+    _get("/owner-resources", Pages.owners, "What the topologies of each owner use"),
+    _get("/owner-resources/{id}", Pages.owner, "What the topologies of one owner use, and which they are"),
+    _get("/history/summary", Pages.history, "The topologies whose logs may be read"),
+    _get("/supervisor/summary", Pages.supervisor_summary, "Every supervisor"),
+    _get("/supervisor", Pages.supervisor, "One supervisor by id, or those of a host, with their workers"),
+    _get("/topology/summary", Pages.topology_summary, "Every topology"),
+    _get("/topology/{id}", Pages.topology, "One topology: its components, windows, workers and configuration"),
+    _get("/topology-workers/{id}", Pages.topology_workers, "Where a topology's workers are"),
+    _get("/topology/{id}/metrics", Pages.metrics, "Every component by stream"),
+    _get("/topology/{id}/lag", Pages.lag, "How far sources are ahead"),
+    _get("/topology/{id}/visualization-init", Pages.boxes, "The streams to choose from"),
+    _get("/topology/{id}/visualization", Pages.graph, "The graph of components, with figures"),
+    _get("/topology/{id}/series", Pages.series, "The last ten minutes in points of five seconds"),
+    _get("/topology/{id}/statuses", Pages.statuses, "What its tasks say of themselves"),
+    _get("/topology/{id}/component/{component}", Pages.component, "One component: windows, streams, executors, errors"),
+    _get("/topology/{id}/logconfig", Pages.log_config, "The log levels that are set"),
+    _get("/acker/summary", Pages.acker_summary, "Every acker"),
+    _get("/acker/{id}", Pages.acker, "One acker and its shards"),
+    _get("/acker/{id}/series", Pages.acker_series, "The last ten minutes in points of two seconds"),
+    _get("/pipeline/{id}", Pages.pipelines, "A topology's pipelines: batches in flight, rows, reasons"),
+    _get("/transactions/{id}", Pages.transactions, "A topology's transactions: batches in flight, what is committed"),
+    _get("/checkpoints/{id}", Pages.checkpoints, "A topology's checkpoints: how far they are, what is stored"),
+    _get("/log", Pages.log, "Part of a worker's log", "log", is_kept=False),
+    _get("/daemonlog", Pages.daemon_log, "Part of nimbus's own log", "conf", is_kept=False),
+    _get("/download", Pages.download, "A worker's file", "log", is_kept=False),
+    _get("/daemondownload", Pages.daemon_download, "nimbus's own log", "conf", is_kept=False),
+    _get("/listLogs", Pages.list_logs, "The files that workers have written", "log"),
+    _get("/searchLogs", Pages.list_logs, "The same, as Storm's page asks for it", "log"),
+    _get("/search", Pages.search, "Lines of one log that hold a text", "log"),
+    _get("/deepSearch/{id}", Pages.deep_search, "Lines of all logs of a topology that hold a text", "log"),
+    _get("/dumps/{id}/{hostPort}", Pages.dumps, "The profiles of a worker", "log"),
+    _get("/dumps/{id}/{hostPort}/{file}", Pages.dump, "One profile of a worker", "log", is_kept=False),
+    _post("/topology/{id}/activate", "activate", Pages.activate, "Let the spouts emit"),
+    _post("/topology/{id}/deactivate", "deactivate", Pages.deactivate, "Let the spouts pause"),
+    _post("/topology/{id}/rebalance/{wait}", "rebalance", Pages.rebalance, "Place the executors anew after a wait"),
+    _post("/topology/{id}/kill/{wait}", "kill", Pages.kill, "End the topology after a wait"),
+    _post("/topology/{id}/logconfig", "log_level", Pages.set_log_config, "Set the levels of loggers"),
+    _post("/topology/{id}/debug/{action}/{samplingPct}", "debug", Pages.debug, "Write down tuples of all components"),
+    _post(
+        "/topology/{id}/component/{component}/debug/{action}/{samplingPct}",
+        "debug",
+        Pages.debug,
+        "Write down tuples of one component",
+    ),
+    _post(f"{_WORKER}/start/{{hostPort}}/{{timeout}}", "profile", Pages.start_profile, "Profile a worker for minutes"),
+    _post(f"{_WORKER}/stop/{{hostPort}}", "profile", Pages.stop_profile, "End a profile before its time"),
+    _post(f"{_WORKER}/dumpjstack/{{hostPort}}", "profile", Pages.dump_stacks, "What a worker's threads are doing"),
+    _post(f"{_WORKER}/restartworker/{{hostPort}}", "restart_worker", Pages.restart_worker, "Start a worker anew"),
 )

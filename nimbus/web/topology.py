@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tupletree._masking import masked
+from tupletree._wire.latency import percentile_s
+from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
@@ -15,6 +17,7 @@ from ..counts import Counts, Figures, add_counts, is_system
 from ..decision import executors, placement_of, unscheduled
 from ..lifecycle import message_timeout_s
 from ..look import Look
+from ..series import STEP_S, summed
 from ..stats import TopologyStatistics
 from ..views import free_slots
 from . import cluster
@@ -143,6 +146,45 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
         "shards": [_shard(one) for one in look.assignment(record.id).shards],
         "topologyErrors": [error(one, topology) for one in reversed(topology.errors)],
     }
+
+
+def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
+    """``topology/{id}/series``: the last ten minutes of the topology, or of one component.
+
+    Acked and failed of a topology are trees, as are its latencies and what is pending: those of its spouts.
+    """
+    look, record, statistics = topology.look, topology.record, topology.statistics
+    if component_id and component_id not in record.tasks:
+        raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'")
+    spouts = topology.components(pb.COMPONENT_KIND_SPOUT, sys=False)
+    trees = summed([statistics.series(one) for one in ([component_id] if component_id else spouts)])
+    others = [component_id] if component_id else [one for one in record.tasks if not is_system(one)]
+    everything = summed([found for one in others if (found := statistics.series(one))])
+    rates = {point.at_s: point for point in everything}
+    return {
+        "id": record.id,
+        "component": component_id or None,
+        "stepSeconds": STEP_S,
+        "points": [
+            {
+                "time": int(1000 * (look.now_unix_s - (look.now_s - one.at_s))),
+                "emittedPerSecond": round(rates.get(one.at_s, one).emitted_per_s, 3),
+                "executedPerSecond": round(rates.get(one.at_s, one).executed_per_s, 3),
+                "ackedPerSecond": round(one.acked_per_s, 3),
+                "failedPerSecond": round(one.failed_per_s, 3),
+                "latencyP50": _milliseconds(one.latencies, 0.5),
+                "latencyP99": _milliseconds(one.latencies, 0.99),
+                "pending": one.pending,
+                "queued": rates.get(one.at_s, one).queued,
+            }
+            for one in trees
+        ],
+    }
+
+
+def _milliseconds(buckets: Sequence[int], share: float) -> float | None:
+    found = percentile_s(buckets, share)
+    return None if found is None else round(1000 * found, 3)
 
 
 def worker_list(topology: Topology, port: int) -> dict[str, Any]:

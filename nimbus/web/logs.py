@@ -1,0 +1,192 @@
+"""The log viewer's paths: which worker's file a client means, and what it is told of it, in the form of Storm's.
+
+A file is named ``TOPOLOGY/PORT/NAME``. Where two machines have a worker of the topology at the same port, the client
+says which with ``host``, as all links that are given out here do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from tupletree.errors import NotFoundError, UsageError
+from tupletree.v1 import supervisor_pb2
+
+from ..look import Look
+from ..peers import address_of
+from .calls import Call
+from .forms import worker_log_link
+
+MOST_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
+USUAL_BYTES: Final = 51_200
+MOST_MATCHES: Final = 1000
+USUAL_MATCHES: Final = 10
+PROFILE: Final = "profile-"
+CONTEXT_LINES: Final = 3
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """A worker's slot, and the supervisor to ask for what is there."""
+
+    topology_id: str
+    host: str
+    port: int
+    supervisor: str  # host:port of its gRPC service
+
+
+def file_of(call: Call) -> tuple[str, int, str]:
+    """Topology id, port and name of the file that ``file`` names. Raises UsageError."""
+    parts = call.query.get("file", "").split("/")
+    if len(parts) == 3 and all(parts) and parts[1].isascii() and parts[1].isdigit() and len(parts[1]) <= 5:
+        return parts[0], int(parts[1]), parts[2]
+    raise UsageError("file is TOPOLOGY/PORT/NAME, such as words-1-1700000000/6700/worker.log")
+
+
+def place_of(look: Look, topology_id: str, port: int, host: str) -> WorkerPlace:
+    """Where a worker's files are: at the supervisor that has the slot now, else at any that offers the port.
+
+    Raises NotFoundError if there is none, UsageError if there are several and ``host`` does not say which.
+    """
+    look.record(topology_id)
+    assigned = [
+        look.loaded.supervisors[one.supervisor_id]
+        for one in look.assignment(topology_id).workers
+        if one.port == port and one.supervisor_id in look.loaded.supervisors
+    ]
+    offered = [one for one in look.loaded.supervisors.values() if port in one.slots]
+    for candidates in (assigned, offered):
+        found = [one for one in candidates if not host or one.host == host]
+        if len({one.id for one in found}) > 1:
+            hosts = ", ".join(sorted(one.host for one in found))
+            raise UsageError(f"several machines have a slot {port}: say which with host, one of {hosts}")
+        if found:
+            return WorkerPlace(topology_id, found[0].host, port, address_of(found[0]))
+    where = f" at {host[:200]}" if host else ""
+    raise NotFoundError(f"no supervisor that is registered has a slot {port}{where}")
+
+
+def places_of(look: Look, topology_id: str, port: int = 0) -> list[WorkerPlace]:
+    """Every worker of a topology, or those at a port. Raises NotFoundError for an unknown topology."""
+    look.record(topology_id)
+    return [
+        WorkerPlace(topology_id, one.host, one.port, address_of(look.loaded.supervisors[one.supervisor_id]))
+        for one in look.assignment(topology_id).workers
+        if (not port or one.port == port) and one.supervisor_id in look.loaded.supervisors
+    ]
+
+
+def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> dict[str, Any]:
+    """Part of a log as JSON."""
+    return {
+        "file": f"{place.topology_id}/{place.port}/{name}",
+        "host": place.host,
+        "port": place.port,
+        "topologyId": place.topology_id,
+        "start": start,
+        "length": len(data),
+        "next": start + len(data),
+        "grep": grep or None,
+        "data": matching(data, grep),
+    }
+
+
+def matching(data: bytes, grep: str) -> str:
+    """The text, or those lines of it that hold a word."""
+    text = data.decode("utf-8", "replace")
+    return text if not grep else "".join(line for line in text.splitlines(keepends=True) if grep in line)
+
+
+def listed(files: Sequence[tuple[WorkerPlace, supervisor_pb2.LogFile]]) -> list[str]:
+    """``listLogs`` and ``searchLogs``: names as ``file`` takes them."""
+    return sorted({f"{place.topology_id}/{file.port}/{file.name}" for place, file in files})
+
+
+def dumps(base: str, place: WorkerPlace, files: Sequence[supervisor_pb2.LogFile]) -> dict[str, Any]:
+    """``dumps/{topology}/{hostPort}``: the profiles of a worker."""
+    found = [one for one in files if one.name.startswith(PROFILE)]
+    where = f"{quote(place.topology_id, safe='')}/{quote(f'{place.host}:{place.port}', safe='')}"
+    return {
+        "topologyId": place.topology_id,
+        "host": place.host,
+        "port": place.port,
+        "files": [
+            {
+                "name": one.name,
+                "size": one.size,
+                "modifiedUnixSeconds": one.modified_unix_s,
+                "link": f"{base}/api/v1/dumps/{where}/{quote(one.name, safe='')}",
+            }
+            for one in found
+        ],
+    }
+
+
+def search_result(
+    call: Call,
+    place: WorkerPlace,
+    name: str,
+    matches: Sequence[supervisor_pb2.LogMatch],
+    start: int,
+    most: int,
+    incomplete: str,
+) -> dict[str, Any]:
+    """``search``, in the form of Storm's log viewer."""
+    shown = [one for one in matches if one.file != name or one.offset >= start]
+    found: dict[str, Any] = {
+        "isDaemon": "no",
+        "searchString": call.query.get("search-string", ""),
+        "startByteOffset": start,
+        "matches": [match(call, place, one) for one in shown[:most]],
+        "incomplete": incomplete,
+    }
+    if len(shown) > most:
+        found["nextByteOffset"] = shown[most].offset
+    return found
+
+
+def match(call: Call, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[str, Any]:
+    """One match with its context."""
+    text = call.query.get("search-string", "")
+    before, found, after = one.line.partition(text)
+    if not found:
+        before, found, after = "", one.line, ""
+    return {
+        "byteOffset": one.offset,
+        "beforeString": "\n".join([*one.before, before]),
+        "matchString": found,
+        "afterString": "\n".join([after, *one.after]),
+        "line": one.line,
+        "fileName": one.file,
+        "logviewerURL": f"{worker_log_link(call.base, place.topology_id, place.host, place.port, one.file)}"
+        f"&start={max(0, one.offset - 1000)}&length={USUAL_BYTES}",
+    }
+
+
+def deep_result(
+    call: Call, found: Sequence[tuple[WorkerPlace, Sequence[Mapping[str, Any]]]], reasons: Sequence[str]
+) -> dict[str, Any]:
+    """``deepSearch/{topology}``: matches by file, of every worker."""
+    files: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+    for place, matches in found:
+        for one in matches:
+            files.setdefault((place.host, place.port, str(one["fileName"])), []).append(one)
+    return {
+        "searchString": call.query.get("search-string", ""),
+        "fileOffset": 0,
+        "numberOfMatches": sum(map(len, files.values())),
+        "matches": [
+            {
+                "fileName": name,
+                "host": host,
+                "port": port,
+                "numMatches": len(matches),
+                "matches": matches,
+                "isDaemon": "no",
+            }
+            for (host, port, name), matches in sorted(files.items())
+        ],
+        "incomplete": [one for one in reasons if one],
+    }

@@ -1,0 +1,142 @@
+"""How far batches, pipelines and checkpoints are: what tasks say of themselves, and what ZooKeeper holds.
+
+A status was written by user code of any version: it is passed on as it is, and whatever is missing stays missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tupletree._wire.statuses import decode_status
+
+from .topology import Topology
+
+
+def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
+    """What the tasks of a topology say of themselves now: those of a kind, or all."""
+    shown = []
+    for component_id in sorted(topology.record.tasks):
+        for one in topology.statistics.statuses(topology.tasks(component_id), topology.look.now_s):
+            status = decode_status(one.status_json) or {}
+            if not kind or status.get("kind") == kind:
+                shown.append(
+                    {
+                        "component": component_id,
+                        "task": one.task_id,
+                        "ageSeconds": round(one.age_s, 3),
+                        "kind": str(status.get("kind", "")),
+                        "status": status,
+                    }
+                )
+    return shown
+
+
+def lag(topology: Topology) -> dict[str, Any]:
+    """``topology/{id}/lag``: of every coordinator and pipeline that says one, in the form of Storm's spouts' lag."""
+    found: dict[str, Any] = {}
+    for one in statuses(topology):
+        status = one["status"]
+        if one["kind"] == "coordinator" and isinstance(status.get("lag"), dict):
+            found[one["component"]] = _lag(one, "TRANSACTIONAL", status["lag"])
+        elif one["kind"] == "pipeline":
+            batches = _objects(status, "batches")
+            found[one["component"]] = _lag(
+                one, "PIPELINE", {"batches": len(batches), "oldestSeconds": _oldest(batches)}
+            )
+    return found
+
+
+def pipelines(topology: Topology) -> dict[str, Any]:
+    """``pipeline/{id}``."""
+    shown = []
+    for one in statuses(topology, "pipeline"):
+        status = one["status"]
+        batches = _objects(status, "batches")
+        shown.append(
+            {
+                **one,
+                "state": status.get("state"),
+                "reason": status.get("reason"),
+                "committedTxid": status.get("committed_txid"),
+                "batchesInFlight": len(batches),
+                "oldestBatchSeconds": _oldest(batches),
+                "rowsPerSecond": status.get("rows_per_s"),
+                "rowsTotal": status.get("rows_total"),
+                "batchesTotal": status.get("batches_total"),
+                "batchSeconds": status.get("batch_s"),
+                "batches": batches,
+                "spark": status.get("spark"),
+            }
+        )
+    return {**_of(topology), "pipelines": shown}
+
+
+def transactions(topology: Topology, stored: Mapping[str, Mapping[str, Any]], why_not: str) -> dict[str, Any]:
+    """``transactions/{id}``. ``stored``: by transactional id; ``why_not``: why it could not be read."""
+    shown = []
+    for one in statuses(topology, "coordinator"):
+        status = one["status"]
+        active = _objects(status, "active")
+        shown.append(
+            {
+                **one,
+                "transactionalId": status.get("transactional_id"),
+                "state": status.get("state"),
+                "committedTxid": status.get("committed"),
+                "batchesInFlight": len(active),
+                "oldestBatchSeconds": _oldest(active),
+                "batches": active,
+                "failures": status.get("failures"),
+                "lag": status.get("lag"),
+                "stored": stored.get(str(status.get("transactional_id"))),
+            }
+        )
+    return {**_of(topology), "coordinators": shown, "storedUnavailable": why_not}
+
+
+def checkpoints(topology: Topology, stored: Mapping[str, Mapping[str, Any]], why_not: str) -> dict[str, Any]:
+    """``checkpoints/{id}``. ``stored``: by state id."""
+    shown = []
+    for one in statuses(topology, "checkpoint"):
+        status = one["status"]
+        shown.append(
+            {
+                **one,
+                "stateId": status.get("state_id"),
+                "state": status.get("state"),
+                "txid": status.get("txid"),
+                "phase": status.get("phase"),
+                "isRecovering": status.get("is_recovering"),
+                "step": status.get("step"),
+                "stepSeconds": status.get("step_age_s"),
+                "lastCheckpointSeconds": status.get("last_checkpoint_s"),
+                "failures": status.get("failures"),
+                "stored": stored.get(str(status.get("state_id"))),
+            }
+        )
+    return {**_of(topology), "checkpoints": shown, "storedUnavailable": why_not}
+
+
+def ids_of(topology: Topology, kind: str, key: str) -> list[str]:
+    """The ids that tasks of a kind say their progress is stored under."""
+    found = {one["status"].get(key) for one in statuses(topology, kind)}
+    return sorted(one for one in found if isinstance(one, str) and one)
+
+
+def _of(topology: Topology) -> dict[str, Any]:
+    return {"topologyId": topology.record.id, "topologyName": topology.record.name}
+
+
+def _lag(one: Mapping[str, Any], kind: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {"spoutId": one["component"], "spoutType": kind, "spoutLagResult": dict(result)}
+
+
+def _objects(status: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = status.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _oldest(batches: Sequence[Mapping[str, Any]]) -> float | None:
+    ages = [one.get("age_s") for one in batches]
+    return max((age for age in ages if isinstance(age, int | float)), default=None)

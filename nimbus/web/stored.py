@@ -1,0 +1,65 @@
+"""Progress as ZooKeeper holds it, read for a page. A topology may keep it at another ensemble, which is not asked."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tupletree._coord.store import Store
+from tupletree.errors import NotFoundError
+from tupletree.state.record import load_checkpoint
+from tupletree.transactional.status import load_status
+from tupletree.transactional.store import StateStore
+from tupletree.transactional.zookeeper import ZooKeeperStore
+from tupletree.v1 import topology_pb2 as pb
+
+Stored = tuple[dict[str, Mapping[str, Any]], str]
+"""By id; and why nothing could be read, empty if it could."""
+
+
+def stored_transactions(store: Store, record: pb.TopologyRecord, ids: Sequence[str]) -> Stored:
+    """Of transactional ids. Blocks on ZooKeeper. Raises UnavailableError."""
+    return _read(store, record, ids, _transaction)
+
+
+def stored_checkpoints(store: Store, record: pb.TopologyRecord, ids: Sequence[str]) -> Stored:
+    """Of state ids, likewise."""
+    return _read(store, record, ids, _checkpoint)
+
+
+def _read(
+    store: Store, record: pb.TopologyRecord, ids: Sequence[str], read: Callable[[StateStore, str], Mapping[str, Any]]
+) -> Stored:
+    conf = json.loads(record.conf_json) if record.conf_json else {}
+    if conf.get("transactional.zookeeper.servers") or conf.get("transactional.zookeeper.port"):
+        return {}, "the topology keeps it at an ensemble of its own (transactional.zookeeper.servers)"
+    states = ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in ids:
+        with contextlib.suppress(NotFoundError):
+            found[one] = read(states, one)
+    return found, ""
+
+
+def _transaction(states: StateStore, transactional_id: str) -> Mapping[str, Any]:
+    status = load_status(states, transactional_id)
+    committing = status.committing
+    return {
+        **dataclasses.asdict(status),
+        "committing": None if committing is None else {"txid": committing.txid, "attempt": committing.attempt},
+    }
+
+
+def _checkpoint(states: StateStore, state_id: str) -> Mapping[str, Any]:
+    checkpoint, epoch, owner = load_checkpoint(states, state_id)
+    return {
+        "id": state_id,
+        "txid": checkpoint.txid,
+        "phase": checkpoint.phase.value,
+        "tasks": dict(checkpoint.tasks),
+        "epoch": epoch,
+        "owner": owner,
+    }
