@@ -22,7 +22,7 @@ _SEARCH_S: Final = 40.0
 _PROFILE_MORE_S: Final = 60.0
 _STACKS_S: Final = 20.0
 _MOST_PROFILES: Final = 32
-_MOST_PROFILE_S: Final = 300.0
+_MOST_PROFILE_S: Final = 600.0
 
 
 class Supervisors:
