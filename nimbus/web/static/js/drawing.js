@@ -19,9 +19,12 @@ export function drawing(page, picture, nowS) {
       const from = byName.get(input[":component"]);
       if (!from) continue;
       const stream = input[":stream"];
-      lines.push({ key: `${from.name}\n${stream}\n${one.name}`, from: from.name, to: one.name, stream,
-        grouping: input[":grouping"], perS: from.emittedPerS * streamShare(picture[from.name], stream) });
+      lines.push({ key: `${from.name}\n${stream}\n${one.name}`, from: from.name, to: one.name, stream, grouping: input[":grouping"] });
     }
+  }
+  for (const line of lines) {
+    const siblings = lines.filter((one) => one.from === line.from);
+    line.perS = byName.get(line.from).emittedPerS * streamShare(picture[line.from], line.stream, siblings);
   }
   return { boxes, lines };
 }
@@ -37,15 +40,11 @@ function box(page, one, name, kind, nowS) {
   };
 }
 
-/** Which share of what a component emitted went to a stream. */
-function streamShare(component, stream) {
-  let all = 0;
-  let own = 0;
-  for (const stats of component?.[":stats"] ?? []) {
-    for (const [name, emitted] of Object.entries(stats[":emitted"]?.["600"] ?? stats[":transferred"]?.["600"] ?? {})) {
-      all += num(emitted) ?? 0;
-      if (name === stream) own += num(emitted) ?? 0;
-    }
-  }
-  return all > 0 ? own / all : 0;
+/** Which share of what a component emitted went to a stream: a tuple counts as transferred for each that takes it. */
+function streamShare(component, stream, siblings) {
+  const streams = new Set([stream, ...siblings.map((one) => one.stream)]);
+  if (streams.size === 1) return 1;
+  const emitted = (name) => (num(component?.[":transferred"]?.[name]) ?? 0) / siblings.filter((one) => one.stream === name).length;
+  const all = [...streams].reduce((total, name) => total + emitted(name), 0);
+  return all > 0 ? emitted(stream) / all : 0;
 }

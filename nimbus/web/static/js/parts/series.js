@@ -13,6 +13,6 @@ export function Series({ series, error }) {
     h(Chart, { title: "Throughput", times, write: rate, syncKey: "topology", lines: [
       line("emitted", "emittedPerSecond", "--line-a"), line("acked", "ackedPerSecond", "--line-b"), line("failed", "failedPerSecond", "--line-c")] }),
     h(Chart, { title: "Complete latency", times, write: millis, syncKey: "topology", lines: [
-      line("p50", "completeLatencyP50", "--line-a"), line("p99", "completeLatencyP99", "--line-c")] }),
+      line("p50", "latencyP50", "--line-a"), line("p99", "latencyP99", "--line-c")] }),
     h(Chart, { title: "Pending tuple trees", times, write: count, syncKey: "topology", lines: [line("pending", "pending", "--line-a")] }));
 }

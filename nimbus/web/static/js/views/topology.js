@@ -22,7 +22,7 @@ export function requests({ params, query }) {
     topology: path(["topology", params.id], { window, sys: query.sys }),
     now: path(["topology", params.id], { window: "600", sys: query.sys }),
     picture: path(["topology", params.id, "visualization"], { window: "600", sys: query.sys }),
-    series: path(["topology", params.id, "series"], { window: window === ":all-time" ? "86400" : window }),
+    series: path(["topology", params.id, "series"]),
     levels: path(["topology", params.id, "logconfig"]),
   };
 }
@@ -48,9 +48,9 @@ function Content({ topology, data, errors, route, nowS, say }) {
     h(Figures, { figures: figures(data.now) }),
     h(Section, { title: "Components and streams", aside: h("span", { class: "sub" }, "capacity of the last ten minutes, rates of the last seconds") },
       data.picture ? h(Graph, drawing(data.now, data.picture, nowS)) : h(Missing, { error: errors.picture, what: "drawing" })),
-    h(Section, { title: "Over time", aside: h(WindowChoice, { window, sys: query.sys }) }, h(Series, { series: data.series, error: errors.series })),
-    h(Section, { title: "Spouts" }, h(Spouts, { topology, nowS })),
-    h(Section, { title: "Bolts" }, h(Bolts, { topology, nowS })),
+    h(Section, { title: "Over time", aside: h("span", { class: "sub" }, "the last ten minutes") }, h(Series, { series: data.series, error: errors.series })),
+    h(Section, { title: "Spouts", aside: h(WindowChoice, { window, sys: query.sys }) }, h(Spouts, { topology, nowS })),
+    h(Section, { title: "Bolts", aside: h("span", { class: "sub" }, topology.windowHint) }, h(Bolts, { topology, nowS })),
     h("div", { class: "columns" },
       h(Section, { title: "Workers", aside: h("a", { href: to(["topology", topology.id, "logs"]) }, "All logs together") }, h(Workers, { topology, say })),
       h(Section, { title: "Windows" }, h(Windows, { topology }))),

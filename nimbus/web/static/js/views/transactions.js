@@ -1,12 +1,126 @@
-// Transactions, pipelines and checkpoints of one topology.
+// How far the batches, pipelines and checkpoints of one topology have come, in the words of its tasks and of ZooKeeper.
 
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { Missing, Pill } from "../parts/bits.js";
+import { count, duration, num, plural, rate } from "../format.js";
+import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
+import { Table } from "../parts/table.js";
+
+const STALLED_S = 60;
 
 export const requests = ({ params }) => ({
   transactions: path(["transactions", params.id]), pipeline: path(["pipeline", params.id]), checkpoints: path(["checkpoints", params.id]),
 });
-export const title = ({ params }) => `${params.id}: batches and checkpoints`;
-export function View({ data, errors }) { return h("div", null, h(Missing, { error: errors.transactions, what: "transactions" })); }
+
+export const title = ({ params }, data) => `${data.transactions?.topologyName ?? params.id}: batches and checkpoints`;
+
+export function View({ data, errors, route }) {
+  const { id } = route.params;
+  const name = data.transactions?.topologyName ?? id;
+  const known = data.transactions && data.pipeline && data.checkpoints;
+  return h("div", null,
+    h("div", { class: "title" },
+      h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, name)),
+      h("h1", null, "Batches and checkpoints")),
+    known ? h(Content, { data }) : h(Missing, { error: errors.transactions ?? errors.pipeline ?? errors.checkpoints, what: "answer" }));
+}
+
+function Content({ data }) {
+  const coordinators = data.transactions.coordinators ?? [];
+  const pipelines = data.pipeline.pipelines ?? [];
+  const checkpoints = data.checkpoints.checkpoints ?? [];
+  if (!coordinators.length && !pipelines.length && !checkpoints.length) {
+    return h(Section, { title: "Nothing to show" }, h("p", { class: "none" },
+      "No task of this topology says that it coordinates transactions, drives a pipeline or asks for checkpoints. If it should, its workers may be starting."));
+  }
+  return [
+    h(Verdict, { healthy: "Making progress", found: findings(coordinators, pipelines, checkpoints) }),
+    coordinators.map((one) => h(Coordinator, { key: one.component, one, elsewhere: data.transactions.storedUnavailable })),
+    pipelines.map((one) => h(Pipeline, { key: one.component, one })),
+    checkpoints.map((one) => h(Checkpoints, { key: one.component, one, elsewhere: data.checkpoints.storedUnavailable })),
+  ];
+}
+
+function findings(coordinators, pipelines, checkpoints) {
+  const found = [];
+  for (const one of [...coordinators, ...pipelines]) {
+    if (one.state === "stopped") found.push({ level: "bad", text: `${one.component} has stopped`, more: one.reason ?? "" });
+    if ((num(one.oldestBatchSeconds) ?? 0) > STALLED_S) {
+      found.push({ level: "bad", text: `${one.component} has not finished a batch for ${duration(one.oldestBatchSeconds)}` });
+    }
+    if (one.lag?.error) found.push({ level: "warn", text: `${one.component} cannot say its lag`, more: one.lag.error });
+    for (const batch of one.batches ?? []) {
+      if (num(batch.failures) > 0) found.push({ level: "warn", text: `Transaction ${batch.txid} of ${one.component} failed ${plural(num(batch.failures), "time")}` });
+    }
+  }
+  for (const one of checkpoints) {
+    if (one.isRecovering) found.push({ level: "note", text: `${one.stateId} is recovering from its last checkpoint` });
+    if ((num(one.lastCheckpointSeconds) ?? 0) > STALLED_S) found.push({ level: "bad", text: `${one.stateId} has made no checkpoint for ${duration(one.lastCheckpointSeconds)}` });
+  }
+  return found;
+}
+
+function heading(kind, one, name) {
+  return { title: `${kind} ${name ?? one.component}`,
+    aside: h("span", { class: "tools" }, h("span", { class: "sub" }, `${one.component}, task ${one.task}`), one.state && h(Pill, { text: one.state, level: one.state === "running" ? "ok" : one.state === "stopped" ? "bad" : "note" })) };
+}
+
+function Coordinator({ one, elsewhere }) {
+  const stored = one.stored;
+  return h(Section, heading("Transactions of", one, one.transactionalId),
+    h("div", { class: "padded flush" }, h(Figures, { figures: [
+      ["Committed txid", count(one.committedTxid ?? stored?.committed)], ["In flight", count(one.batchesInFlight)],
+      ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)], ...lagFigures(one.lag),
+      ["Failures", count(one.failures), "Of attempts, since this coordinator began", num(one.failures) > 0 ? "warn" : null],
+      stored && ["Stored txid", count(stored.committed), "As ZooKeeper has it"],
+      stored && ["Begun", count(stored.begun), "The last transaction whose batch is decided on"],
+      stored && ["Partitions", count(stored.partitions)],
+      stored && ["Epoch", count(stored.epoch), "How many coordinators there were"]] }),
+    elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
+    h(Batches, { batches: one.batches ?? [] }));
+}
+
+function lagFigures(lag) {
+  if (lag === null || lag === undefined) return [];
+  if (typeof lag !== "object") return [["Lag", count(lag)]];
+  return Object.entries(lag).filter(([, value]) => num(value) !== null).map(([name, value]) => [`Lag, ${name.replaceAll("_", " ")}`, count(value)]);
+}
+
+function Pipeline({ one }) {
+  return h(Section, heading("Pipeline", one),
+    h("div", { class: "padded flush" }, h(Figures, { figures: [
+      ["Committed txid", count(one.committedTxid)], ["In flight", count(one.batchesInFlight)], ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)],
+      ["Rows", rate(one.rowsPerSecond)], ["Rows in all", count(one.rowsTotal)], ["Batches", count(one.batchesTotal)],
+      ["Batch p50", one.batchSeconds?.p50 == null ? "–" : duration(one.batchSeconds.p50)], ["Batch p99", one.batchSeconds?.p99 == null ? "–" : duration(one.batchSeconds.p99)]] })),
+    h(Batches, { batches: one.batches ?? [] }));
+}
+
+function Batches({ batches }) {
+  const columns = [
+    { id: "txid", label: "Transaction", sort: (one) => num(one.txid), cell: (one) => String(one.txid ?? "–") },
+    { id: "attempt", label: "Attempt", figure: true, sort: (one) => num(one.attempt), cell: (one) => String(one.attempt ?? "–") },
+    { id: "phase", label: "Phase", sort: (one) => one.phase, cell: (one) => h(Pill, { text: String(one.phase ?? one.state ?? "–"), level: "note" }) },
+    { id: "age", label: "Age", figure: true, sort: (one) => num(one.age_s), cell: (one) => duration(one.age_s) },
+    { id: "rows", label: "Rows", figure: true, sort: (one) => num(one.rows), cell: (one) => count(one.rows) },
+    { id: "failures", label: "Failures", figure: true, sort: (one) => num(one.failures), cell: (one) => count(one.failures) },
+    { id: "retry", label: "Again in", figure: true, sort: (one) => num(one.retry_in_s), cell: (one) => duration(one.retry_in_s) },
+  ];
+  return h(Table, { caption: "Batches in flight", columns, rows: batches, rowKey: (one) => String(one.txid), sortBy: "txid", empty: "No batch is in flight at this moment." });
+}
+
+function Checkpoints({ one, elsewhere }) {
+  const stored = one.stored;
+  const tasks = Object.entries(stored?.tasks ?? {}).map(([component, number]) => ({ component, number }));
+  return h(Section, heading("Checkpoints of", one, one.stateId),
+    h("div", { class: "padded flush" }, h(Figures, { figures: [
+      ["Checkpoint", count(one.txid ?? stored?.txid)], ["Phase", String(one.phase ?? stored?.phase ?? "–")],
+      ["Last made", one.lastCheckpointSeconds == null ? "–" : `${duration(one.lastCheckpointSeconds)} ago`],
+      ["Under way", one.step ? `${one.step}, ${duration(one.stepSeconds)}` : "nothing"],
+      ["Failures", count(one.failures), "Of rounds, since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
+      stored && ["Stored", count(stored.txid), "As ZooKeeper has it"], stored && ["Epoch", count(stored.epoch), "How many checkpoint spouts there were"]] }),
+    elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
+    tasks.length > 0 && h(Table, { caption: "Tasks whose states belong to it", rows: tasks, rowKey: (row) => row.component, sortBy: "component", columns: [
+      { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => row.component },
+      { id: "tasks", label: "Tasks with a state in it", figure: true, sort: (row) => row.number, cell: (row) => count(row.number) }] }));
+}
