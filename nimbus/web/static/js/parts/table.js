@@ -11,7 +11,7 @@ export function Table({ caption, columns, rows, rowKey, sortBy = null, descendin
   const sorted = inOrder(rows, columns.find((one) => one.id === order.id), order.descending);
   const turn = (column) =>
     setOrder({ id: column.id, descending: order.id === column.id ? !order.descending : Boolean(column.figure) });
-  return h("div", { class: "table-frame", tabIndex: 0, role: "region", "aria-label": caption },
+  return h("div", { class: "table-frame", tabIndex: 0, role: "region", "aria-label": `Table: ${caption}` },
     h("table", null,
       h("caption", { class: "hidden" }, caption),
       h("thead", null, h("tr", null, columns.map((column) => heading(column, order, turn)))),

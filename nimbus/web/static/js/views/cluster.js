@@ -27,7 +27,7 @@ export function View({ data, errors, nowS }) {
     known ? h(Verdict, { healthy: "Healthy", found: findingsOf({ nimbuses, supervisors, ackers, topologies, nowS }) })
       : h(Missing, { error: errors.topologies ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
     known && h(Figures, { figures: figures(data.cluster, topologies, supervisors, ackers) }),
-    known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome)),
+    known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome, { nimbuses })),
     known && h("div", { class: "columns" },
       h(Section, { title: "Supervisors", aside: h("a", { href: to(["supervisors"]) }, "Slots and workers") }, supervisorTable(supervisors)),
       h(Section, { title: "Ackers", aside: h("a", { href: to(["ackers"]) }, "All ackers") }, ackerTable(ackers)),
@@ -103,9 +103,11 @@ function whereOf(error) {
   return h("a", { href: to(["topology", error.topology.id, "component", error.component]) }, `${error.topology.name} / ${error.component}`);
 }
 
-function Welcome() {
+function Welcome({ nimbuses }) {
+  const leader = nimbuses.find((one) => one.status === "Leader");
+  const seeds = leader ? ` -c 'nimbus.seeds=["${leader.host}:${leader.port}"]'` : "";
   return h("div", { class: "welcome" },
     h("p", null, "Nothing runs here yet. Submit a topology from a machine that has the library, for example the word count that comes with it:"),
-    h(Command, { text: `tupletree -c nimbus.seeds=["${location.hostname}"] submit examples/word_count.py --name words` }),
+    h(Command, { text: `tupletree submit examples/word_count.py --name words${seeds}` }),
     h("p", { class: "sub" }, "It appears here within two seconds."));
 }

@@ -1,0 +1,268 @@
+"""What can be done from the UI does what it says after its dialog, and nothing without; and a cluster that has nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import browser_topologies
+import pytest
+from browser_harness import Watched, address, api, horizontal_excess, topology_id
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tupletree.testing import DevCluster, wait_until
+
+COMPONENTS = 200
+DRAWN_WITHIN_MS = 10_000.0  # a bound for a machine that does much else
+
+
+@pytest.fixture(scope="module")
+def cluster(browser: Browser) -> Iterator[DevCluster]:
+    """A cluster to which each test submits what it needs, and kills it again."""
+    with DevCluster(supervisors=1, slots=2, ackers=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topology(cluster: DevCluster) -> Iterator[str]:
+    """The id of a topology that runs."""
+    cluster.client.submit("words", browser_topologies.words(), {"topology.message.timeout.secs": 5})
+    wait_until(lambda: [one.workers_ready for one in cluster.client.list()] == [1], 60)
+    yield topology_id(cluster, "words")
+    if cluster.client.list():
+        cluster.client.kill("words", wait_secs=0)
+    wait_until(lambda: not cluster.client.list(), 30)
+
+
+def status(cluster: DevCluster) -> str:
+    return str(api(cluster, "topology/summary")["topologies"][0]["status"])
+
+
+def dialog(page: Page, button: str, title: str) -> Locator:
+    """Press a button and return the dialog that comes, which names the topology."""
+    page.get_by_role("button", name=button).click()
+    found = page.get_by_role("dialog", name=title)
+    expect(found).to_be_visible()
+    return found
+
+
+def test_an_empty_cluster_says_what_to_do_next(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("Healthy")
+    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
+    command = page.locator(".command code").inner_text()
+    assert re.fullmatch(r"tupletree submit examples/word_count\.py --name words .*", command), command
+    page.goto(address(cluster, "ackers"))
+    expect(page.get_by_role("region", name="Table: Ackers").locator("tbody tr")).to_have_count(1)
+    page.goto(address(cluster, "supervisors"))
+    expect(page.get_by_text("free", exact=True)).to_have_count(2)
+
+
+def test_the_command_that_an_empty_cluster_shows_works(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster))
+    command = page.locator(".command code").inner_text()
+    seeds = re.search(r"-c 'nimbus\.seeds=\[\"([^\"]+)\"\]'", command)
+    assert seeds is not None, command
+    assert seeds[1] == cluster.client.leader()
+
+
+def test_deactivate_and_activate(cluster: DevCluster, topology: str, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology))
+    dialog(page, "Deactivate…", "Deactivate words?").get_by_role("button", name="Deactivate").click()
+    expect(page.get_by_role("main").get_by_text("INACTIVE")).to_be_visible()
+    expect(page.get_by_text("words is deactivated.")).to_be_visible()
+    assert status(cluster) == "INACTIVE"
+    dialog(page, "Activate…", "Activate words?").get_by_role("button", name="Activate").click()
+    expect(page.get_by_role("button", name="Deactivate…")).to_be_visible()
+    assert status(cluster) == "ACTIVE"
+
+
+def test_nothing_is_done_without_confirmation(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    page = watched.page
+    page.goto(address(cluster, "topology", topology))
+    titles = {"Deactivate…": "Deactivate words?", "Rebalance…": "Rebalance words?", "Kill…": "Kill words?",
+              "Sample…": "Sample tuples of words?", "Set a level…": "Set a log level in words",
+              "Restart…": "Restart a worker of words?"}  # fmt: skip
+    for button, title in titles.items():
+        dialog(page, button, title).get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        dialog(page, button, title)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    assert watched.posts == []
+    assert status(cluster) == "ACTIVE"
+
+
+def test_rebalance(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    page = watched.page
+    page.goto(address(cluster, "topology", topology))
+    found = dialog(page, "Rebalance…", "Rebalance words?")
+    found.get_by_label("Workers").fill("2")
+    found.get_by_label("Wait, in seconds").fill("0")
+    found.get_by_text("Executors of 3 components").click()
+    found.get_by_label("count").fill("1")
+    found.get_by_role("button", name="Rebalance").click()
+    expect(page.get_by_text("words is being rebalanced.")).to_be_visible()
+    wait_until(lambda: [(one.record.workers, one.executors_total) for one in cluster.client.list()] == [(2, 4)], 30)
+    wait_until(lambda: [one.workers_ready for one in cluster.client.list()] == [2], 60)
+    expect(page.get_by_role("region", name="Table: Workers").locator("tbody tr")).to_have_count(2)
+    assert watched.posts == [f"topology/{topology}/rebalance/0"]
+
+
+def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    page = watched.page
+    page.goto(address(cluster, "topology", topology))
+    found = dialog(page, "Set a level…", "Set a log level in words")
+    found.get_by_label("Logger").fill("no logger")
+    found.get_by_role("button", name="Set level").click()
+    expect(found.get_by_role("alert")).to_contain_text("'no logger' is no name of a logger")
+    found.get_by_role("button", name="Cancel").click()
+    assert all("400" in one for one in watched.problems)  # the browser's own words for the answer
+    watched.problems.clear()
+
+
+def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology))
+    found = dialog(page, "Kill…", "Kill words?")
+    expect(found.get_by_label("Wait, in seconds")).to_have_value("5")
+    found.get_by_label("Wait, in seconds").fill("3600")
+    found.get_by_role("button", name="Kill words").click()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It is being killed")
+    expect(page.get_by_role("button", name="Rebalance…")).to_have_count(0)
+    assert status(cluster) == "KILLED"
+    found = dialog(page, "Kill…", "Kill words?")
+    found.get_by_label("Wait, in seconds").fill("0")
+    found.get_by_role("button", name="Kill words").click()
+    wait_until(lambda: not cluster.client.list(), 30)
+    page.goto(address(cluster))
+    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
+
+
+def test_tuples_are_sampled_and_no_longer(cluster: DevCluster, topology: str, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology))
+    found = dialog(page, "Sample…", "Sample tuples of words?")
+    found.get_by_label("Percent of tuples").fill("25")
+    found.get_by_role("button", name="Sample").click()
+    expect(page.get_by_text("Sampled tuples: 25 %")).to_be_visible()
+    assert dict(cluster.client.list()[0].record.sampled_percent) == {"": 25.0}
+    dialog(page, "Stop sampling…", "Stop sampling tuples of words?").get_by_role("button", name="Stop sampling").click()
+    expect(page.get_by_text("Sampled tuples: off")).to_be_visible()
+    page.goto(address(cluster, "topology", topology, "component", "split"))
+    dialog(page, "Sample…", "Sample tuples of split?").get_by_role("button", name="Sample").click()
+    expect(page.get_by_text("Sampled tuples: 10 %")).to_be_visible()
+    assert dict(cluster.client.list()[0].record.sampled_percent) == {"split": 10.0}
+
+
+def test_a_log_level_is_set_and_cleared(cluster: DevCluster, topology: str, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology))
+    found = dialog(page, "Set a level…", "Set a log level in words")
+    found.get_by_label("Logger").fill("my.module")
+    found.get_by_label("Level").select_option("DEBUG")
+    found.get_by_role("button", name="Set level").click()
+    levels = page.get_by_role("region", name="Table: Log levels")
+    expect(levels).to_contain_text("my.module")
+    assert cluster.client.list()[0].record.log_levels["my.module"].level == "DEBUG"
+    dialog(page, "Clear…", "Clear the level of my.module in words?").get_by_role("button", name="Clear").click()
+    expect(levels).to_have_count(0)
+    assert dict(cluster.client.list()[0].record.log_levels) == {}
+
+
+def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -> None:
+    before = cluster.client.describe("words").workers[0]
+    page.goto(address(cluster, "topology", topology))
+    workers = page.get_by_role("region", name="Table: Workers")
+    expect(workers).to_contain_text(str(before.pid))
+    dialog(page, "Restart…", "Restart a worker of words?").get_by_role("button", name="Restart worker").click()
+    expect(page.get_by_text(f"The worker at {before.host}:{before.port} is restarted.")).to_be_visible()
+    wait_until(lambda: cluster.client.describe("words").workers[0].pid not in {0, before.pid}, 30)
+    wait_until(lambda: cluster.client.describe("words").workers[0].ready, 60)
+    expect(workers).to_contain_text(str(cluster.client.describe("words").workers[0].pid))
+
+
+def test_by_keyboard_alone(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    """From the address to the dialog that kills a topology, and back without doing it."""
+    page = watched.page
+    page.goto(address(cluster))
+    expect(page.get_by_role("link", name="words", exact=True)).to_be_visible()
+    press_until(page, "Skip to content")
+    page.keyboard.press("Enter")
+    press_until(page, "words")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("words")
+    expect(page.get_by_role("button", name="Kill…")).to_be_visible()
+    press_until(page, "Kill…")
+    page.keyboard.press("Enter")
+    found = page.get_by_role("dialog", name="Kill words?")
+    expect(found.get_by_role("button", name="Cancel")).to_be_focused()
+    inside = set()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        inside.add(page.evaluate("Boolean(document.activeElement.closest('dialog')) || document.activeElement === document.body"))
+    assert inside == {True}  # the browser's own frame apart, nothing behind the dialog is reached
+    found.get_by_role("button", name="Cancel").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Kill…")).to_be_focused()
+    assert watched.posts == []
+    assert status(cluster) == "ACTIVE"
+
+
+def press_until(page: Page, wanted: str) -> None:
+    """Tab until what has the focus says so, and can be seen to have it."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == wanted:
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none"
+            return
+    raise AssertionError(f"{wanted!r} is not reached by keyboard")
+
+
+def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watched) -> None:
+    cluster.client.submit("many", browser_topologies.many(COMPONENTS), {"topology.workers": 2}, inactive=True)
+    try:
+        page = watched.page
+        page.goto(address(cluster, "topology", topology_id(cluster, "many")))
+        boxes = page.locator(".graph a.box")
+        expect(boxes).to_have_count(COMPONENTS, timeout=DRAWN_WITHIN_MS)
+        assert page.evaluate(OVERLAPS) == []
+        assert horizontal_excess(page) <= 0
+        frame = page.get_by_role("region", name="Drawing of the topology")
+        height = frame.locator("svg").evaluate("one => one.getBoundingClientRect().height")
+        page.get_by_role("button", name="Larger").click()
+        wait_until(lambda: frame.locator("svg").evaluate("one => one.getBoundingClientRect().height") > height, 10)
+        page.get_by_role("button", name="Fit").click()
+        excess = "one => one.scrollWidth - one.clientWidth"
+        wait_until(lambda: frame.evaluate(excess) <= 0, 10)
+        page.get_by_role("link", name=re.compile("^bolt step-142,")).press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("step-142")
+        layout_ms = page.evaluate(LAYOUT, COMPONENTS)
+        assert layout_ms < DRAWN_WITHIN_MS
+    finally:
+        cluster.client.kill("many", wait_secs=0)
+        wait_until(lambda: not cluster.client.list(), 30)
+
+
+# The pairs of boxes of the drawing that lie over each other.
+OVERLAPS = """
+() => {
+  const boxes = [...document.querySelectorAll(".graph a.box .box-frame")].map((one) => one.getBoundingClientRect());
+  const found = [];
+  boxes.forEach((one, at) => boxes.slice(at + 1).forEach((other) => {
+    if (one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom) found.push([one.left, other.left]);
+  }));
+  return found;
+}
+"""
+
+# How long the drawing of as many components as that takes to lay out, in milliseconds.
+LAYOUT = """
+async (components) => {
+  const { layout } = await import("./js/layout.js");
+  const names = Array.from({ length: components }, (_, at) => `step-${at}`);
+  const edges = names.slice(1).map((to, at) => ({ key: to, from: names[Math.max(0, at - 2)], to }));
+  const begun = performance.now();
+  layout(names, edges);
+  return performance.now() - begun;
+}
+"""
