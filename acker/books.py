@@ -1,8 +1,10 @@
 """Every ledger of this acker: which topologies it serves, to whom verdicts go, and what becomes due when.
 
 A topology comes into being with the first hello that names it and has one ledger for each shard that updates came for.
-A verdict goes to the stream whose hello named its spout task, the newest one if several did; without one it is dropped,
-because the worker that waited for it is gone and its spout's own pending map went with it.
+A verdict goes to the stream whose hello named its spout task, of each worker the newest; without one it is dropped,
+because the worker that waited for it is gone and its spout's own pending map went with it. Two workers may name one task:
+a machine that was cut off comes back with the worker that has long been replaced. Which of them is the right one is not
+known here, so both are told, and the one that did not begin the tree does not know its root.
 
 Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry dies 2T to 3T after its
 last update; the spout gives up after T to 2T, so the acker never forgets a tree that a spout still waits for). A
@@ -40,8 +42,8 @@ class Topology:
     timeout_s: float
     next_rotation_s: float
     ledgers: dict[int, Ledger] = field(default_factory=dict)
-    spouts: dict[int, Stream] = field(default_factory=dict)  # spout task -> where its verdicts go
-    named: dict[Stream, frozenset[int]] = field(default_factory=dict)  # -> the spout tasks of its hello
+    spouts: dict[int, dict[str, Stream]] = field(default_factory=dict)  # spout task -> by worker, where verdicts go
+    named: dict[Stream, Hello] = field(default_factory=dict)
     streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
     unattended_since_s: float | None = None
     drain_from_version: int = 0
@@ -99,8 +101,9 @@ class Books:
         stream = self._last_stream
         topology.streams[stream] = 0
         topology.unattended_since_s = None
-        topology.spouts |= dict.fromkeys(hello.spout_tasks, stream)
-        topology.named[stream] = hello.spout_tasks
+        for task in hello.spout_tasks:
+            topology.spouts.setdefault(task, {})[hello.worker_id] = stream
+        topology.named[stream] = hello
         self._owners[stream] = topology
         return stream
 
@@ -114,13 +117,17 @@ class Books:
         if topology is None:
             return
         del topology.streams[stream]
-        for task in topology.named.pop(stream):
-            if topology.spouts[task] == stream:
-                left = [other for other, tasks in topology.named.items() if task in tasks]
+        hello = topology.named.pop(stream)
+        for task in hello.spout_tasks:
+            owners = topology.spouts[task]
+            if owners[hello.worker_id] == stream:
+                left = [other for other, said in topology.named.items() if _names(said, task, hello.worker_id)]
                 if left:
-                    topology.spouts[task] = max(left)
+                    owners[hello.worker_id] = max(left)
                 else:
-                    del topology.spouts[task]
+                    del owners[hello.worker_id]
+            if not owners:
+                del topology.spouts[task]
         if not topology.streams:
             topology.unattended_since_s = now_s
 
@@ -162,8 +169,7 @@ class Books:
         found: dict[Stream, Verdicts] = {}
         for kind in Verdicts.__slots__:
             for task, roots in getattr(verdicts, kind).items():
-                stream = topology.spouts.get(task)
-                if stream is not None:
+                for stream in topology.spouts.get(task, {}).values():
                     getattr(found.setdefault(stream, Verdicts()), kind)[task] = roots
         return list(found.items())
 
@@ -248,3 +254,7 @@ class Books:
     def longest_timeout_s(self) -> float:
         """The longest message timeout of the topologies served; 0 without any."""
         return max((topology.timeout_s for topology in self.topologies.values()), default=0.0)
+
+
+def _names(hello: Hello, task: int, worker_id: str) -> bool:
+    return hello.worker_id == worker_id and task in hello.spout_tasks

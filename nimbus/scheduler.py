@@ -13,7 +13,8 @@ topology at a time:
 Nobody else's slots are touched. The same input gives the same output, and the output as the next input moves nothing.
 
 After Storm's DefaultScheduler and EvenScheduler, with three differences. A slot whose worker fell silent comes after
-all others instead of being left out once: if nothing else is free, its supervisor restarts the worker there. When more
+all others instead of being left out once: if nothing else is free, its supervisor restarts the worker there. The other
+slots of that supervisor come just before it: what nimbus does not hear from may be the machine. When more
 slots are used than workers are wanted, the executors are spread again. And a worker that lives though its supervisor is
 away is left alone as long as there are too few other slots: it could not be started again where it is.
 """
@@ -64,8 +65,7 @@ def place(request: Request) -> Placement:
 
     kept = _keep(alive, even_sizes(len(known), total))
     usable = set(request.offered) - kept.keys()
-    order = [*interleaved(usable.difference(request.suspect)), *interleaved(usable.intersection(request.suspect))]
-    fresh = order[: total - len(kept)]
+    fresh = _by_trust(usable, request.suspect)[: total - len(kept)]
     # Too few places: living workers without a supervisor keep theirs, whatever their size.
     orphans = sorted(alive.keys() - kept.keys() - usable)
     kept |= {slot: alive[slot] for slot in orphans[: total - len(kept) - len(fresh)]}
@@ -98,6 +98,13 @@ def interleaved(slots: Iterable[Slot]) -> list[Slot]:
     columns = sorted(by_supervisor.values(), key=lambda column: -len(column))
     rows = max(map(len, columns), default=0)
     return [column[row] for row in range(rows) for column in columns if row < len(column)]
+
+
+def _by_trust(slots: Collection[Slot], suspect: Collection[Slot]) -> list[Slot]:
+    """Slots of machines that are heard from, then those beside a suspect one, then the suspect ones."""
+    doubted = {slot.supervisor_id for slot in suspect}
+    distrust = {slot: (slot.supervisor_id in doubted) + (slot in suspect) for slot in slots}
+    return [slot for level in range(3) for slot in interleaved(one for one in slots if distrust[one] == level)]
 
 
 def _keep(alive: Mapping[Slot, tuple[Executor, ...]], sizes: Sequence[int]) -> Placement:

@@ -64,7 +64,12 @@ class Counted:
         return [at for _, at in self.history.events("ack")]
 
     def finish(self) -> None:
-        """Let it come to its end, and judge."""
+        """Let it come to its end, and judge.
+
+        A worker that was cut off may have gone a little further than its successor, which is given time to get there.
+        """
+        emitted = self.history.emitted()
+        wait_until(lambda: emitted <= self.history.acked(), END_S, what="every number so far is acked")
         self.history.stop()
         wait_until(self.history.is_complete, END_S, what="every number is acked")
         self.history.check()

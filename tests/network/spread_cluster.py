@@ -44,7 +44,8 @@ class SpreadCluster:
         self.network = Network(["zookeeper", *(f"{role}-{index}" for role, index in roles), "client"])
         self._open.callback(self.network.close)
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-network-"))
-        self._open.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        if not os.environ.get("NETWORK_KEEP"):  # for its logs
+            self._open.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self._open.callback(Guard(self.directory, remove=False).close)
         machines = self.network.machines
         self.zookeeper = EmbeddedZooKeeper(

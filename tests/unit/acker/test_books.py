@@ -15,8 +15,10 @@ from tupletree.errors import AuthorityError, ProtocolError
 E1, E2 = 0x9E3779B97F4A7C15, 0x0123456789ABCDEF
 
 
-def hello(topology: str = "wc-1", spouts: Sequence[int] = (1,), timeout_s: float = 30.0) -> Hello:
-    return Hello(topology, "w1", frozenset(spouts), timeout_s, 4)
+def hello(
+    topology: str = "wc-1", spouts: Sequence[int] = (1,), timeout_s: float = 30.0, worker: str = "w1"
+) -> Hello:
+    return Hello(topology, worker, frozenset(spouts), timeout_s, 4)
 
 
 def inits(*trees: tuple[int, int, int], shard: int = 0) -> Batch:
@@ -81,6 +83,17 @@ def test_a_hello_cannot_change_the_timeout_under_others() -> None:
     books.close(stream, 1.0)
     books.open(hello(timeout_s=1.0), 1.0)
     assert books.longest_timeout_s() == 1.0
+
+
+def test_a_replaced_worker_that_comes_back_takes_no_verdicts_away() -> None:
+    """Its machine was cut off meanwhile: it says hello after its successor, and is stopped a moment later."""
+    books = Books()
+    successor = books.open(hello(worker="w2"), 0.0)
+    books.apply(successor, inits((10, E1, 1), (11, E1, 1)), 0.0)
+    back = books.open(hello(worker="w1"), 1.0)
+    assert acked(books.apply(successor, acks((10, E1)), 1.0))[successor] == {1: [10]}
+    books.close(back, 2.0)
+    assert acked(books.apply(successor, acks((11, E1)), 2.0)) == {successor: {1: [11]}}
 
 
 def test_without_a_stream_a_verdict_is_dropped() -> None:

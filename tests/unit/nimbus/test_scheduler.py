@@ -69,6 +69,11 @@ def test_a_silent_worker_keeps_its_slot_only_if_there_is_no_other() -> None:
     assert place(Request(executors(4), 2, alive, {A[0], A[1]}, suspect))[A[1]] == run(2, 4)
 
 
+def test_another_machine_comes_before_the_one_where_a_worker_fell_silent() -> None:
+    alive, suspect = {B[0]: run(1, 3)}, {A[0]}
+    assert place(Request(executors(4), 2, alive, {*A, *B}, suspect)) == {B[0]: run(1, 3), B[1]: run(2, 4)}
+
+
 def test_workers_of_an_absent_supervisor_stay_while_they_live() -> None:
     alive = {A[0]: run(1, 3), B[0]: run(2, 4)}
     assert place(Request(executors(4), 2, alive, {*A})) == alive
