@@ -77,6 +77,7 @@ class NimbusDaemon:
         self._replication: Replication
         self._leader_watch: LeaderWatch
         self._failure: BaseException | None = None
+        self._unheard_since_s: float | None = None  # when the connection to ZooKeeper was lost
         self.blobs = BlobStore(config.blob_directory)
         self.metrics = NimbusMetrics()
         self.version = version("tupletree")
@@ -92,6 +93,12 @@ class NimbusDaemon:
     @property
     def leadership(self) -> Leadership | None:
         return self._leadership
+
+    @property
+    def is_cut_off(self) -> bool:
+        # A silence is noticed when two thirds of the session are over: with another third it has ended.
+        session_s = self._config.conf["zookeeper.session.timeout"] / 1000
+        return self._unheard_since_s is not None and time.monotonic() - self._unheard_since_s > session_s / 3
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop``. Raises UsageError or UnavailableError if it cannot begin."""
@@ -196,6 +203,10 @@ class NimbusDaemon:
         self._wake_rule()
 
     def _on_session(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._unheard_since_s = None
+        elif self._unheard_since_s is None:
+            self._unheard_since_s = time.monotonic()
         self._readiness.set("zookeeper", None if state == KazooState.CONNECTED else "the connection is lost")
 
     # Leadership

@@ -53,6 +53,10 @@ class Office(Protocol):
     def leadership(self) -> Leadership | None:
         """Who leads, as last seen in ZooKeeper."""
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether ZooKeeper is silent for so long that another nimbus may lead and this one would not know."""
+
 
 class Desk:
     """Answers for the leader. Every method but ``leader`` raises UnavailableError where this nimbus does not lead."""

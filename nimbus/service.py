@@ -34,6 +34,8 @@ class NimbusService(NimbusServicer):
         rule, leadership = self._office.rule, self._office.leadership
         if leadership is None or (rule is None and leadership.identity == self._office.identity):
             return rpc.GetLeaderReply()  # nobody, or this one but not ready yet
+        if leadership.identity == self._office.identity and self._office.is_cut_off:
+            raise UnavailableError("ZooKeeper does not answer, and whether this nimbus still leads is not known")
         return rpc.GetLeaderReply(
             address=leadership.address,
             epoch=leadership.epoch,

@@ -200,3 +200,21 @@ def test_zookeeper_restarts_and_the_leader_goes_on(bench: Bench, pair: tuple[Nim
     client.kill("wc", wait_secs=0)
     wait_until(lambda: client.list() == [], 20)
     client.submit("wc", topology())
+
+
+def test_a_leader_that_zookeeper_is_silent_to_does_not_claim_to_lead(bench: Bench) -> None:
+    """Another may lead, and clients that ask this one first would go on calling it."""
+    leader = bench.leader("n1", "zookeeper.session.timeout=3000")
+    bench.zookeeper.kill(signal.SIGSTOP)
+
+    def claims() -> str:
+        try:
+            return leader.leader().address
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+            return f"not: {error.details()}"
+
+    said = wait_until(lambda: claims().partition("not: ")[2], 20, what="it does not claim to lead")
+    assert said == "ZooKeeper does not answer, and whether this nimbus still leads is not known"
+    bench.zookeeper.kill(signal.SIGCONT)
+    wait_until(lambda: claims() == leader.address, 20, what="it leads")
