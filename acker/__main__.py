@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tupletree._daemon.arguments import daemon_parser
 from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
+from tupletree._daemon.secure import secure_daemon
 from tupletree.config import load
 from tupletree.errors import TupletreeError
 
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         conf = load(arguments.conf, arguments.overrides)
         config = AckerConfig.from_conf(conf)
         setup_logging("acker", config.log_dir, config.log_level)
+        secure_daemon(conf, "acker")
     except TupletreeError as error:
         print(error, file=sys.stderr)
         return 2

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tupletree._daemon.arguments import daemon_parser
 from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
+from tupletree._daemon.secure import secure_daemon
 from tupletree.config import load
 from tupletree.errors import TupletreeError
 
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = NimbusConfig.from_conf(load(arguments.conf, arguments.overrides))
         setup_logging("nimbus", config.logs_dir, config.logs_level)
+        secure_daemon(config.conf, "nimbus")
     except TupletreeError as error:
         print(error, file=sys.stderr)
         return 2

@@ -29,10 +29,16 @@ class NimbusConfig:
     task_launch_s: float  # nimbus.task.launch.secs: grace for one that was just assigned
     blob_delay_s: float  # nimbus.topology.blobstore.deletion.delay.ms, in seconds
     max_bundle_bytes: int  # nimbus.max.bundle.bytes
+    audit_max_bytes: int  # nimbus.audit.log.max.bytes
+    audit_backups: int  # nimbus.audit.log.backups
 
     @property
     def blob_directory(self) -> str:
         return os.path.join(self.local_dir, "nimbus", "blobs")
+
+    @property
+    def audit_path(self) -> str:
+        return os.path.join(self.logs_dir, "audit.log")
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> NimbusConfig:
@@ -54,4 +60,6 @@ class NimbusConfig:
             task_launch_s=float(conf["nimbus.task.launch.secs"]),
             blob_delay_s=conf["nimbus.topology.blobstore.deletion.delay.ms"] / 1000,
             max_bundle_bytes=int(conf["nimbus.max.bundle.bytes"]),
+            audit_max_bytes=int(conf["nimbus.audit.log.max.bytes"]),
+            audit_backups=int(conf["nimbus.audit.log.backups"]),
         )

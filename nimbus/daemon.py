@@ -29,7 +29,12 @@ from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.logs import event
-from tupletree._rpc.server import RpcServer, start_server
+from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
+from tupletree._security.audit import AuditLog
+from tupletree._security.current import current
+from tupletree._security.guard import Gatekeeper
+from tupletree._security.owners import whose
+from tupletree._security.rights import Acl
 from tupletree.errors import UnavailableError
 from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord
@@ -80,6 +85,8 @@ class NimbusDaemon:
         self._unheard_since_s: float | None = None  # when the connection to ZooKeeper was lost
         self.blobs = BlobStore(config.blob_directory)
         self.metrics = NimbusMetrics()
+        audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
+        self.gate = Gatekeeper(current(), self._whose, audit)
         self.version = version("tupletree")
 
     @property
@@ -138,7 +145,8 @@ class NimbusDaemon:
     async def _serve(self, ends: contextlib.AsyncExitStack) -> tuple[RpcServer, int]:
         desk = Desk(self)
         service = functools.partial(add_NimbusServicer_to_server, NimbusService(desk))
-        server = await start_server([service], self._config.bind_host, self._config.grpc_port, self._readiness)
+        host, port = self._config.bind_host, self._config.grpc_port
+        server = await start_server([service], host, port, self._readiness, self.gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(server.stop, _GRACE_S)
         application = WebApplication(self._readiness, self.metrics.registry, desk, self._config)
         http = WebServer(application.asgi)
@@ -186,6 +194,13 @@ class NimbusDaemon:
         ]
         for watch in watches:
             ends.callback(watch.cancel)
+
+    async def _whose(self, by: str, named: Any) -> Acl | None:
+        """Whose the topology is that a call names."""
+        store: Store | None = getattr(self, "store", None)
+        if store is None:
+            raise UnavailableError("this nimbus has not reached ZooKeeper yet")
+        return await asyncio.to_thread(whose, store, by, str(named))
 
     # Wakes, all in the event loop's thread.
 

@@ -11,6 +11,9 @@ from typing import Any
 import grpc.aio
 
 from tupletree._masking import masked
+from tupletree._security.current import current
+from tupletree._security.guard import caller
+from tupletree._security.rights import acl_of, may_read
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
@@ -97,6 +100,7 @@ class NimbusService(NimbusServicer):
         rule = self._desk.rule()
         loaded = await asyncio.to_thread(cycle.load, self._office.store)
         found = views.topologies(loaded, rule.reign, time.monotonic(), time.time())
+        found = [one for one in found if may_read(caller.get(), current().admins, acl_of(one.record))]
         return rpc.ListTopologiesReply(topologies=found)
 
     async def DescribeTopology(

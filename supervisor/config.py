@@ -36,11 +36,17 @@ class SupervisorConfig:
     stop_workers: bool  # supervisor.stop.workers.on.shutdown
     bundle_delay_s: float  # supervisor.bundle.deletion.delay.secs: how long an unneeded bundle stays
     output_max_bytes: int  # worker.log.max.bytes: where worker.out is cut
+    audit_max_bytes: int  # nimbus.audit.log.max.bytes, which holds for every audit log
+    audit_backups: int  # nimbus.audit.log.backups
 
     @property
     def local_address(self) -> str:
         """The host at which the workers of this machine reach the supervisor."""
         return "127.0.0.1" if self.bind_host in _ANY_INTERFACE else self.bind_host
+
+    @property
+    def audit_path(self) -> str:
+        return os.path.join(self.logs_dir, "supervisor-audit.log")
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> SupervisorConfig:
@@ -73,6 +79,8 @@ class SupervisorConfig:
             stop_workers=bool(conf["supervisor.stop.workers.on.shutdown"]),
             bundle_delay_s=float(conf["supervisor.bundle.deletion.delay.secs"]),
             output_max_bytes=int(conf["worker.log.max.bytes"]),
+            audit_max_bytes=int(conf["nimbus.audit.log.max.bytes"]),
+            audit_backups=int(conf["nimbus.audit.log.backups"]),
         )
 
 

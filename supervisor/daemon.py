@@ -29,7 +29,12 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
 from tupletree._daemon.logs import event
 from tupletree._rpc.ports import ReservedPorts
-from tupletree._rpc.server import RpcServer, start_server
+from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
+from tupletree._security.audit import AuditLog
+from tupletree._security.current import current
+from tupletree._security.guard import Gatekeeper
+from tupletree._security.owners import whose
+from tupletree._security.rights import Acl
 from tupletree.errors import TupletreeError
 from tupletree.v1 import supervisor_pb2_grpc
 from tupletree.v1.topology_pb2 import Assignment, Presence, TopologyRecord
@@ -46,7 +51,7 @@ from .leftovers import BundleAges, abandoned_workers
 from .logtail import limit_output
 from .metrics import Metrics
 from .presences import WorkerPresences
-from .service import SupervisorService
+from .service import SupervisorService, summarize
 from .slot import state_name
 from .slots import Slots
 from .work import newest_epoch, plan_work
@@ -150,7 +155,9 @@ class SupervisorDaemon:
         service = SupervisorService(self._supervisor_id, self._slots, self._epoch, self._wake.set, config.logs_dir)
         add = functools.partial(supervisor_pb2_grpc.add_SupervisorServicer_to_server, service)
         port = former_port(config.local_dir, config.bind_host, config.grpc_port)
-        rpc = await start_server([add], config.bind_host, port, self._readiness)
+        audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
+        gate = Gatekeeper(current(), self._whose, audit)
+        rpc = await start_server([add], config.bind_host, port, self._readiness, gate, MAX_CONTROL_BYTES)
         self._http = HttpServer(self._readiness, self._metrics.registry)
         try:
             http_port = await self._http.start(config.bind_host, config.http_port)
@@ -178,6 +185,13 @@ class SupervisorDaemon:
         announce(self._announce_path, role="supervisor", **facts)
         event(log, "supervisor.started", slots=",".join(map(str, self._ports)), **facts)
         return rpc
+
+    async def _whose(self, by: str, named: Any) -> Acl | None:
+        """Whose the topology is that a call names, or that runs in the slot it names."""
+        if by == "port":
+            in_slot = [one.topology_id for one in map(summarize, self._slots) if one.port == named]
+            by, named = "topology_id", in_slot[0] if in_slot else ""
+        return await self._coordination.call(lambda store: whose(store, by, str(named)))
 
     # Run
 

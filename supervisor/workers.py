@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tupletree._security.current import current, worker_conf
 from tupletree.config import merge
 from tupletree.errors import InternalError, UnavailableError
 
@@ -74,6 +75,7 @@ class Workers:
         printed = output.stat().st_size if output.exists() else 0
         launched = LaunchedWorker(worker_id, port, work, time.time(), printed)
         conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
+        conf = worker_conf(conf, current(), work.topology_id)
         try:
             directory.mkdir(parents=True)
             log_dir.mkdir(parents=True, exist_ok=True)

@@ -116,6 +116,32 @@ _CLUSTER: Final = (
         "host",
         "The name other machines reach this one by; null: bind.host, or the machine's name if that is 0.0.0.0.",
     ),
+    _str("zookeeper.auth.user", None, "", "Name that daemons and workers show ZooKeeper; null: none, and open nodes."),
+    _str("zookeeper.auth.password", None, "", "The password of zookeeper.auth.user."),
+    _str("zookeeper.auth.password.file", None, "path", "A file with that password, in its place; chmod 600."),
+)
+
+_SECURITY: Final = (
+    _str("tls.ca", None, "path", "Certificates (PEM) of the authorities that sign the cluster's; null: no TLS."),
+    _str("tls.cert", None, "path", "This process's certificate (PEM), shown to all who connect and are connected to."),
+    _str("tls.key", None, "path", "The key of tls.cert (PEM); chmod 600."),
+    _bool("tls.require.client.cert", True, "Whether who connects to a gRPC port must show a certificate of tls.ca."),
+    _bool("tls.http.require.client.cert", False, "The same for HTTP ports, which browsers and probes connect to."),
+    Key(
+        "tls.expiry.warning.days",
+        30,
+        "number",
+        "days",
+        "How long before its end the log begins to warn of a certificate.",
+        minimum=0,
+    ),
+    _bool("security.tokens", False, "Whether every call takes a token, and the right that the call needs."),
+    _str("security.secret.file", None, "path", "The secret that daemons sign and verify tokens with; chmod 600."),
+    _str("security.secret.previous.file", None, "path", "The secret before it, whose tokens are still taken."),
+    _str("security.audience", "tupletree", "", "The cluster's name in tokens: a token for another is refused."),
+    _str("security.token", None, "", "The token that a client shows."),
+    _str("security.token.file", None, "path", "A file with that token, in its place; chmod 600."),
+    _bool("security.insecure", False, "Listen beyond this machine without TLS and tokens all the same."),
 )
 
 _NIMBUS: Final = (
@@ -139,6 +165,9 @@ _NIMBUS: Final = (
         minimum=0,
     ),
     _int("nimbus.max.bundle.bytes", 512 * 1024 * 1024, "bytes", "The largest bundle nimbus accepts."),
+    Key("nimbus.admins", None, "strings", "users", "Who may do everything with their tokens, besides the role admin."),
+    _int("nimbus.audit.log.max.bytes", 10 * 1024 * 1024, "bytes", "Size at which the audit log is rotated."),
+    _int("nimbus.audit.log.backups", 10, "files", "Rotated audit logs that are kept.", minimum=0),
 )
 
 _SUPERVISOR: Final = (
@@ -293,6 +322,14 @@ _TOPOLOGY: Final = (
         "topology.worker.timeout.secs", None, "Overrides supervisor.worker.timeout.secs when longer; null: does not."
     ),
     Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),
+    Key("topology.users", None, "strings", "users", "Who may change this topology, besides its owner."),
+    Key(
+        "topology.readonly.users",
+        None,
+        "strings",
+        "users",
+        "Who may see this topology, but not change it.",
+    ),
     _str("topology.version", None, "", "A version of your own; shown, not interpreted."),
     _bool("topology.testing.always.try.serialize", False, "Encode tuples even when they stay in their worker."),
     _str(
@@ -367,7 +404,9 @@ _PIPELINE: Final = (
 )
 
 KEYS: Final[dict[str, Key]] = {
-    key.name: key for group in (_CLUSTER, _NIMBUS, _SUPERVISOR, _WORKER, _ACKER, _TOPOLOGY, _PIPELINE) for key in group
+    key.name: key
+    for group in (_CLUSTER, _SECURITY, _NIMBUS, _SUPERVISOR, _WORKER, _ACKER, _TOPOLOGY, _PIPELINE)
+    for key in group
 }
 
 FREE_FAMILIES: Final = frozenset({"spark"})

@@ -28,6 +28,7 @@ from tupletree import bundle
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._supervisor_calls import SupervisorCalls
+from tupletree._security.current import Security
 from tupletree.config import encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
@@ -79,6 +80,7 @@ class NimbusClient(SupervisorCalls):
             raise ConfigError("no nimbus to ask: nimbus.seeds is empty")
         port = int(conf.get("nimbus.port") or 6627)
         self.seeds = [_with_port(seed, port) for seed in named]
+        self._security = Security.of_client(conf)
         self._leader_timeout_s = leader_timeout_s
         self._leader: str | None = None
         self._channels: dict[str, grpc.Channel] = {}
@@ -248,7 +250,7 @@ class NimbusClient(SupervisorCalls):
     def _channel(self, address: str) -> grpc.Channel:
         with self._lock:
             if address not in self._channels:
-                self._channels[address] = channel(address)
+                self._channels[address] = channel(address, self._security)
             return self._channels[address]
 
     def _call(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], _Reply], retry: bool = True) -> _Reply:

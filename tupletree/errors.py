@@ -8,6 +8,7 @@ ConflictError      somebody changed it first; reload and decide again
 AuthorityError     you are not the leader, or no longer; stand down
 UnavailableError   the peer is away; retry with backoff
 ProtocolError      the peer speaks nonsense; drop it
+ForbiddenError     you may not do this; ask for the right
 InternalError      a bug or a broken machine; crash
 =================  ==========================================================
 
@@ -68,6 +69,14 @@ class UnavailableError(TupletreeError):
 
 class ProtocolError(TupletreeError):
     """A message that no correct peer sends."""
+
+
+class ForbiddenError(TupletreeError):
+    """The caller is known, and may not do this. Never retried."""
+
+
+class UnauthenticatedError(ForbiddenError):
+    """The caller showed no token, or one that does not count."""
 
 
 class InternalError(TupletreeError):

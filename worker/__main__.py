@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
+from tupletree._security.current import Security, use
 from tupletree.errors import TupletreeError
 
 from . import tracee
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             max_bytes=launch.conf["worker.log.max.bytes"],
             backups=launch.conf["worker.log.backups"],
         )
+        use(Security.of_worker(launch.conf, launch.topology_id, launch.worker_id))
     except TupletreeError as error:
         print(error, file=sys.stderr)
         return 2

@@ -6,14 +6,21 @@ import asyncio
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
 from tupletree._rpc.ports import bind
+from tupletree._security.current import current
+from tupletree._security.guard import Gatekeeper, bearer
+from tupletree._security.rights import PAGES
+from tupletree.errors import ForbiddenError, TupletreeError, UnauthenticatedError
+
+_HANDSHAKE_S: Final = 10.0
 
 
 class HttpServer:
@@ -23,7 +30,7 @@ class HttpServer:
     /readyz   200 {"ready": true, "reasons": []}, or 503 with the reasons
     /metrics  Prometheus text of ``registry``
 
-    ``routes`` adds pages by path, or replaces these.
+    ``routes`` adds pages by path, or replaces these. TLS, and who may see which page, are as this process has them.
     """
 
     def __init__(
@@ -38,13 +45,22 @@ class HttpServer:
         own: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
         self._routes = own | dict(routes or {})
         self._limits = limits or Limits()
+        self._security = current()
+        self._gate = Gatekeeper(self._security)
+        self._certificates = CertificateWatch(self._security.tls, registry) if self._security.tls else None
+        self._watching: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], None] = {}  # the oldest connection first
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
         listener = bind(host, port)
-        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=128)
+        context = None
+        if self._certificates is not None:
+            context = self._certificates.server_context()
+            self._watching = asyncio.create_task(self._certificates.keep())
+        tls: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_S}
+        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=128, **tls)
         return int(listener.getsockname()[1])
 
     async def stop(self) -> None:
@@ -52,6 +68,8 @@ class HttpServer:
         server, self._server = self._server, None
         if server is None:
             return
+        if self._watching is not None:
+            self._watching.cancel()
         for listener in server.sockets:
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(0)  # asyncio loses a socket if its server closes between accept and connection_made
@@ -70,13 +88,26 @@ class HttpServer:
             oldest = next((task for task in self._open if not task.cancelling()), None)
             if oldest is not None:
                 oldest.cancel()
-        task = asyncio.create_task(Connection(reader, writer, self._routes, self._limits).serve())
+        task = asyncio.create_task(Connection(reader, writer, self._routes, self._limits, self._refused).serve())
         self._open[task] = None
         task.add_done_callback(lambda _: self._ended(task, writer))
 
     def _ended(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
         del self._open[task]
         writer.transport.abort()
+
+    async def _refused(self, path: str, authorization: str | None) -> Page | None:
+        if self._security.keyring is None:
+            return None
+        row = PAGES.get(path)
+        try:
+            who = self._gate.identify(bearer(authorization))
+            await self._gate.judge(who, row, f"GET {path}")
+        except UnauthenticatedError as error:
+            return _sentence(HTTPStatus.UNAUTHORIZED, error)
+        except ForbiddenError as error:
+            return _sentence(HTTPStatus.FORBIDDEN, error)
+        return None
 
     def _healthz(self) -> Page:
         return json_page({"alive": True})
@@ -88,6 +119,10 @@ class HttpServer:
 
     def _metrics(self) -> Page:
         return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+
+
+def _sentence(status: HTTPStatus, error: TupletreeError) -> Page:
+    return status, "text/plain; charset=utf-8", f"{error}\n".encode()
 
 
 def json_page(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Page:

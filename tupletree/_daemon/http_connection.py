@@ -4,7 +4,7 @@
                                 \\_ not HTTP, too slow, too large, a body: one answer, then the end
 
 Requests are answered one after the other, also those that a client sends without waiting. A handler takes no arguments:
-a query is ignored, a request body is refused.
+a query is ignored, a request body is refused. Whether the client may see a page is asked before its handler is called.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ Page = tuple[HTTPStatus, str, bytes]
 """Status, content type, body."""
 Handler = Callable[[], Page | Awaitable[Page]]
 """What serves GET and HEAD of one path, in the daemon's event loop. What it raises is logged and answered with 500."""
+
+Guard = Callable[[str, str | None], Awaitable[Page | None]]
+"""Of a path and an Authorization header: the answer for a client that may not see the page, None for one that may."""
 
 _CHUNK_BYTES: Final = 16 * 1024
 _CLOSE_S: Final = 0.5  # for the client to take what was sent, before the connection is cut
@@ -54,7 +57,9 @@ class Connection:
         writer: asyncio.StreamWriter,
         routes: Mapping[str, Handler],
         limits: Limits,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
         self._reader = reader
         self._writer = writer
         self._routes = routes
@@ -114,6 +119,8 @@ class Connection:
         if has_body:
             return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         path = request.target.partition(b"?")[0].decode("ascii")
+        if self._guard is not None and (refused := await self._guard(path, _authorization(request))) is not None:
+            return refused
         handler = self._routes.get(path)
         if handler is None:
             return plain(HTTPStatus.NOT_FOUND)
@@ -132,6 +139,8 @@ class Connection:
             ("content-type", content_type),
             ("content-length", str(len(body))),
         ]
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers.append(("www-authenticate", "Bearer"))
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("allow", b", ".join(_METHODS).decode()))
         if self._http.their_state is not h11.DONE:  # what else the client sends is not understood, or not read
@@ -146,6 +155,8 @@ class Connection:
 
     async def _linger(self) -> None:
         """Let the client read the last answer: to close while it still sends would reset the connection under it."""
+        if not self._writer.can_write_eof():  # TLS has no half-closed connections
+            return
         self._writer.write_eof()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
@@ -157,6 +168,11 @@ class Connection:
         with contextlib.suppress(OSError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._writer.wait_closed()
+
+
+def _authorization(request: h11.Request) -> str | None:
+    values = [value for name, value in request.headers if name == b"authorization"]
+    return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def plain(status: HTTPStatus) -> Page:

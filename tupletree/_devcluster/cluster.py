@@ -218,7 +218,7 @@ class DevCluster:
             old = workers[index]
             supervisor = next(one for one in cluster.daemons_of("supervisor") if old.port in one.plan.slots)
             try:
-                restart_worker(cluster.address(supervisor), old.port)
+                restart_worker(cluster.address(supervisor), old.port, cluster.security)
             except grpc.RpcError as error:
                 raise from_rpc_error(error, supervisor.plan.name) from error
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from tupletree._devcluster.plan import DaemonPlan
+from tupletree._security.tls import Tls
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
 
 _EXIT_USAGE: Final = 2
@@ -24,7 +25,8 @@ _TAIL_BYTES: Final = 4096
 class DaemonProcess:
     """The process of one plan. It may be started again after it ended, on the same ports and data."""
 
-    def __init__(self, plan: DaemonPlan, host: str) -> None:
+    def __init__(self, plan: DaemonPlan, host: str, tls: Tls | None = None) -> None:
+        self._context = None if tls is None else tls.client_context()
         self.plan = plan
         self.process: subprocess.Popen[bytes] | None = None
         self._host = host
@@ -79,9 +81,10 @@ class DaemonProcess:
 
     def not_ready(self) -> list[str]:
         """Why the process is not ready, in its own words; empty if it is."""
-        url = f"http://{self._host}:{self.plan.http_port}/readyz"
+        scheme = "http" if self._context is None else "https"
+        url = f"{scheme}://{self._host}:{self.plan.http_port}/readyz"
         try:
-            with urllib.request.urlopen(url, timeout=2) as reply:
+            with urllib.request.urlopen(url, timeout=2, context=self._context) as reply:
                 reply.read()
         except urllib.error.HTTPError as error:
             with error, contextlib.suppress(ValueError):

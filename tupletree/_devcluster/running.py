@@ -13,6 +13,7 @@ from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard, end_all
 from tupletree._devcluster.plan import ClusterPlan
 from tupletree._devcluster.workers import LiveWorker, http_ports, live_workers
+from tupletree._security.current import Security
 from tupletree.errors import UnavailableError
 
 _POLL_S: Final = 0.02
@@ -43,7 +44,8 @@ class RunningCluster:
         self.zookeeper = EmbeddedZooKeeper(
             plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
         )
-        self.daemons = [DaemonProcess(daemon, plan.host) for daemon in plan.daemons]
+        self.security = Security.of_client(plan.conf)
+        self.daemons = [DaemonProcess(daemon, plan.host, self.security.tls) for daemon in plan.daemons]
         self._guard: Guard | None = None
         self._remove = remove
 
@@ -93,7 +95,8 @@ class RunningCluster:
         workers = self.workers()
         if not workers:
             return []
-        known = http_ports(self.address(daemon) for daemon in self.daemons_of("supervisor") if daemon.running)
+        addresses = [self.address(daemon) for daemon in self.daemons_of("supervisor") if daemon.running]
+        known = http_ports(addresses, self.security)
         return [
             ProcessInfo(
                 "worker",

@@ -16,6 +16,7 @@ import grpc
 
 from tupletree._devcluster.guard import command_lines_of
 from tupletree._rpc.channels import channel
+from tupletree._security.current import OFF, Security
 from tupletree.v1 import supervisor_pb2, supervisor_pb2_grpc
 
 _ASK_TIMEOUT_S = 2.0
@@ -49,11 +50,11 @@ def live_workers(directory: str) -> list[LiveWorker]:
     return sorted(found, key=lambda worker: (worker.port, worker.pid))
 
 
-def http_ports(supervisor_addresses: Iterable[str]) -> dict[int, int]:
+def http_ports(supervisor_addresses: Iterable[str], security: Security = OFF) -> dict[int, int]:
     """The HTTP port of each worker by process id, as far as the supervisors answer and know it."""
     ports: dict[int, int] = {}
     for address in supervisor_addresses:
-        with channel(address) as peer:
+        with channel(address, security) as peer:
             stub = supervisor_pb2_grpc.SupervisorStub(peer)
             try:
                 reply = stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_ASK_TIMEOUT_S)
@@ -63,8 +64,8 @@ def http_ports(supervisor_addresses: Iterable[str]) -> dict[int, int]:
     return ports
 
 
-def restart_worker(supervisor_address: str, port: int) -> None:
+def restart_worker(supervisor_address: str, port: int, security: Security = OFF) -> None:
     """Ask a supervisor to kill the worker on ``port`` and start it again. Raises grpc.RpcError."""
-    with channel(supervisor_address) as peer:
+    with channel(supervisor_address, security) as peer:
         stub = supervisor_pb2_grpc.SupervisorStub(peer)
         stub.RestartWorker(supervisor_pb2.RestartWorkerRequest(epoch=0, port=port), timeout=10)

@@ -8,10 +8,12 @@ that was restarted is normally back within one.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
+
+from tupletree._security.current import Security, current
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 KEEPALIVE_TIME_MS: Final = 5_000
@@ -35,11 +37,71 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 )
 
 
-def aio_channel(address: str) -> grpc.aio.Channel:
-    """A channel to ``host:port`` for asyncio code. Connects at the first call; close it when done."""
-    return grpc.aio.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+def aio_channel(address: str, security: Security | None = None) -> grpc.aio.Channel:
+    """A channel to ``host:port`` for asyncio code. Connects at the first call; close it when done.
+
+    ``security`` None: that of this process. Raises ConfigError if a file of ``tls.*`` cannot be read any more.
+    """
+    security = current() if security is None else security
+    options = list(CHANNEL_OPTIONS)
+    if security.tls is None:
+        opened = grpc.aio.insecure_channel(address, options=options)
+    else:
+        opened = grpc.aio.secure_channel(address, security.tls.channel_credentials(), options=options)
+    return opened if security.token is None else _Introduced(opened, security)  # type: ignore[return-value]
 
 
-def channel(address: str) -> grpc.Channel:
-    """A channel to ``host:port`` for threads. Connects at the first call; close it when done."""
-    return grpc.insecure_channel(address, options=list(CHANNEL_OPTIONS))
+def channel(address: str, security: Security | None = None) -> grpc.Channel:
+    """A channel to ``host:port`` for threads; otherwise as ``aio_channel``."""
+    security = current() if security is None else security
+    options = list(CHANNEL_OPTIONS)
+    if security.tls is None:
+        opened = grpc.insecure_channel(address, options=options)
+    else:
+        opened = grpc.secure_channel(address, security.tls.channel_credentials(), options=options)
+    return opened if security.token is None else _Introduced(opened, security)  # type: ignore[return-value]
+
+
+class _Introduced:
+    """A channel whose calls say who makes them. gRPC's own means for that want TLS, or cost something at each message
+    of a stream."""
+
+    def __init__(self, opened: grpc.Channel | grpc.aio.Channel, security: Security) -> None:
+        self._opened: Any = opened
+        self._security = security
+
+    def unary_unary(self, *arguments: Any, **named: Any) -> Any:
+        return self._introduced(self._opened.unary_unary(*arguments, **named))
+
+    def unary_stream(self, *arguments: Any, **named: Any) -> Any:
+        return self._introduced(self._opened.unary_stream(*arguments, **named))
+
+    def stream_unary(self, *arguments: Any, **named: Any) -> Any:
+        return self._introduced(self._opened.stream_unary(*arguments, **named))
+
+    def stream_stream(self, *arguments: Any, **named: Any) -> Any:
+        return self._introduced(self._opened.stream_stream(*arguments, **named))
+
+    def _introduced(self, call: Any) -> Any:
+        def start(*arguments: Any, metadata: Any = None, **named: Any) -> Any:
+            return call(*arguments, metadata=(*(metadata or ()), *self._security.metadata()), **named)
+
+        return start
+
+    def close(self, grace: float | None = None) -> Any:
+        return self._opened.close() if grace is None else self._opened.close(grace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def __enter__(self) -> _Introduced:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    async def __aenter__(self) -> _Introduced:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.close()

@@ -17,21 +17,32 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
 from tupletree._daemon.health import Readiness
-from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_OPTIONS
+from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MAX_MESSAGE_BYTES
 from tupletree._rpc.ports import bind
 from tupletree._rpc.status import to_status
+from tupletree._security.current import current
+from tupletree._security.guard import Gatekeeper, Guard
+from tupletree._security.tls import Tls
 from tupletree.errors import ProtocolError, TupletreeError, UsageError
 
 log = logging.getLogger("tupletree.rpc")
 
+MAX_CONTROL_BYTES: Final = 16 * 1024 * 1024
+"""Of a request to a nimbus or supervisor: the largest is what a worker with thousands of tasks reports."""
+
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    *MESSAGE_OPTIONS,
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a second daemon on the same port must fail, not share it
     ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
     ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_ping_strikes", 2),  # who pings more often than that is sent away
+    ("grpc.max_concurrent_streams", 1_000),  # on one connection
+    ("grpc.max_allowed_incoming_connections", 5_000),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.absolute_max_metadata_size", 32 * 1024),
 )
 
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -196,29 +207,37 @@ async def start_server(
     host: str,
     port: int,
     readiness: Readiness | None = None,
+    gate: Gatekeeper | None = None,
+    most_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> RpcServer:
     """Bind ``host:port`` (0: any free port), add the services and serve.
 
     ``servicers`` are calls that add one service each: ``functools.partial(add_AckerServicer_to_server, servicer)``.
     The standard health service is added; the status of "" follows ``readiness`` (None: always serving).
+    ``gate`` judges every call but those of the health service; None: one that knows no topologies. A request is at most
+    ``most_message_bytes`` long. TLS is as this process has it.
     Raises UsageError if the port is in use or the address is not this machine's.
     """
-    server = grpc.aio.server(interceptors=[ErrorTranslation()], options=list(SERVER_OPTIONS))
+    gate = gate or Gatekeeper(current())
+    limit = ("grpc.max_receive_message_length", most_message_bytes)
+    server = grpc.aio.server(interceptors=[ErrorTranslation(), Guard(gate)], options=[*SERVER_OPTIONS, limit])
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     for add in servicers:
         add(server)
-    real_port = _bind(server, host, port)
+    real_port = _bind(server, host, port, gate.security.tls)
     running = RpcServer(server, real_port, health, readiness)
     await running.update_health()
     await server.start()
     return running
 
 
-def _bind(server: grpc.aio.Server, host: str, port: int) -> int:
+def _bind(server: grpc.aio.Server, host: str, port: int, tls: Tls | None) -> int:
     bind(host, port).close()  # gRPC would say neither what is wrong nor be silent about it
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        return server.add_insecure_port(address)
+        if tls is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, tls.server_credentials())
     except RuntimeError as error:
         raise UsageError(f"port {port} on {host} is in use") from error

@@ -16,11 +16,13 @@ import grpc
 from tupletree.errors import (
     AuthorityError,
     ConflictError,
+    ForbiddenError,
     InternalError,
     NameInUseError,
     NotFoundError,
     ProtocolError,
     TupletreeError,
+    UnauthenticatedError,
     UnavailableError,
     UsageError,
 )
@@ -36,6 +38,8 @@ _CODE_OF: Final[tuple[tuple[type[TupletreeError], grpc.StatusCode], ...]] = (
     (AuthorityError, Code.FAILED_PRECONDITION),
     (UnavailableError, Code.UNAVAILABLE),
     (ProtocolError, Code.OUT_OF_RANGE),
+    (UnauthenticatedError, Code.UNAUTHENTICATED),
+    (ForbiddenError, Code.PERMISSION_DENIED),
     (InternalError, Code.INTERNAL),
 )
 
@@ -45,8 +49,6 @@ _TYPE_OF: Final[dict[grpc.StatusCode, type[TupletreeError]]] = {
     Code.DEADLINE_EXCEEDED: UnavailableError,
     Code.CANCELLED: UnavailableError,
     Code.RESOURCE_EXHAUSTED: UnavailableError,
-    Code.PERMISSION_DENIED: AuthorityError,
-    Code.UNAUTHENTICATED: AuthorityError,
     Code.UNIMPLEMENTED: ProtocolError,
     Code.DATA_LOSS: ProtocolError,
     Code.UNKNOWN: InternalError,

@@ -111,7 +111,7 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     click.echo(f"Tupletree {version('tupletree')} is ready after {took_s:.1f} s.\n")
     click.echo(_row("ZooKeeper", f"{plan.host}:{plan.zookeeper_port}", ""))
     for daemon in plan.daemons:
-        http = f"http://{plan.host}:{daemon.http_port}"
+        http = f"{'https' if plan.conf.get('tls.ca') else 'http'}://{plan.host}:{daemon.http_port}"
         also = {"nimbus": http, "acker": f"{http}/ledger", "supervisor": f"{len(daemon.slots)} slots"}[daemon.role]
         if daemon.slots:
             also += f" from port {daemon.slots[0]}"

@@ -46,6 +46,8 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "transactions": _Entry("tupletree.cli.transactions", "Show how far transactional topologies have come."),
         "checkpoints": _Entry("tupletree.cli.checkpoints", "Show the last checkpoint of stateful topologies."),
         "config": _Entry("tupletree.cli.config", "Explain configuration keys and show their values."),
+        "certs": _Entry("tupletree.cli.certs", "Make certificates and the secret of a cluster, for a trial."),
+        "token": _Entry("tupletree.cli.certs", "Issue tokens for users, and look at them."),
         "version": _Entry("tupletree.cli.version", "Print the version."),
     },
     "Daemons (each runs in the foreground until it gets SIGTERM)": {

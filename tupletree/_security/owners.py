@@ -1,0 +1,15 @@
+"""Whose a topology is, from its record in ZooKeeper."""
+
+from __future__ import annotations
+
+from tupletree._coord.store import Store
+from tupletree._security.rights import Acl, acl_of
+
+
+def whose(store: Store, by: str, named: str) -> Acl | None:
+    """By "name" or "topology_id"; None if there is no such topology. Blocks. Raises UnavailableError."""
+    if by == "topology_id":
+        stored = store.topology(named) if named and "/" not in named else None
+        return None if stored is None else acl_of(stored.value)
+    found = (stored.value for stored in store.topologies().values() if stored.value.name == named)
+    return next((acl_of(record) for record in found), None)

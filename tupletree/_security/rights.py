@@ -1,0 +1,216 @@
+"""Every call and page of the cluster, the right it takes, and who has that right. Pure.
+
+Who calls is a Principal, made of a token:
+
+    user     a person or program, with roles: read, submit, admin, metrics (without any: what others share)
+    daemon   a nimbus, supervisor or acker: it holds the cluster's secret, and may say anything to the others
+    worker   a worker process of one topology
+
+What a user may do with a topology follows from the topology: its owner and those of ``topology.users`` may change it,
+those of ``topology.readonly.users`` see it too. The roles of a token are the most that it can be used for: a token of
+the owner with the role read changes nothing.
+
+A call or a path that has no row here is refused: whoever adds one adds its row.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tupletree.v1.topology_pb2 import TopologyRecord
+
+Kind = Literal["user", "daemon", "worker"]
+
+READ: Final = "read"
+SUBMIT: Final = "submit"
+ADMIN: Final = "admin"
+METRICS: Final = "metrics"
+ROLES: Final = (READ, SUBMIT, ADMIN, METRICS)
+
+
+class Right(enum.Enum):
+    """What a call takes."""
+
+    OPEN = "nothing"
+    METRICS = "to read metrics"
+    KNOWN = "to be a user of this cluster"
+    SUBMIT = "the role submit"
+    READ = "to be allowed to see the topology"
+    CHANGE = "to be its owner, in its topology.users, or an administrator"
+    ADMIN = "to be an administrator"
+    DAEMON = "to be a daemon of this cluster"
+    WORKER = "to be a worker of the topology"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls, as a token that was verified says."""
+
+    name: str
+    kind: Kind
+    roles: frozenset[str] = frozenset()
+    topology: str = ""  # a worker's
+
+    @property
+    def sentence(self) -> str:
+        if self.kind == "worker":
+            return f"a worker of topology {self.topology}"
+        return f"user '{self.name}'" if self.kind == "user" else f"the {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """Whose a topology is. ``label`` names it in sentences."""
+
+    label: str
+    owner: str
+    users: frozenset[str] = frozenset()
+    readers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one call or page takes.
+
+    ``by`` is where a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot), each a field
+    of the request or of ``part``, the first message's part. ``mutates``: it goes into the audit log.
+    """
+
+    right: Right
+    by: str = ""
+    part: str = ""
+    mutates: bool = False
+    methods: Collection[str] = field(default=("GET", "HEAD"))  # of a page
+
+
+def acl_of(record: TopologyRecord) -> Acl:
+    """Whose the topology of a record is."""
+    conf = json.loads(record.conf_json or "{}")
+    return Acl(
+        label=f"'{record.name}'",
+        owner=record.owner,
+        users=frozenset(conf.get("topology.users") or ()),
+        readers=frozenset(conf.get("topology.readonly.users") or ()),
+    )
+
+
+def refusal(
+    who: Principal | None, row: Row | None, operation: str, admins: Collection[str], topology: Acl | str | None = None
+) -> str | None:
+    """Why ``who`` may not do it, in a sentence; None if they may.
+
+    ``who`` is None for one who shows no token. ``topology`` is what the request names: whose it is, or, for calls that
+    take a worker, its id. None: it does not exist.
+    """
+    if row is None:
+        return f"{operation}: nobody may do this, because no right is known for it"
+    if row.right is Right.OPEN:
+        return None
+    if who is None:
+        return f"{operation} takes a token, and none came with it (security.token)"
+    if _has(who, row.right, admins, topology):
+        return None
+    return f"{who.sentence} may not {operation}{_what(row, topology)}: it takes {row.right.value}"
+
+
+def may_read(who: Principal | None, admins: Collection[str], topology: Acl) -> bool:
+    """Whether a list shows ``who`` this topology. None: tokens are not asked for, and everybody sees everything."""
+    return who is None or _has(who, Right.READ, admins, topology)
+
+
+def is_admin(who: Principal, admins: Collection[str]) -> bool:
+    """Whether a token is an administrator's, and may be used as one: a read-only token of theirs may not."""
+    return who.kind == "user" and (ADMIN in who.roles or (SUBMIT in who.roles and who.name in admins))
+
+
+def _has(who: Principal, right: Right, admins: Collection[str], topology: Acl | str | None) -> bool:
+    if right is Right.WORKER:
+        return who.kind == "worker" and isinstance(topology, str) and topology == who.topology != ""
+    if right is Right.DAEMON:
+        return who.kind == "daemon"
+    if who.kind == "worker":
+        return False
+    if who.kind == "daemon":
+        return right in (Right.KNOWN, Right.READ, Right.CHANGE, Right.METRICS)
+    return is_admin(who, admins) or _user_has(who, right, topology if isinstance(topology, Acl) else None)
+
+
+def _user_has(who: Principal, right: Right, acl: Acl | None) -> bool:
+    match right:
+        case Right.KNOWN:
+            return who.roles != {METRICS}
+        case Right.METRICS:
+            return bool(who.roles & {METRICS, READ})
+        case Right.SUBMIT:
+            return SUBMIT in who.roles
+        case Right.READ:
+            if who.roles == {METRICS}:
+                return False
+            return READ in who.roles or (acl is not None and who.name in {acl.owner, *acl.users, *acl.readers})
+        case Right.CHANGE:
+            return SUBMIT in who.roles and acl is not None and who.name in {acl.owner, *acl.users}
+        case _:
+            return False
+
+
+def _what(row: Row, topology: Acl | str | None) -> str:
+    if not row.by:
+        return ""
+    if topology is None:
+        return " a topology that does not exist, or that is not to be seen"
+    return f" topology {topology.label if isinstance(topology, Acl) else topology}"
+
+
+_HEALTH: Final = "/grpc.health.v1.Health/"
+_NIMBUS: Final = "/tupletree.v1.Nimbus/"
+_SUPERVISOR: Final = "/tupletree.v1.Supervisor/"
+_ACKER: Final = "/tupletree.v1.Acker/"
+_WORKER: Final = "/tupletree.v1.Worker/"
+
+CALLS: Final[dict[str, Row]] = {
+    _HEALTH + "Check": Row(Right.OPEN),
+    _HEALTH + "Watch": Row(Right.OPEN),
+    _HEALTH + "List": Row(Right.OPEN),
+    _NIMBUS + "GetLeader": Row(Right.KNOWN),
+    _NIMBUS + "Submit": Row(Right.SUBMIT, part="header", mutates=True),
+    _NIMBUS + "Kill": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "Activate": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "Deactivate": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "Rebalance": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "SetLogLevels": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "SetSampling": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "SetTracing": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "RestartWorker": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked in it
+    _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # shows each user only what they may see
+    _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
+    _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
+    _NIMBUS + "FetchBundle": Row(Right.DAEMON),
+    _NIMBUS + "ReportWorker": Row(Right.WORKER, by="topology_id"),
+    _SUPERVISOR + "Wake": Row(Right.DAEMON),
+    _SUPERVISOR + "Beat": Row(Right.WORKER, by="topology_id"),
+    _SUPERVISOR + "ListSlots": Row(Right.KNOWN),
+    _SUPERVISOR + "TailLog": Row(Right.READ, by="topology_id"),
+    _SUPERVISOR + "ListLogs": Row(Right.READ, by="topology_id"),
+    _SUPERVISOR + "SearchLog": Row(Right.READ, by="topology_id"),
+    _SUPERVISOR + "ProfileWorker": Row(Right.CHANGE, by="topology_id", mutates=True),
+    _SUPERVISOR + "DumpStacks": Row(Right.CHANGE, by="topology_id", mutates=True),
+    _SUPERVISOR + "RestartWorker": Row(Right.CHANGE, by="port", mutates=True),
+    _ACKER + "Track": Row(Right.WORKER, by="topology_id", part="hello"),
+    _ACKER + "DescribeLedger": Row(Right.KNOWN),
+    _ACKER + "DropTopology": Row(Right.DAEMON),
+    _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
+}
+"""By gRPC's full name of the method."""
+
+PAGES: Final[dict[str, Row]] = {
+    "/healthz": Row(Right.OPEN),
+    "/readyz": Row(Right.OPEN),
+    "/metrics": Row(Right.METRICS),
+    "/ledger": Row(Right.KNOWN),
+}
+"""Of every daemon's small HTTP server, by path."""
