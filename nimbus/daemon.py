@@ -21,9 +21,10 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
+from tupletree._coord.acls import open_nodes
 from tupletree._coord.leader import Front, LeaderElection
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, disconnect
+from tupletree._coord.session import connect, credentials, disconnect
 from tupletree._coord.store import Leadership, Store
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
@@ -35,7 +36,7 @@ from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper
 from tupletree._security.owners import whose
 from tupletree._security.rights import Acl
-from tupletree.errors import UnavailableError
+from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 
@@ -160,6 +161,8 @@ class NimbusDaemon:
         client = await asyncio.to_thread(connect, self._config.conf)
         ends.push_async_callback(asyncio.to_thread, disconnect, client)
         client.add_listener(self._on_session)
+        looking = asyncio.create_task(self._look_for_open_nodes(client))
+        ends.push_async_callback(_end, looking)
         self._readiness.set("zookeeper", None)
         self.store = Store(client, self._config.root)
         self.election = LeaderElection(
@@ -183,6 +186,16 @@ class NimbusDaemon:
         await asyncio.to_thread(registration.start)
         ends.push_async_callback(asyncio.to_thread, registration.stop)
         return client
+
+    async def _look_for_open_nodes(self, client: KazooClient) -> None:
+        """Say it if anybody who reaches ZooKeeper may change what is there, though credentials are configured."""
+        if credentials(self._config.conf) is None:
+            return
+        with contextlib.suppress(TupletreeError):
+            found = await asyncio.to_thread(open_nodes, client, self._config.root)
+            if found:
+                cause = f"'tupletree zookeeper secure' closes them; the first is {found[0]}"
+                event(log, "zookeeper.nodes_open", level=logging.WARNING, nodes=len(found), cause=cause)
 
     def _watch(self, ends: contextlib.AsyncExitStack, client: KazooClient) -> None:
         watches: list[TreeWatch] = [

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
@@ -36,7 +37,7 @@ from tupletree._coord.session import result, translated
 from tupletree._coord.store import Leadership
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.logs import event
-from tupletree.errors import AuthorityError, ConflictError
+from tupletree.errors import AuthorityError, ConflictError, ForbiddenError
 
 logger = logging.getLogger(__name__)
 
@@ -206,6 +207,8 @@ class LeaderElection:
             self._loop.wake()
             raise AuthorityError(f"leadership {epoch} is over: another has begun")
         for write, outcome in zip(writes, outcomes[1:], strict=True):
+            if isinstance(outcome, NoAuthError):
+                raise ForbiddenError(f"{write.path} belongs to somebody with other credentials (zookeeper.auth.user)")
             if isinstance(outcome, Exception) and not isinstance(outcome, RolledBackError | RuntimeInconsistency):
                 raise ConflictError(f"{write.path} is not as expected ({type(outcome).__name__})")
 

@@ -12,6 +12,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -20,8 +21,10 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import make_digest_acl
 
-from tupletree.errors import ConflictError, InternalError, UnavailableError
+from tupletree._security.files import read_secret
+from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError
 
 # How long one request may take before the caller hears UnavailableError. While the session is suspended kazoo keeps
 # requests queued without end; every write here is a compare-and-set or idempotent, so a late one does no harm.
@@ -51,14 +54,38 @@ def _has_port(server: str) -> bool:
     return ":" in server
 
 
+def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The user and password that ZooKeeper is shown; None without. Raises ConfigError if one is without the other."""
+    user, password = conf.get("zookeeper.auth.user"), conf.get("zookeeper.auth.password")
+    path = conf.get("zookeeper.auth.password.file")
+    if path and not password:
+        password = read_secret(path, "zookeeper.auth.password.file").decode("utf-8", "replace")
+    if bool(user) != bool(password):
+        raise ConfigError("zookeeper.auth.user and zookeeper.auth.password (or .file) belong together: one is not set")
+    if not user or not password:
+        return None
+    if ":" in user:
+        raise ConfigError("zookeeper.auth.user must not hold a colon")
+    return str(user), str(password)
+
+
 def unstarted(conf: Mapping[str, Any]) -> KazooClient:
-    """A client for the ensemble that ``conf`` names. Once started it reconnects for ever, at least once a second."""
+    """A client for the ensemble that ``conf`` names. Once started it reconnects for ever, at least once a second.
+
+    With credentials it shows them, and whatever it creates is closed to everybody who has not the same.
+    """
+    shown = credentials(conf)
+    protection: dict[str, Any] = {}
+    if shown is not None:
+        protection["auth_data"] = [("digest", ":".join(shown))]
+        protection["default_acl"] = [make_digest_acl(*shown, all=True)]
     retry = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
     return KazooClient(
         hosts=connect_string(conf),
         timeout=int(conf["zookeeper.session.timeout"]) / 1000,
         connection_retry=retry,
         command_retry=dict(retry),
+        **protection,
     )
 
 
@@ -98,6 +125,10 @@ def translated(what: str) -> Iterator[None]:
         raise UnavailableError(f"{what}: ZooKeeper is away ({type(error).__name__})") from error
     except _CONFLICT as error:
         raise ConflictError(f"{what}: somebody changed it first ({type(error).__name__})") from error
+    except NoAuthError as error:
+        raise ForbiddenError(
+            f"{what}: the node belongs to somebody with other credentials than ours (zookeeper.auth.user)"
+        ) from error
     except KazooException as error:
         raise InternalError(f"{what}: ZooKeeper says {error!r}") from error
 

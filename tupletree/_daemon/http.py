@@ -15,7 +15,7 @@ from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
 from tupletree._rpc.ports import bind
-from tupletree._security.current import current
+from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
 from tupletree._security.rights import PAGES
 from tupletree.errors import ForbiddenError, TupletreeError, UnauthenticatedError
@@ -30,7 +30,8 @@ class HttpServer:
     /readyz   200 {"ready": true, "reasons": []}, or 503 with the reasons
     /metrics  Prometheus text of ``registry``
 
-    ``routes`` adds pages by path, or replaces these. TLS, and who may see which page, are as this process has them.
+    ``routes`` adds pages by path, or replaces these. TLS, and who may see which page, are as
+    ``security`` says; None: as this process has them.
     """
 
     def __init__(
@@ -39,13 +40,14 @@ class HttpServer:
         registry: CollectorRegistry,
         routes: Mapping[str, Handler] | None = None,
         limits: Limits | None = None,
+        security: Security | None = None,
     ) -> None:
         self._readiness = readiness
         self._registry = registry
         own: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
         self._routes = own | dict(routes or {})
         self._limits = limits or Limits()
-        self._security = current()
+        self._security = current() if security is None else security
         self._gate = Gatekeeper(self._security)
         self._certificates = CertificateWatch(self._security.tls, registry) if self._security.tls else None
         self._watching: asyncio.Task[None] | None = None

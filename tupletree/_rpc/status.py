@@ -107,6 +107,15 @@ _BY_GRPC: Final = re.compile(
 )
 _TRANSPORT: Final = (
     (re.compile(r"connection refused", re.I), "connection refused"),
+    (
+        re.compile(r"certificate_verify_failed|hostname verification", re.I),
+        "its certificate is not one of tls.ca, or names another host",
+    ),
+    (re.compile(r"wrong_version_number", re.I), "it does not speak TLS, which tls.ca asks for"),
+    (
+        re.compile(r"failed to connect.*(socket closed|connection reset|end of tcp|tls handshake|alert)", re.I),
+        "it ended the connection at once; does it expect TLS (tls.ca), or a certificate (tls.cert)?",
+    ),
     (re.compile(r"resolv|resolution|domain name|dns", re.I), "the name does not resolve"),
     (re.compile(r"no route|unreachable", re.I), "no route to the host"),
     (re.compile(r"time ?out|timed out", re.I), "connecting timed out"),

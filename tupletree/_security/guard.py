@@ -125,7 +125,8 @@ class _Call:
         self.topology = str(named if named is not None else getattr(part, "name", ""))
         await self._gate.judge(self.who, row, self.operation, named)
         caller.set(self.who)
-        if self.who is not None and row is not None and row.part == "header" and request.HasField("header"):
+        is_submission = row is not None and row.part == "header" and request is not None
+        if self.who is not None and is_submission and request.HasField("header"):
             request.header.owner = self.who.name  # whatever the client claims
 
     def ended(self, error: BaseException | None) -> None:
@@ -195,7 +196,8 @@ class Guard(grpc.aio.ServerInterceptor):
             try:
                 first = await asyncio.wait_for(anext(rest), FIRST_MESSAGE_S)
             except StopAsyncIteration:
-                raise ProtocolError("the stream ended before its first message") from None
+                await call.admit(None)
+                return rest  # the handler says what is wrong with a stream of nothing
             except TimeoutError:
                 raise ProtocolError(f"no first message within {FIRST_MESSAGE_S:g} s") from None
             await call.admit(first)

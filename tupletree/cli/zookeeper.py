@@ -12,13 +12,19 @@ from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import print_json
 
 
-@click.command("zookeeper")
+@click.group("zookeeper", invoke_without_command=True)
 @click.option("--port", type=click.IntRange(1, 65535), help="Client port. Default: the key zookeeper.port.")
 @click.option("--dir", "directory", metavar="DIR", help="Data directory. Default: zookeeper below the key local.dir.")
 @conf_options
 @json_option
+@click.pass_context
 def command(
-    port: int | None, directory: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
+    ctx: click.Context,
+    port: int | None,
+    directory: str | None,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Run one ZooKeeper server until Ctrl-C or SIGTERM.
 
@@ -30,6 +36,13 @@ def command(
       tupletree zookeeper
       tupletree zookeeper --port 3181 --dir /var/lib/tupletree/zookeeper
     """
+    if ctx.invoked_subcommand is None:
+        _serve(port, directory, conf_path, overrides, as_json)
+
+
+def _serve(
+    port: int | None, directory: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
     from tupletree._daemon.zookeeper import EmbeddedZooKeeper
     from tupletree._devcluster.foreground import lock_directory, stopping_on_signals
     from tupletree._devcluster.guard import Guard
@@ -53,3 +66,33 @@ def command(
         while not stop.wait(0.25):
             if not server.running:
                 raise UnavailableError(f"ZooKeeper {server.ending()}")
+
+
+@command.command("secure")
+@conf_options
+@json_option
+def secure(conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Close the nodes of this cluster that everybody may read and write, as those older than zookeeper.auth.user are.
+
+    First give every daemon the keys zookeeper.auth.user and zookeeper.auth.password, and start them again, workers too.
+    """
+    from tupletree._coord.acls import close_nodes
+    from tupletree._coord.session import connect, connect_string, credentials, disconnect
+    from tupletree.config import load
+    from tupletree.errors import UsageError
+
+    conf = load(conf_path, overrides)
+    shown = credentials(conf)
+    if shown is None:
+        raise UsageError("for whom? Set zookeeper.auth.user and zookeeper.auth.password, here and for every daemon")
+    client = connect(conf)
+    try:
+        roots = [conf["zookeeper.root"], conf["transactional.zookeeper.root"]]
+        closed = {str(root): close_nodes(client, str(root), shown) for root in roots}
+    finally:
+        disconnect(client)
+    if as_json:
+        print_json({"zookeeper": connect_string(conf), "closed": closed})
+        return
+    for root, count in closed.items():
+        click.echo(f"{root}: {count} nodes closed" if count else f"{root}: nothing was open")
