@@ -30,7 +30,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree._supervisor_calls import SupervisorCalls
 from tupletree._security.current import Security
 from tupletree.config import encode_conf, load, topology_part, validate
-from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
+from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1 import (
     acker_pb2,
@@ -284,7 +284,10 @@ class NimbusClient(SupervisorCalls):
                         address = leader.address
                         leader = self._get_leader(address)
                 except grpc.RpcError as error:
-                    reasons.append(str(from_rpc_error(error, f"nimbus at {address}")))
+                    fault = from_rpc_error(error, f"nimbus at {address}")
+                    if isinstance(fault, ForbiddenError):
+                        raise fault from None
+                    reasons.append(str(fault))
                     continue
                 if leader.is_me:
                     self._leader = address

@@ -1,0 +1,35 @@
+"""Counts numbers, each anchored, for as long as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree.collector import SpoutCollector
+from tupletree.component import TopologyContext
+from tupletree.topology import Topology
+
+
+class Numbers(Spout):
+    outputs = ["number"]
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self.collector = collector
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        self.next += 1
+        self.collector.emit([self.next], msg_id=self.next)
+
+
+class Sink(BasicBolt):
+    def execute(self, tup: object, collector: object) -> None:
+        pass
+
+
+def topology() -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers(), parallelism=1)
+    builder.set_bolt("sink", Sink(), parallelism=2).fields_grouping("numbers", ["number"])
+    return builder.create_topology()

@@ -1,0 +1,271 @@
+"""Every call and page of a running cluster, by every kind of caller: exactly what the table of rights says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import message_factory
+from secured_topology import topology
+from security_harness import Secured
+
+from tupletree._coord.acls import open_nodes
+from tupletree._coord.session import connect, disconnect
+from tupletree._rpc.channels import channel
+from tupletree._security.rights import CALLS, PAGES, Acl, Principal, Right, Row, refusal
+from tupletree.client import NimbusClient
+from tupletree.errors import ForbiddenError, UnauthenticatedError
+from tupletree.testing import DevCluster, wait_until
+from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2, worker_pb2
+
+ADMINS = ["root"]
+REFUSED = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
+ACL = Acl("'numbers'", "alice", frozenset({"bob"}), frozenset({"carol"}))
+SERVICES = {
+    service.full_name: service
+    for module in (nimbus_pb2, supervisor_pb2, acker_pb2, worker_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+}
+METHODS = sorted(f"/{name}/{method.name}" for name, service in SERVICES.items() for method in service.methods)
+# What is left of the topology after it, if anything, comes last.
+METHODS.sort(key=lambda name: (name.endswith(("/Kill", "/RestartWorker")), name.endswith("/Kill")))
+
+CALLERS: dict[str, Principal | None] = {
+    "nobody": None,
+    "owner": Principal("alice", "user", frozenset({"submit"})),
+    "owner's read-only token": Principal("alice", "user", frozenset({"read"})),
+    "topology.users": Principal("bob", "user", frozenset({"submit"})),
+    "topology.readonly.users": Principal("carol", "user"),
+    "another user": Principal("dave", "user", frozenset({"submit"})),
+    "reads everything": Principal("erin", "user", frozenset({"read"})),
+    "administrator": Principal("frank", "user", frozenset({"admin"})),
+    "nimbus.admins": Principal("root", "user", frozenset({"submit"})),
+    "metrics": Principal("prometheus", "user", frozenset({"metrics"})),
+    "daemon": Principal("supervisor", "daemon"),
+    "worker": Principal("w", "worker", frozenset(), "THIS"),
+    "worker of another topology": Principal("w", "worker", frozenset(), "OTHER"),
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A secured cluster with two topologies, and where its daemons listen."""
+
+    cluster: DevCluster
+    secured: Secured
+    ids: Mapping[str, str]
+    grpc_ports: Mapping[str, int]
+    http_ports: Mapping[str, int]
+
+    def principal(self, name: str) -> Principal | None:
+        who = CALLERS[name]
+        if who is None or who.kind != "worker":
+            return who
+        return Principal(who.name, "worker", frozenset(), self.ids[who.topology])
+
+    def token(self, who: Principal | None) -> str | None:
+        if who is None:
+            return None
+        return self.secured.keyring.issue(who.name, who.kind, roles=who.roles, topology=who.topology)
+
+    def client(self, name: str) -> NimbusClient:
+        conf = {**self.cluster.conf, "security.token": self.token(self.principal(name))}
+        return NimbusClient(conf=conf, leader_timeout_s=5)
+
+    def audit(self) -> list[dict[str, Any]]:
+        lines = [
+            line
+            for path in Path(self.cluster.directory).glob("*/logs/*audit.log*")
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    secured = Secured.make(tmp_path_factory.mktemp("secured") / "tls")
+    conf = {
+        **secured.conf,
+        "security.token": secured.user("operator", "admin"),
+        "nimbus.admins": ADMINS,
+        "zookeeper.auth.user": "tupletree",
+        "zookeeper.auth.password": "a password for this test",
+        "supervisor.worker.start.timeout.secs": 60,
+    }
+    with DevCluster(supervisors=1, slots=3, conf=conf) as cluster:
+        acl = {"topology.users": ["bob"], "topology.readonly.users": ["carol"], "topology.max.spout.pending": 50}
+        ids = {}
+        for key, name, owner in (("THIS", "numbers", "alice"), ("OTHER", "others", "dave")):
+            with NimbusClient(conf={**cluster.conf, "security.token": secured.user(owner, "submit")}) as client:
+                ids[key] = client.submit(name, topology(), acl if key == "THIS" else {}, [Path(__file__).parent])
+        for name in ("numbers", "others"):
+            wait_until(lambda name=name: acked(cluster, name) > 0, 60, what=f"{name} acks")  # type: ignore[misc]
+        found = {process.role: process for process in cluster.processes if process.topology_id in ("", ids["THIS"])}
+        grpc_ports = {role: process.grpc_port for role, process in found.items()}
+        yield Site(cluster, secured, ids, grpc_ports, {role: one.http_port for role, one in found.items()})
+
+
+def acked(cluster: DevCluster, name: str) -> int:
+    return sum(one.total.acked for one in cluster.client.describe(name).components if one.component_id == "numbers")
+
+
+def role_of(method: str) -> str:
+    return method.split("/")[1].rpartition(".")[2].lower()
+
+
+def request_of(site: Site, method: Any, row: Row) -> Any:
+    """The smallest request that names the topology as the row says."""
+    request = message_factory.GetMessageClass(method.input_type)()
+    part = getattr(request, row.part) if row.part else request
+    if row.part:
+        part.SetInParent()
+    named = {"name": "numbers", "topology_id": site.ids["THIS"], "port": site.grpc_ports["worker"]}
+    if row.by:
+        setattr(part, row.by, named[row.by])
+    if method.name == "Kill":
+        request.wait_s = 3600
+    elif method.name == "Rebalance":
+        request.wait_s = 0
+    elif method.name == "Track":
+        part.worker_id, part.shards = "w", 1
+    elif method.name == "DropTopology":
+        request.topology_id = "none-0-0"
+    return request
+
+
+def code_of(site: Site, full_name: str, token: str | None) -> grpc.StatusCode:
+    """How one call ends."""
+    service, _, name = full_name[1:].rpartition("/")
+    method = SERVICES[service].methods_by_name[name]
+    request = request_of(site, method, CALLS[full_name])
+    kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
+    address = f"127.0.0.1:{site.grpc_ports[role_of(full_name)]}"
+    reply_class = message_factory.GetMessageClass(method.output_type)
+    with channel(address, site.secured.client(token)) as opened:
+        call = getattr(opened, kind)(
+            full_name, request_serializer=type(request).SerializeToString, response_deserializer=reply_class.FromString
+        )
+        try:
+            reply = call(iter([request]) if method.client_streaming else request, timeout=20)
+            if method.server_streaming:
+                list(reply)
+        except grpc.RpcError as error:
+            assert isinstance(error, grpc.Call)
+            assert "Traceback" not in (error.details() or "")
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("role", ["nimbus", "supervisor", "acker", "worker"])
+@pytest.mark.parametrize("path", sorted(PAGES))
+def test_a_page_by_every_kind_of_caller(site: Site, role: str, path: str) -> None:
+    judged, expected = {}, {}
+    for name in CALLERS:
+        who = site.principal(name)
+        judged[name] = page(site, role, path, site.token(who)) in (401, 403)
+        is_unknown_key = role == "worker" and who is not None and who.kind != "worker" and who.roles != {"metrics"}
+        is_open = PAGES[path].right is Right.OPEN
+        is_other = role == "worker" and name == "worker of another topology"
+        expected[name] = (
+            not is_open if is_unknown_key or is_other else refusal(who, PAGES[path], "page", ADMINS) is not None
+        )
+    assert judged == expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_call_by_every_kind_of_caller(site: Site, method: str) -> None:
+    row = CALLS[method]
+    named: Acl | str = site.ids["THIS"] if row.right is Right.WORKER else ACL
+    judged = {}
+    expected = {}
+    for name in CALLERS:
+        who = site.principal(name)
+        code = code_of(site, method, site.token(who))
+        assert code is not grpc.StatusCode.DEADLINE_EXCEEDED, name
+        judged[name] = code in REFUSED
+        expected[name] = refusal(who, row, "call", ADMINS, named) is not None
+    assert judged == expected
+
+
+def page(site: Site, role: str, path: str, token: str | None) -> int:
+    context: ssl.SSLContext = site.secured.tls(None).client_context()
+    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=context)
+    try:
+        connection.request("GET", path, headers={} if token is None else {"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_list_shows_only_what_its_reader_may_see(site: Site) -> None:
+    seen = {}
+    for name in ("owner", "topology.readonly.users", "another user", "reads everything", "nimbus.admins"):
+        with site.client(name) as client:
+            seen[name] = {one.record.name for one in client.list()}
+    assert seen == {
+        "owner": {"numbers"},
+        "topology.readonly.users": {"numbers"},
+        "another user": {"others"},
+        "reads everything": {"numbers", "others"},
+        "nimbus.admins": {"numbers", "others"},
+    }
+
+
+def test_the_owner_is_whoever_submits_whatever_they_claim(site: Site) -> None:
+    with site.client("reads everything") as client:
+        owners = {one.record.name: one.record.owner for one in client.list()}
+    assert owners == {"numbers": "alice", "others": "dave"}
+
+
+def test_a_client_is_told_in_one_sentence(site: Site) -> None:
+    with site.client("another user") as client, pytest.raises(ForbiddenError) as refused:
+        client.kill("numbers")
+    assert str(refused.value) == (
+        "user 'dave' may not Kill topology 'numbers': "
+        "it takes to be its owner, in its topology.users, or an administrator"
+    )
+    nameless = NimbusClient(conf={**site.cluster.conf, "security.token": None})
+    with nameless as client, pytest.raises(UnauthenticatedError, match="takes a token, and none came with it"):
+        client.list()
+
+
+def test_what_changes_something_and_what_is_refused_is_in_the_audit_log(site: Site) -> None:
+    with site.client("another user") as client, pytest.raises(ForbiddenError):
+        client.deactivate("numbers")
+    with site.client("owner") as client:
+        client.list()
+    found = site.audit()
+    submitted = [one for one in found if one["operation"] == "Submit" and one["outcome"] == "done"]
+    assert {(one["who"], one["topology"]) for one in submitted} == {("alice", "numbers"), ("dave", "others")}
+    refused = [one for one in found if one["operation"] == "Deactivate" and one["who"] == "dave"][-1]
+    assert refused["outcome"] == "refused" and "may not Deactivate" in refused["why"]
+    assert refused["from"].startswith("ipv4:127.0.0.1:") and refused["topology"] == "numbers"
+    assert not [one for one in found if one["operation"] == "ListTopologies" and one["outcome"] == "done"]
+    for path in Path(site.cluster.directory).glob("*/logs/*audit.log"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_nothing_of_the_cluster_in_zookeeper_is_open(site: Site) -> None:
+    conf = site.cluster.conf
+    client = connect(conf)
+    try:
+        assert open_nodes(client, str(conf["zookeeper.root"])) == []
+    finally:
+        disconnect(client)
+
+
+def test_the_secret_is_in_nothing_that_a_worker_gets(site: Site) -> None:
+    secret = (site.secured.directory / "secret").read_text().strip()
+    launches = list(Path(site.cluster.directory).glob("supervisor-0/data/workers/*/launch.json"))
+    assert launches
+    for path in launches:
+        text = path.read_text(encoding="utf-8")
+        assert secret not in text and str(site.secured.directory / "secret") not in text
+        assert path.stat().st_mode & 0o077 == 0
