@@ -2,97 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json
-from tupletree.errors import UnavailableError
+from tupletree.errors import NotFoundError, TupletreeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tupletree._judgement import Verdict
     from tupletree.client import NimbusClient
     from tupletree.v1 import nimbus_pb2
 
+_STATUSES = {"healthy": 0, "degraded": 1, "down": 2}
+
 
 @click.command("health")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for a nimbus to lead before the verdict is 'down'.",
+)
 @nimbus_option
 @json_option
 @conf_options
-def command(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Say whether the cluster is well, and if not, why. Exit status 0: well; 1: not.
+def command(
+    seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], timeout_s: float, as_json: bool
+) -> int:
+    """Give one verdict on the whole cluster, with the reasons. For scripts: the exit status is the verdict.
 
     \b
-    healthy    a nimbus leads, every acker is ready, every active topology has all its workers
-    degraded   the cluster works, but something of that is missing
-    down       no nimbus leads or can be reached; running topologies may well go on
+    0  healthy    a nimbus leads, every daemon that is registered answers, every topology has all its workers
+    1  degraded   topologies run, but something of that is missing, or one of them does not get on: an acker or
+                  supervisor does not answer, workers are not ready or die again and again, a commit or a
+                  checkpoint has stalled, a topology finds no slots
+    2  down       no nimbus leads or can be reached (running topologies may well go on), ZooKeeper is away, or
+                  there is no supervisor, or no acker is ready
+
+    Each reason says where to look next. A topology that was submitted less than 20 seconds ago may lack workers.
+
+    \b
+    Examples:
+      tupletree health
+      tupletree health --json --timeout 2 || page-somebody
     """
-    with connect(seeds, conf_path, overrides) as client:
+    from tupletree._judgement import unreachable
+
+    facts: dict[str, Any] = {}
+    with connect(seeds, conf_path, overrides, leader_timeout_s=timeout_s) as client:
         try:
-            verdict, reasons, facts = _judge(client)
-        except UnavailableError as error:
-            verdict, reasons, facts = "down", [str(error)], {}
+            verdict, facts = _judged(client)
+        except NotFoundError:
+            raise
+        except TupletreeError as error:
+            verdict = unreachable(str(error))
     if as_json:
-        print_json({"verdict": verdict, "reasons": reasons, **facts})
+        faults = [
+            {"severity": f.severity, "kind": f.kind, "subject": f.subject, "sentence": f.sentence, "look": f.look}
+            for f in verdict.faults
+        ]
+        reasons = [fault.sentence for fault in verdict.faults]
+        print_json({"verdict": verdict.status, "reasons": reasons, "faults": faults, **facts})
     else:
-        click.echo("; ".join([verdict, *reasons]) if len(reasons) < 2 else verdict)
-        for reason in reasons if len(reasons) > 1 else []:
-            click.echo(f"  {reason}")
-    return 0 if verdict == "healthy" else 1
+        click.echo(verdict.status)
+        for fault in verdict.faults:
+            click.echo(f"  {fault.sentence}" + (f"  ({fault.look})" if fault.look else ""))
+    return _STATUSES[verdict.status]
 
 
-def _judge(client: NimbusClient) -> tuple[str, list[str], dict[str, Any]]:
-    from tupletree.cli.ackers import acker_dicts
+def _judged(client: NimbusClient) -> tuple[Verdict, dict[str, Any]]:
+    from tupletree._judgement import judge
 
     cluster = client.cluster()
-    topologies = client.list()
-    unscheduled = {
-        summary.record.name: client.describe(summary.record.name).unscheduled
-        for summary in topologies
-        if summary.workers_used < summary.record.workers
-    }
-    reasons = find_faults(cluster, acker_dicts(client), topologies, unscheduled)
+    names = [summary.record.name for summary in client.list()]
+    ackers = {one.presence.id: f"{one.presence.host}:{one.presence.grpc_port}" for one in cluster.ackers}
+    supervisors = {one.presence.id: f"{one.presence.host}:{one.presence.grpc_port}" for one in cluster.supervisors}
+    with ThreadPoolExecutor(16) as pool:
+        ledgers = dict(zip(ackers, pool.map(_or_why(client.ledger, "acker"), ackers.values()), strict=True))
+        slots = dict(zip(supervisors, pool.map(_or_why(client.slots, "supervisor"), supervisors.values()), strict=True))
+        described = [one for one in pool.map(lambda name: _described(client, name), names) if one is not None]
     facts = {
         "nimbuses": len(cluster.nimbuses),
         "supervisors": len(cluster.supervisors),
         "ackers": len(cluster.ackers),
         "slots": cluster.slots_total,
         "slots_used": cluster.slots_used,
-        "topologies": len(topologies),
+        "topologies": len(names),
         "epoch": cluster.epoch,
     }
-    return ("degraded" if reasons else "healthy"), reasons, facts
+    return judge(cluster, ledgers, described, slots), facts
 
 
-def find_faults(
-    cluster: nimbus_pb2.DescribeClusterReply,
-    ackers: Sequence[dict[str, Any]],
-    topologies: Sequence[nimbus_pb2.TopologySummary],
-    unscheduled: dict[str, str],
-) -> list[str]:
-    """Everything that is not as it should be, each a sentence. Pure."""
-    from tupletree.v1.topology_pb2 import TopologyStatus
+def _or_why(ask: Callable[[str], Any], role: str) -> Callable[[str], Any]:
+    """What a daemon answers, or why it does not."""
 
-    reasons = []
-    if not cluster.supervisors:
-        reasons.append("no supervisor is registered, so no topology can run")
-    if not ackers:
-        reasons.append("no acker service is registered, so tracked topologies cannot run")
-    for acker in ackers:
-        if not acker["ready"]:
-            why = "; ".join(acker["reasons"]) or "it gives no reason"
-            reasons.append(f"acker {acker['id']} at {acker['address']} is not ready: {why}")
-    for summary in topologies:
-        record = summary.record
-        if record.status not in (TopologyStatus.TOPOLOGY_STATUS_ACTIVE, TopologyStatus.TOPOLOGY_STATUS_INACTIVE):
-            continue
-        if unscheduled.get(record.name):
-            reasons.append(f"topology '{record.name}' is not fully scheduled: {unscheduled[record.name]}")
-        elif summary.workers_used == 0:
-            reasons.append(f"topology '{record.name}' has no worker")
-        elif summary.workers_ready < summary.workers_used:
-            reasons.append(
-                f"topology '{record.name}' has {summary.workers_ready} of {summary.workers_used} workers ready"
-            )
-    return reasons
+    def asked(address: str) -> Any:
+        try:
+            return ask(address)
+        except TupletreeError as error:
+            return str(error).removeprefix(f"{role} at {address} ")
+
+    return asked
+
+
+def _described(client: NimbusClient, name: str) -> nimbus_pb2.DescribeTopologyReply | None:
+    try:
+        return client.describe(name)
+    except NotFoundError:  # it has gone since
+        return None

@@ -55,9 +55,11 @@ def client_options(command: Command) -> Command:
     return connected
 
 
-def connect(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]) -> NimbusClient:
+def connect(
+    seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], leader_timeout_s: float = 30.0
+) -> NimbusClient:
     """A client for the options' cluster."""
     from tupletree.client import NimbusClient
     from tupletree.config import load
 
-    return NimbusClient(seeds, load(conf_path, overrides))
+    return NimbusClient(seeds, load(conf_path, overrides), leader_timeout_s=leader_timeout_s)

@@ -158,6 +158,7 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     assert cli.json("health") | {"epoch": 1} == {
         "verdict": "healthy",
         "reasons": [],
+        "faults": [],
         "nimbuses": 1,
         "supervisors": 1,
         "ackers": 2,
@@ -309,7 +310,7 @@ def test_an_unreachable_nimbus_is_one_sentence_and_status_1(capsys: pytest.Captu
             printed = capsys.readouterr()
             assert (printed.out, printed.err.count("\n")) == ("", 1)
             assert address in printed.err
-        assert main(["health", "--json", "--nimbus", address]) == 1
+        assert main(["health", "--json", "--nimbus", address]) == 2
         assert json.loads(capsys.readouterr().out)["verdict"] == "down"
         with pytest.raises(UnavailableError, match="connection refused"), NimbusClient(address) as client:
             client.list()
