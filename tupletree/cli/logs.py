@@ -2,149 +2,232 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tupletree.cli.options import client_options, json_option
-from tupletree.cli.output import print_json
-from tupletree.errors import TupletreeError, UnavailableError, UsageError
+from tupletree.cli.output import clock, count, print_json, print_table
+from tupletree.cli.statuses import printable
+from tupletree.cli.workers import Following, Source, in_order, last_lines, sources, worker_option
+from tupletree.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
 
 _BYTES_A_LINE: Final = 400  # a generous guess: more is read than is shown
 _LEAST_BYTES: Final = 64 * 1024
-
-
-class _Source(NamedTuple):
-    """One worker's log."""
-
-    worker: str  # host:port
-    port: int
-    supervisor: str  # address
+_LONGEST: Final = 20_000  # characters of a line
+_MOST_WORKERS: Final = 16  # asked at the same time
 
 
 @click.command("logs")
 @click.argument("name")
-@click.option("--worker", metavar="[HOST:]PORT", help="Only the worker in this slot.")
+@worker_option
 @click.option("-m", "--component", help="Only workers that run tasks of this component.")
 @click.option(
     "-n", "--lines", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of each log to begin with."
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until interrupted.")
+@click.option(
+    "--file",
+    default="worker.log",
+    show_default=True,
+    metavar="FILE",
+    help="Another file of the workers: worker.out (what they printed), events.jsonl, or one that --list names.",
+)
+@click.option("--list", "as_list", is_flag=True, help="Show which files there are.")
+@click.option("--search", "pattern", metavar="TEXT", help="Show the lines with this text, rotated files too.")
+@click.option("--regex", "is_regex", is_flag=True, help="TEXT is a regular expression (RE2's).")
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same to --search.")
+@click.option(
+    "-C",
+    "--context",
+    type=click.IntRange(0, 20),
+    default=0,
+    show_default=True,
+    metavar="LINES",
+    help="Lines to show before and after each that --search finds.",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Matches of each worker that --search shows.",
+)
 @json_option
 @client_options
 def command(
-    client: NimbusClient, name: str, worker: str | None, component: str | None, lines: int, follow: bool, as_json: bool
+    client: NimbusClient,
+    name: str,
+    worker: str | None,
+    component: str | None,
+    lines: int,
+    follow: bool,
+    file: str,
+    as_list: bool,
+    pattern: str | None,
+    is_regex: bool,
+    ignore_case: bool,
+    context: int,
+    most: int,
+    as_json: bool,
 ) -> None:
-    """Show or follow the logs of a topology's workers, through the supervisors of their machines.
+    """Show, follow or search the logs of a topology's workers, all together, through the supervisors of their machines.
 
-    With several workers each line begins with the one it is from. With --json each line is an object.
+    With several workers each line begins with the one it is from, and the lines to begin with are in the order of their
+    times. --follow goes on over rotated logs, workers that are started again or moved, and supervisors that are away
+    for a while. With --json each line is an object.
+
+    Exit status 0 also if --search finds nothing; 2 for a wrong name, pattern or file.
 
     \b
     Examples:
       tupletree logs word_count --follow
       tupletree logs word_count --worker 6700 --lines 200
+      tupletree logs word_count --search ERROR -C 3
+      tupletree logs word_count --search 'timed? ?out' --regex -i --json
+      tupletree logs word_count --file worker.out
     """
-    reply = client.describe(name)
-    sources = _sources(client, reply, worker, component)
-    topology_id = reply.summary.record.id
-    width = max(len(source.worker) for source in sources) if len(sources) > 1 else 0
+    if pattern is None and (is_regex or ignore_case or context):
+        raise UsageError("--regex, --ignore-case and --context belong to --search")
+    if pattern is not None and follow:
+        raise UsageError("--search looks at what is there, and --follow at what comes: use one of them")
 
-    def show(source: _Source, line: str) -> None:
+    def select() -> list[Source]:
+        return sources(client, name, worker, component)
+
+    found = select()
+    if as_list:
+        _list(client, found, as_json)
+    elif pattern is not None:
+        query = {
+            "file": file,
+            "is_regex": is_regex,
+            "ignore_case": ignore_case,
+            "before": context,
+            "after": context,
+            "most_matches": most,
+        }
+        _search(client, found, pattern, query, as_json)
+    else:
+        _show(client, name, found, file, lines, follow, as_json, select)
+
+
+def _show(
+    client: NimbusClient,
+    name: str,
+    found: Sequence[Source],
+    file: str,
+    lines: int,
+    follow: bool,
+    as_json: bool,
+    select: Any,
+) -> None:
+    width = max(len(source.worker) for source in found)
+
+    def show(source: Source, line: str) -> None:
         if as_json:
             print_json({"worker": source.worker, "line": line})
         else:
-            click.echo(f"{source.worker:{width}} | {line}" if width else line)
+            shown = printable(line.expandtabs(), _LONGEST)
+            click.echo(f"{source.worker:{width}} | {shown}" if len(found) > 1 or follow else shown)
 
-    offsets = {source: _show_end(client, topology_id, source, lines, show) for source in sources}
-    if follow:
-        _follow(client, topology_id, offsets, show)
-
-
-def _sources(
-    client: NimbusClient, reply: nimbus_pb2.DescribeTopologyReply, worker: str | None, component: str | None
-) -> list[_Source]:
-    """The logs to show, in the order of hosts and ports."""
-    known = {spec.id for spec in reply.spec.components}
-    if component is not None and component not in known:
-        raise UsageError(f"topology '{reply.summary.record.name}' has no component '{component}'")
-    tasks = _tasks_of(reply, component)
-    addresses = {s.presence.id: f"{s.presence.host}:{s.presence.grpc_port}" for s in client.cluster().supervisors}
-    sources = []
-    for assigned in reply.assignment.workers:
-        place = f"{assigned.host}:{assigned.port}"
-        if worker is not None and worker not in (place, str(assigned.port)):
-            continue
-        if not any(r.first_task <= task <= r.last_task for r in assigned.executors for task in tasks):
-            continue
-        if assigned.supervisor_id not in addresses:
-            raise UnavailableError(f"the supervisor of worker {place} is not there")
-        sources.append(_Source(place, assigned.port, addresses[assigned.supervisor_id]))
-    if not sources:
-        places = ", ".join(f"{a.host}:{a.port}" for a in reply.assignment.workers) or "no worker yet"
-        raise UsageError(f"no such worker of topology '{reply.summary.record.name}'; it has {places}")
-    return sorted(sources)
-
-
-def _tasks_of(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> set[int]:
-    from tupletree.parallelism import task_ranges
-
-    ranges = task_ranges(reply.summary.record.tasks)
-    wanted = [ids for name, ids in ranges.items() if component in (None, name)]
-    return {task for ids in wanted for task in ids}
-
-
-def _show_end(
-    client: NimbusClient, topology_id: str, source: _Source, lines: int, show: Callable[[_Source, str], None]
-) -> int:
-    """Show the last lines of a log; return the offset of its end."""
-    data, end = b"", 0
     last_bytes = max(_LEAST_BYTES, lines * _BYTES_A_LINE)
-    for reply in client.tail_log(source.supervisor, topology_id, source.port, last_bytes=last_bytes):
-        data += reply.data
-        end = reply.offset + len(reply.data)
-    whole, _, rest = data.rpartition(b"\n")
-    for line in whole.splitlines()[-lines:] if lines and whole else []:
-        show(source, line.decode(errors="replace"))
-    return end - len(rest)
-
-
-def _follow(
-    client: NimbusClient, topology_id: str, offsets: dict[_Source, int], show: Callable[[_Source, str], None]
-) -> None:
-    """Show lines as they are written, until interrupted or until every log has ended. Threads meet at the queue."""
-    arrived: queue.SimpleQueue[tuple[_Source, str | TupletreeError | None]] = queue.SimpleQueue()
-
-    def read(source: _Source, offset: int) -> None:
-        rest = b""
-        try:
-            for reply in client.tail_log(source.supervisor, topology_id, source.port, offset=offset, follow=True):
-                *whole, rest = (rest + reply.data).split(b"\n")
-                for line in whole:
-                    arrived.put((source, line.decode(errors="replace")))
-            arrived.put((source, None))
-        except TupletreeError as error:
-            arrived.put((source, error))
-
-    for source, offset in offsets.items():
-        threading.Thread(target=read, args=(source, offset), daemon=True).start()
-    left = len(offsets)
-    failure: TupletreeError | None = None
+    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
+        ends = list(pool.map(lambda source: last_lines(client, source, file, last_bytes), found))
+    if not follow and not any(end.file_id for _, end in ends):
+        raise NotFoundError(f"no worker of topology '{name}' has a {file} yet")
+    begun = [(source, some[-lines:] if lines else []) for source, (some, _) in zip(found, ends, strict=True)]
+    for source, line in in_order(begun):
+        show(source, line)
+    if not follow:
+        return
+    positions = {source: end for source, (_, end) in zip(found, ends, strict=True)}
+    following = Following(client, name, file, positions, select)
     try:
-        while left:
-            source, event = arrived.get()
-            if isinstance(event, str):
-                show(source, event)
-                continue
-            left -= 1
-            failure = event or failure
+        for arrived in following.lines():
+            if arrived is not None:
+                show(*arrived)
+                sys.stdout.flush()
+        click.echo(f"topology '{name}' is gone", err=True)
     except KeyboardInterrupt:
         return
-    if failure is not None:
-        raise failure
+    finally:
+        following.close()
+
+
+def _list(client: NimbusClient, found: Sequence[Source], as_json: bool) -> None:
+    files = [
+        (source, file)
+        for source in found
+        for file in client.list_logs(source.supervisor, source.topology_id, source.port)
+    ]
+    if as_json:
+        print_json(
+            [
+                {"worker": source.worker, "file": f.name, "bytes": f.size, "modified_unix_s": f.modified_unix_s}
+                for source, f in files
+            ]
+        )
+        return
+    rows = [(source.worker, f.name, count(f.size), clock(f.modified_unix_s)) for source, f in files]
+    print_table(["worker", "file", "bytes>", "modified"], rows)
+
+
+def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: dict[str, Any], as_json: bool) -> None:
+    def ask(source: Source) -> list[Any] | NotFoundError:
+        try:
+            return list(client.search_log(source.supervisor, source.topology_id, source.port, pattern, **query))
+        except NotFoundError as error:  # this one has no such file
+            return error
+
+    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
+        answers = list(pool.map(ask, found))
+    if all(isinstance(answer, NotFoundError) for answer in answers):
+        raise NotFoundError(f"no worker of the topology has a {query['file']} yet")
+    total = 0
+    for source, answer in zip(found, answers, strict=True):
+        for reply in answer if isinstance(answer, list) else []:
+            if reply.HasField("end"):
+                _show_end(source, reply.end, as_json)
+            else:
+                total += 1
+                _show_match(source, reply.match, bool(query["before"]), as_json)
+    if not as_json and not total:
+        click.echo("no line matches")
+
+
+def _show_match(source: Source, match: Any, has_context: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "worker": source.worker,
+                "file": match.file,
+                "offset": match.offset,
+                "line": match.line,
+                "before": list(match.before),
+                "after": list(match.after),
+            }
+        )
+        return
+    place = f"{source.worker} {match.file}"
+    for line in match.before:
+        click.echo(f"{place}   {printable(line.expandtabs(), _LONGEST)}")
+    click.echo(f"{place} {'>' if has_context else '|'} {printable(match.line.expandtabs(), _LONGEST)}")
+    for line in match.after:
+        click.echo(f"{place}   {printable(line.expandtabs(), _LONGEST)}")
+    if has_context:
+        click.echo("--")
+
+
+def _show_end(source: Source, end: Any, as_json: bool) -> None:
+    if as_json:
+        print_json({"worker": source.worker, "searched_bytes": end.searched_bytes, "incomplete": end.incomplete})
+    elif end.incomplete:
+        click.echo(f"{source.worker}: {end.incomplete}", err=True)

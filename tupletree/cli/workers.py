@@ -1,0 +1,227 @@
+"""The workers of a topology as commands name them: by slot, by component, and by the supervisor that tells of them."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+    from tupletree.v1 import nimbus_pb2
+
+_RETRY_S: Final = 1.0
+_REFRESH_S: Final = 2.0
+_IDLE_S: Final = 0.2
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+
+worker_option = click.option("--worker", metavar="[HOST:]PORT", help="Only the worker in this slot.")
+
+
+class Source(NamedTuple):
+    """One worker of a topology, and whom to ask about it."""
+
+    worker: str  # host:port
+    host: str
+    port: int
+    supervisor: str  # address
+    topology_id: str
+
+
+class Position(NamedTuple):
+    """A place in a file that may be rotated."""
+
+    offset: int = 0
+    file_id: int = 0
+
+
+def sources(client: NimbusClient, name: str, worker: str | None = None, component: str | None = None) -> list[Source]:
+    """The workers of a topology that are meant, by host and port. Raises UsageError if that is none."""
+    return sources_of(client, client.describe(name), worker, component)
+
+
+def sources_of(
+    client: NimbusClient,
+    reply: nimbus_pb2.DescribeTopologyReply,
+    worker: str | None = None,
+    component: str | None = None,
+) -> list[Source]:
+    """The same, of a topology that is described already."""
+    name = reply.summary.record.name
+    check_component(reply, component)
+    tasks = _tasks_of(reply, component)
+    addresses = {s.presence.id: f"{s.presence.host}:{s.presence.grpc_port}" for s in client.cluster().supervisors}
+    found = []
+    for assigned in reply.assignment.workers:
+        place = f"{assigned.host}:{assigned.port}"
+        if worker is not None and worker not in (place, str(assigned.port)):
+            continue
+        if not any(r.first_task <= task <= r.last_task for r in assigned.executors for task in tasks):
+            continue
+        if assigned.supervisor_id not in addresses:
+            raise UnavailableError(f"the supervisor of worker {place} is not there")
+        address = addresses[assigned.supervisor_id]
+        found.append(Source(place, assigned.host, assigned.port, address, reply.summary.record.id))
+    if not found:
+        places = ", ".join(f"{a.host}:{a.port}" for a in reply.assignment.workers) or "no worker yet"
+        raise UsageError(f"no such worker of topology '{name}'; it has {places}")
+    return sorted(found)
+
+
+def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
+    """The worker that is meant, which may go without saying if there is one only."""
+    found = sources(client, name, worker)
+    if len(found) > 1:
+        places = ", ".join(source.worker for source in found)
+        raise UsageError(f"topology '{name}' has several workers: name one with --worker; it has {places}")
+    return found[0]
+
+
+def check_component(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> None:
+    """Raises UsageError if the topology has no component of that name."""
+    name = reply.summary.record.name
+    known = [spec.id for spec in reply.spec.components] or sorted(reply.summary.record.tasks)
+    if component is not None and component not in known:
+        raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(known)}")
+
+
+def _tasks_of(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> set[int]:
+    from tupletree.parallelism import task_ranges
+
+    ranges = task_ranges(reply.summary.record.tasks)
+    return {task for name, ids in ranges.items() if component in (None, name) for task in ids}
+
+
+def last_lines(client: NimbusClient, source: Source, file: str, last_bytes: int) -> tuple[list[str], Position]:
+    """The complete lines among the last bytes of a file, and where they end. None yet: no lines."""
+    data, position = b"", Position()
+    try:
+        replies = client.tail_log(source.supervisor, source.topology_id, source.port, last_bytes=last_bytes, file=file)
+        for reply in replies:
+            data += reply.data
+            position = Position(reply.offset + len(reply.data), reply.file_id)
+    except NotFoundError:
+        return [], position
+    whole, _, rest = data.rpartition(b"\n")
+    lines = [line.decode(errors="replace") for line in whole.split(b"\n")] if whole else []
+    return lines, Position(max(0, position.offset - len(rest)), position.file_id)
+
+
+def in_order(lines: Iterable[tuple[Source, Sequence[str]]]) -> list[tuple[Source, str]]:
+    """Lines of several logs by the times they begin with. A line without one stays with the line before it."""
+    records: list[tuple[str, Source, list[str]]] = []
+    for source, some in lines:
+        stamp = ""
+        for line in some:
+            match = _STAMP.match(line)
+            if match or not records or records[-1][1] != source:
+                stamp = line[:23] if match else stamp
+                records.append((stamp, source, [line]))
+            else:
+                records[-1][2].append(line)
+    records.sort(key=lambda record: record[0])
+    return [(source, line) for _, source, some in records for line in some]
+
+
+class Following:
+    """Lines that workers add to a file, as they come, whatever becomes of the workers.
+
+    A supervisor that is away is asked again; a worker that appears in another slot is followed there; rotation is the
+    supervisor's business. Threads read, and meet at a queue. Ends when the topology is gone.
+    """
+
+    def __init__(
+        self,
+        client: NimbusClient,
+        name: str,
+        file: str,
+        positions: dict[Source, Position],
+        select: Callable[[], list[Source]],
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._file = file
+        self._select = select
+        self._arrived: queue.SimpleQueue[tuple[Source, str]] = queue.SimpleQueue()
+        self._followed: set[Source] = set()
+        self._is_over = threading.Event()
+        self._refresh_at_s = time.monotonic() + _REFRESH_S
+        for source, position in positions.items():
+            self._follow(source, position)
+
+    def lines(self) -> Iterator[tuple[Source, str] | None]:
+        """Lines with the workers they are from; None whenever there is none for a while. Ends with the topology."""
+        while True:
+            try:
+                yield self._arrived.get(timeout=_IDLE_S)
+            except queue.Empty:
+                if self._is_over.is_set():
+                    return
+                yield None
+            if time.monotonic() >= self._refresh_at_s:
+                self._refresh()
+                self._refresh_at_s = time.monotonic() + _REFRESH_S
+
+    def close(self) -> None:
+        """Follow nobody any more."""
+        self._is_over.set()
+
+    def _refresh(self) -> None:
+        try:
+            found = self._select()
+        except NotFoundError:
+            self._is_over.set()
+            return
+        except TupletreeError:  # nobody leads at the moment, or the topology has no worker
+            return
+        for source in found:
+            if source not in self._followed:
+                self._follow(source, Position())
+
+    def _follow(self, source: Source, position: Position) -> None:
+        self._followed.add(source)
+        threading.Thread(target=self._read, args=(source, position), daemon=True).start()
+
+    def _read(self, source: Source, position: Position) -> None:
+        rest = b""
+        while not self._is_over.is_set():
+            try:
+                for reply in self._tail(source, position):
+                    if reply.file_id != position.file_id:
+                        rest = b""  # files end with a whole line, unless a writer was killed
+                    position = Position(reply.offset + len(reply.data), reply.file_id)
+                    *whole, rest = (rest + reply.data).split(b"\n")
+                    for line in whole:
+                        self._arrived.put((source, line.decode(errors="replace")))
+                    if self._is_over.is_set():
+                        return
+            except (TupletreeError, ValueError):  # away, or the client is closed
+                pass
+            self._is_over.wait(_RETRY_S)
+
+    def _tail(self, source: Source, position: Position) -> Iterator[Any]:
+        return self._client.tail_log(
+            source.supervisor,
+            source.topology_id,
+            source.port,
+            offset=position.offset,
+            file_id=position.file_id,
+            file=self._file,
+            follow=True,
+        )
+
+
+def end_of(client: NimbusClient, source: Source, file: str) -> Position:
+    """Where a file ends now."""
+    return last_lines(client, source, file, 1)[1] if _is_there(client, source, file) else Position()
+
+
+def _is_there(client: NimbusClient, source: Source, file: str) -> bool:
+    return any(one.name == file for one in client.list_logs(source.supervisor, source.topology_id, source.port))
