@@ -7,9 +7,15 @@ from typing import Any
 
 import click
 
-from tupletree.cli.options import conf_options, json_option
+from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json, print_table
 from tupletree.config import KEYS, Key, defaults, load, load_explicit, render_yaml, validate
+
+
+def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name, help=key.doc) for name, key in KEYS.items() if name.startswith(incomplete)]
 
 
 @click.group("config")
@@ -51,16 +57,28 @@ def list_keys(prefix: str, as_yaml: bool, as_json: bool, conf_path: str | None, 
 
 
 @command.command("get")
-@click.argument("key")
+@click.argument("key", shell_complete=_complete_keys)
+@click.option("--remote", is_flag=True, help="The value in the cluster: what the leading nimbus was started with.")
+@nimbus_option
 @json_option
 @conf_options
-def get_key(key: str, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]) -> None:
+def get_key(
+    key: str, remote: bool, seeds: str | None, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]
+) -> None:
     """Print the value of KEY as JSON; with --json, all there is to know about it.
 
+    It is the value here, or with --remote that of the leading nimbus, which shows stars in the place of secrets.
+
     \b
-    Example:
+    Examples:
       tupletree config get topology.message.timeout.secs
+      tupletree config get nimbus.task.timeout.secs --remote
     """
+    if seeds is not None and not remote:
+        raise click.UsageError("--nimbus belongs to --remote.")
+    if remote:
+        _print_remote(key, seeds, conf_path, overrides, as_json)
+        return
     known = KEYS.get(key)
     conf = load(conf_path, overrides)
     if known is None and key not in conf:
@@ -71,6 +89,20 @@ def get_key(key: str, as_json: bool, conf_path: str | None, overrides: tuple[str
         return
     value = {"key": key, "value": conf[key]} if known is None else _as_dict(known, conf)
     print_json({**value, "set": key in load_explicit(conf_path, overrides)})
+
+
+def _print_remote(
+    key: str, seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    with connect(seeds, conf_path, overrides) as client:
+        conf = client.configuration()
+    if key not in conf:
+        validate({key: None})
+        raise click.UsageError(f"the leading nimbus has no configuration key '{key}'.")
+    if as_json:
+        print_json({"key": key, "value": conf[key], "remote": True})
+    else:
+        click.echo(json.dumps(conf[key]))
 
 
 def _as_dict(key: Key, conf: dict[str, Any]) -> dict[str, Any]:

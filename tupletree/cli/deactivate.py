@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.options import client_options, json_option, names_argument
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command("deactivate")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@names_argument
 @json_option
 @client_options
 def command(client: NimbusClient, names: tuple[str, ...], as_json: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 from tupletree.cli.figures import component_figures
 from tupletree.cli.list import summary_dict
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, duration, message_dict, millis, print_json, print_table
 from tupletree.cli.statuses import status_dicts, status_lines
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("describe")
-@click.argument("name")
+@name_argument
 @json_option
 @client_options
 def command(client: NimbusClient, name: str, as_json: bool) -> None:

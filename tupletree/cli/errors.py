@@ -2,44 +2,84 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.complaints import Complaint, complaints, latest_of_each
+from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, message_dict, print_json
+from tupletree.cli.statuses import printable
 from tupletree.errors import UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
 
+_LONGEST = 2000
+
 
 @click.command("errors")
-@click.argument("name")
+@name_argument
 @click.option("-m", "--component", help="Only this component's errors.")
-@click.option("--traceback", "with_traceback", is_flag=True, help="Print the tracebacks too.")
+@click.option("-a", "--all", "wants_all", is_flag=True, help="Every error that is kept, not each component's newest.")
+@click.option("--traceback/--no-traceback", "with_traceback", default=True, help="Print the tracebacks; default: yes.")
 @json_option
 @client_options
-def command(client: NimbusClient, name: str, component: str | None, with_traceback: bool, as_json: bool) -> None:
-    """Show the newest errors of a topology's components, newest first.
+def command(
+    client: NimbusClient, name: str, component: str | None, wants_all: bool, with_traceback: bool, as_json: bool
+) -> None:
+    """Show the newest error of each of a topology's components, with its traceback.
 
-    Errors are those that ended a worker and those that components reported. The newest ten of each component are kept.
+    Errors are those that ended a worker and those that components reported; the newest ten of each component are kept.
+    Those that say the same are shown once, with how often and in which tasks. One is marked as over when its component
+    is healthy since: all its workers are ready, and the one that had the error was started again a minute ago or
+    more, or the error is ten minutes old.
+
+    Exit status 0 whether or not there are errors; 2 for a name that is wrong.
+
+    \b
+    Examples:
+      tupletree errors word_count
+      tupletree errors word_count -m split --all --no-traceback
     """
     reply = client.describe(name)
-    errors = [message_dict(error) for error in reply.errors]
-    known = {spec.id for spec in reply.spec.components} | {error["component_id"] for error in errors}
+    known = {spec.id for spec in reply.spec.components} | {error.component_id for error in reply.errors}
     if component is not None and component not in known:
-        raise UsageError(f"topology '{name}' has no component '{component}'")
-    errors = [error for error in errors if component in (None, error["component_id"])]
+        raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(sorted(known))}")
+    found = complaints(reply, time.time(), component)
+    shown = found if wants_all else latest_of_each(found)
     if as_json:
-        print_json(errors)
+        print_json([_as_dict(one) for one in shown])
         return
-    if not errors:
+    if not shown:
         click.echo("no errors")
-    for error in errors:
-        place = f"{error['host']}:{error['port']}"
-        click.echo(
-            f"{clock(error['at_unix_s'])}  {error['component_id']}[{error['task_id']}] on {place}: {error['message']}"
-        )
-        if with_traceback and error["traceback"]:
-            click.echo("    " + error["traceback"].rstrip().replace("\n", "\n    "))
+    for one in shown:
+        _print(one, with_traceback)
+    if len(found) > len(shown):
+        click.echo(f"{len(found) - len(shown)} older ones that say something else: --all")
+
+
+def _as_dict(one: Complaint) -> dict[str, Any]:
+    return {
+        **message_dict(one.latest),
+        "count": one.count,
+        "first_unix_s": one.first_unix_s,
+        "tasks": list(one.tasks),
+        "places": list(one.places),
+        "is_over": one.is_over,
+    }
+
+
+def _print(one: Complaint, with_traceback: bool) -> None:
+    error = one.latest
+    tasks = ",".join(map(str, one.tasks))
+    times = f" {one.count} times since {clock(one.first_unix_s)}" if one.count > 1 else ""
+    over = " (over: healthy since)" if one.is_over else ""
+    click.echo(
+        f"{clock(error.at_unix_s)}  {error.component_id}[{tasks}] on {', '.join(one.places)}{times}{over}: "
+        f"{printable(error.message, _LONGEST)}"
+    )
+    if with_traceback and error.traceback:
+        for line in error.traceback.rstrip().split("\n"):
+            click.echo(f"    {printable(line.expandtabs(), _LONGEST)}")

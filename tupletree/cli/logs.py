@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import Following, Source, in_order, last_lines, sources, worker_option
@@ -25,7 +25,7 @@ _MOST_WORKERS: Final = 16  # asked at the same time
 
 
 @click.command("logs")
-@click.argument("name")
+@name_argument
 @worker_option
 @click.option("-m", "--component", help="Only workers that run tasks of this component.")
 @click.option(

@@ -2,8 +2,9 @@
 
 A subcommand's module is imported when it runs, so that ``tupletree --help`` is quick.
 
-Exit status: 0 done; 1 the cluster could not do it (or, for ``health``, is not well); 2 the request was wrong;
-130 interrupted. A failure is one sentence on standard error. ``TUPLETREE_TRACEBACK=1`` adds the traceback.
+Exit status: 0 done; 1 the cluster could not do it; 2 the request was wrong; 130 interrupted. For ``health`` it is the
+verdict: 0 healthy, 1 degraded, 2 down. A failure is one sentence on standard error. ``TUPLETREE_TRACEBACK=1`` adds the
+traceback.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from tupletree.errors import TupletreeError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class _Entry(NamedTuple):
@@ -33,12 +37,19 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "describe": _Entry("tupletree.cli.describe", "Show one topology: components, workers, errors."),
         "monitor": _Entry("tupletree.cli.monitor", "Watch rates, latencies and pending tuples live."),
         "errors": _Entry("tupletree.cli.errors", "Show the newest errors of a topology's components."),
-        "logs": _Entry("tupletree.cli.logs", "Show or follow the logs of a topology's workers."),
+        "logs": _Entry("tupletree.cli.logs", "Show, follow or search the logs of a topology's workers."),
         "activate": _Entry("tupletree.cli.activate", "Let a deactivated topology's spouts go on."),
         "deactivate": _Entry("tupletree.cli.deactivate", "Stop a topology's spouts; the rest goes on."),
         "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and spread them anew."),
         "kill": _Entry("tupletree.cli.kill", "Stop topologies for good."),
+        "restart-worker": _Entry("tupletree.cli.restart_worker", "Start one worker of a topology afresh."),
         "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
+    },
+    "Looking inside a running topology": {
+        "log-level": _Entry("tupletree.cli.log_level", "Change levels of loggers in the workers."),
+        "debug": _Entry("tupletree.cli.debug", "Show sampled tuples that a component emits, live."),
+        "trace": _Entry("tupletree.cli.trace", "Follow a tuple tree hop by hop, with its times."),
+        "profile": _Entry("tupletree.cli.profile", "See where a worker spends its time: a flame graph."),
     },
     "Cluster": {
         "health": _Entry("tupletree.cli.health", "Say whether the cluster is well, and if not, why."),
@@ -48,7 +59,8 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "config": _Entry("tupletree.cli.config", "Explain configuration keys and show their values."),
         "certs": _Entry("tupletree.cli.certs", "Make certificates and the secret of a cluster, for a trial."),
         "token": _Entry("tupletree.cli.certs", "Issue tokens for users, and look at them."),
-        "version": _Entry("tupletree.cli.version", "Print the version."),
+        "version": _Entry("tupletree.cli.version", "Print the versions here and in the cluster."),
+        "completion": _Entry("tupletree.cli.completion", "Make a shell complete commands and names."),
     },
     "Daemons (each runs in the foreground until it gets SIGTERM)": {
         "dev": _Entry("tupletree.cli.dev", "A whole cluster on this machine, for development."),
@@ -80,6 +92,15 @@ class _LazyGroup(click.Group):
             hint = f"; did you mean '{nearest[0]}'?" if nearest else "."
             raise click.UsageError(f"there is no command '{name}'{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, without importing them, and the options of all."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.summary) for name, entry in _ENTRIES.items() if name.startswith(incomplete)
+        ]
+        return found if found or not incomplete.startswith("-") else click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, entries in _SECTIONS.items():

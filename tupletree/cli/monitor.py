@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tupletree.cli.figures import rates, totals
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import console, count, duration, message_dict, millis, print_json, table
 from tupletree.cli.statuses import status_dicts, status_lines
 from tupletree.errors import UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("monitor")
-@click.argument("name")
+@name_argument
 @click.option(
     "-i",
     "--interval",

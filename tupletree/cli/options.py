@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+
+def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    from tupletree.cli.completion import complete_names
+
+    return list(complete_names(ctx, param, incomplete))
+
+
+name_argument = click.argument("name", shell_complete=_complete_names)
+names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_complete_names)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 nimbus_option = click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree.cli.options import client_options, json_option
+from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rebalance")
-@click.argument("name")
+@name_argument
 @click.option("-n", "--workers", type=click.IntRange(min=1), help="Worker processes wanted; default: unchanged.")
 @click.option(
     "-e", "--executors", multiple=True, metavar="COMPONENT=N", help="Executors of a component; may be repeated."

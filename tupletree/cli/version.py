@@ -4,23 +4,63 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version as installed
+from typing import Any
 
 import click
 
 from tupletree._compiled import CHOICE
-from tupletree.cli.options import json_option
+from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json
+from tupletree.errors import TupletreeError
 
 _PACKAGES = ("tupletree", "grpcio", "protobuf", "kazoo", "pyspark")
 
 
 @click.command("version")
+@click.option("--client", "client_only", is_flag=True, help="Do not ask the cluster.")
+@nimbus_option
 @json_option
-def command(as_json: bool) -> None:
-    """Print the version of Tupletree, of Python and of the libraries that matter on the wire."""
+@conf_options
+def command(
+    seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], client_only: bool, as_json: bool
+) -> None:
+    """Print the version of Tupletree here and of the cluster's daemons, of Python, and of the libraries on the wire.
+
+    Exit status 0, whether or not there is a cluster.
+    """
     versions = {"python": platform.python_version(), **{package: installed(package) for package in _PACKAGES}}
+    cluster = None if client_only else _cluster(seeds, conf_path, overrides)
     if as_json:
-        print_json({**versions, "hot_path": CHOICE})
+        print_json({**versions, "hot_path": CHOICE, "cluster": cluster})
         return
     click.echo(f"tupletree {versions['tupletree']}, hot path: {CHOICE}")
     click.echo(", ".join(f"{name} {number}" for name, number in versions.items() if name != "tupletree"))
+    if cluster is not None:
+        click.echo(_sentence(cluster, versions["tupletree"]))
+
+
+def _cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        with connect(seeds, conf_path, overrides, leader_timeout_s=1.0) as client:
+            reply = client.cluster()
+    except TupletreeError as error:
+        return {"error": str(error)}
+    daemons: dict[str, dict[str, int]] = {}
+    found = {"nimbus": reply.nimbuses, "supervisor": reply.supervisors, "acker": reply.ackers}
+    for role, summaries in found.items():
+        for summary in summaries:  # type: ignore[attr-defined]
+            counts = daemons.setdefault(role, {})
+            counts[summary.presence.version] = counts.get(summary.presence.version, 0) + 1
+    return {"version": reply.version, "daemons": daemons}
+
+
+def _sentence(cluster: dict[str, Any], mine: str) -> str:
+    if "error" in cluster:
+        return f"no cluster: {cluster['error']}"
+    parts = [
+        f"{number} {role}{'s' if number != 1 else ''} {version}"
+        for role, counts in cluster["daemons"].items()
+        for version, number in sorted(counts.items())
+    ]
+    differs = any(version != mine for counts in cluster["daemons"].values() for version in counts)
+    return f"cluster: {', '.join(parts)}" + ("; not all are of the version here" if differs else "")

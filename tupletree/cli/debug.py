@@ -1,0 +1,146 @@
+"""``tupletree debug``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tupletree._wire.events import decode_event
+from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.output import print_json
+from tupletree.cli.statuses import printable
+from tupletree.cli.workers import Following, Source, check_component, end_of, sources
+from tupletree.errors import TupletreeError
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+    from tupletree.v1 import topology_pb2
+
+FILE = "events.jsonl"
+_LATE_S = 3.0  # what was sampled is still read for so long
+
+
+@click.command("debug")
+@name_argument
+@click.argument("component", required=False)
+@click.option(
+    "-p",
+    "--percent",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="The share of its tuples that is shown.",
+)
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=1, max=86400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End after this time.",
+)
+@click.option("-n", "--count", "most", type=click.IntRange(min=1), help="End after so many tuples.")
+@click.option("--off", is_flag=True, help="Switch sampling off, whoever switched it on, and end.")
+@json_option
+@client_options
+def command(
+    client: NimbusClient,
+    name: str,
+    component: str | None,
+    percent: float,
+    seconds: float,
+    most: int | None,
+    off: bool,
+    as_json: bool,
+) -> None:
+    """Show tuples that a component emits, live: some percent of them, with their values.
+
+    Workers write sampled tuples into their events.jsonl (at most 500 a second each), from where this command reads
+    them; while nothing is sampled that costs nothing. Sampling ends with the command, or at the latest after its time.
+    Values are shown as their repr, cut to 200 characters. Without COMPONENT tuples of all components are shown.
+
+    Exit status 0; 2 if there is no such topology or component.
+
+    \b
+    Examples:
+      tupletree debug word_count split
+      tupletree debug word_count split --percent 100 -n 5 --json
+      tupletree debug word_count --off
+    """
+    if off:
+        record = client.set_sampling(name, component or "", 0.0)
+        _say_off(record, as_json)
+        return
+    reply = client.describe(name)
+    check_component(reply, component)
+    shown = 0
+    with contextlib.suppress(KeyboardInterrupt):
+        for event in _sampled(client, name, component, percent, seconds):
+            _show(event, as_json)
+            shown += event["kind"] == "tuple"
+            if most is not None and shown >= most:
+                return
+        if not shown and not as_json:
+            click.echo(f"no tuple was sampled in {seconds:g} s", err=True)
+
+
+def _sampled(
+    client: NimbusClient, name: str, component: str | None, percent: float, seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Sample for so long, or until the caller has enough; the events as they come."""
+
+    def select() -> list[Source]:
+        return sources(client, name, component=component)
+
+    positions = {source: end_of(client, source, FILE) for source in select()}
+    before = client.describe(name).summary.record.sampled_percent.get(component or "", 0.0)
+    client.set_sampling(name, component or "", percent, time.time() + seconds)
+    following = Following(client, name, FILE, positions, select)
+    deadline_s = time.monotonic() + seconds + _LATE_S
+    try:
+        for arrived in following.lines():
+            event = decode_event(arrived[1]) if arrived is not None else None
+            if event is not None and _is_wanted(event, component):
+                yield event
+            if time.monotonic() >= deadline_s:
+                return
+    finally:
+        following.close()
+        with contextlib.suppress(TupletreeError):  # it ends by itself
+            client.set_sampling(name, component or "", before)
+
+
+def _is_wanted(event: dict[str, Any], component: str | None) -> bool:
+    is_tuple = event["kind"] == "tuple" and component in (None, event.get("component"))
+    return is_tuple or event["kind"] == "left_out"
+
+
+def _show(event: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(event)
+    elif event["kind"] == "left_out":
+        click.echo(f"… {event.get('count')} more were left out on {event.get('worker')}", err=True)
+    else:
+        values = event.get("values")
+        targets = event.get("targets")
+        shown = ", ".join(printable(str(value), 200) for value in values) if isinstance(values, list) else "?"
+        to = ", ".join(map(str, targets)) if isinstance(targets, list) and targets else "-"
+        at = datetime.fromtimestamp(event["at"]).astimezone().isoformat(timespec="milliseconds")[11:23]
+        place = f"{event.get('component')}[{event.get('task')}] {event.get('stream')} -> {to}"
+        click.echo(f"{at}  {printable(place)}  ({shown})")
+    sys.stdout.flush()
+
+
+def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": record.name, "sampled_percent": dict(record.sampled_percent)})
+    else:
+        left = ", ".join(f"{key or 'all'} {value:g}%" for key, value in record.sampled_percent.items())
+        click.echo(f"tuples of '{record.name}' that are sampled: {left or 'none'}")

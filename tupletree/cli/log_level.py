@@ -1,0 +1,95 @@
+"""``tupletree log-level``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.output import duration, print_json, print_table
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+    from tupletree.v1 import topology_pb2
+
+
+@click.command("log-level")
+@name_argument
+@click.option(
+    "-l",
+    "--level",
+    "levels",
+    multiple=True,
+    metavar="LOGGER=LEVEL[:SECONDS]",
+    help="Give a logger of the workers this level, for so many seconds or for good; may be repeated.",
+)
+@click.option("-r", "--remove", multiple=True, metavar="LOGGER", help="Let a logger be what it was; may be repeated.")
+@json_option
+@client_options
+def command(client: NimbusClient, name: str, levels: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    """Change levels of loggers in the workers of a running topology; without options, show those that are changed.
+
+    LEVEL is ALL, DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF (Storm's TRACE, WARN and FATAL are understood), LOGGER a
+    name such as 'my_app.parsing', or 'root'. Workers follow within a second, also those that are started later. When
+    the seconds are over, and with --remove, a logger gets back the level that it had.
+
+    \b
+    Examples:
+      tupletree log-level word_count -l my_app=DEBUG:300
+      tupletree log-level word_count -l root=DEBUG -l kazoo=INFO
+      tupletree log-level word_count -r root
+      tupletree log-level word_count
+    """
+    wanted = dict(_parse(option, time.time()) for option in levels)
+    removed = ["" if logger.lower() == "root" else logger for logger in remove]
+    if wanted or removed:
+        record = client.set_log_levels(name, wanted, removed)
+    else:
+        record = client.describe(name).summary.record
+    shown = _shown(record.log_levels, time.time())
+    if as_json:
+        print_json({"name": record.name, "levels": shown})
+    elif not shown:
+        click.echo(f"no logger of '{record.name}' has another level than its code says")
+    else:
+        rows = [
+            (one["logger"], one["level"], "for good" if one["left_s"] is None else duration(one["left_s"]))
+            for one in shown
+        ]
+        print_table(["logger", "level", "for another"], rows)
+
+
+def _parse(option: str, now_s: float) -> tuple[str, topology_pb2.LogLevel]:
+    from tupletree._wire.levels import level_name
+    from tupletree.v1 import topology_pb2
+
+    logger, equals, rest = option.rpartition("=")
+    level, colon, seconds = rest.partition(":")
+    if not equals or not logger or (colon and not _is_positive(seconds)):
+        raise click.UsageError(f"--level takes LOGGER=LEVEL or LOGGER=LEVEL:SECONDS, not '{option}'.")
+    until_unix_s = now_s + float(seconds) if colon else 0.0
+    name = "" if logger.lower() == "root" else logger
+    return name, topology_pb2.LogLevel(level=level_name(level), until_unix_s=until_unix_s)
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < 1e9
+    except ValueError:
+        return False
+
+
+def _shown(levels: Mapping[str, topology_pb2.LogLevel], now_s: float) -> list[dict[str, Any]]:
+    from tupletree._wire.levels import levels_at
+
+    return [
+        {
+            "logger": logger or "root",
+            "level": level,
+            "left_s": round(left_s, 1) if (left_s := levels[logger].until_unix_s - now_s) > 0 else None,
+        }
+        for logger, level in sorted(levels_at(levels, now_s).items())
+    ]

@@ -1,0 +1,110 @@
+"""``tupletree profile``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.output import print_json
+from tupletree.cli.workers import Source, one_source
+from tupletree.errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+
+
+@click.command("profile")
+@name_argument
+@click.argument("worker", metavar="[[HOST:]PORT]", required=False)
+@click.option(
+    "-d",
+    "--seconds",
+    type=click.FloatRange(1, 600),
+    default=10.0,
+    show_default=True,
+    help="For how long to watch.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["flamegraph", "speedscope", "raw"]),
+    default="flamegraph",
+    show_default=True,
+    help="An SVG file for a browser; a JSON file for speedscope.app; one line for each stack.",
+)
+@click.option("--rate", type=click.IntRange(1, 1000), default=100, show_default=True, help="Samples a second.")
+@click.option("-o", "--output", metavar="FILE", help="Where to write it; default: a new file in this directory.")
+@click.option("--stacks", is_flag=True, help="Print what each thread is doing at this moment instead.")
+@json_option
+@client_options
+def command(
+    client: NimbusClient,
+    name: str,
+    worker: str | None,
+    seconds: float,
+    kind: str,
+    rate: int,
+    output: str | None,
+    stacks: bool,
+    as_json: bool,
+) -> None:
+    """Watch where a worker of a topology spends its time, and write it to a file: by default a flame graph.
+
+    The worker runs on; its supervisor looks at it from outside with py-spy, so this works on one that hangs, too. The
+    kernel has to allow that: where it does not, the reason is printed and nothing else happens. The supervisor keeps
+    the newest profiles beside the worker's log (tupletree logs NAME --list).
+
+    Without a slot the topology's only worker is meant. Exit status 1 if it cannot be profiled, 2 if there is no such
+    worker.
+
+    \b
+    Examples:
+      tupletree profile word_count 6700
+      tupletree profile word_count 6700 --seconds 60 --format speedscope -o words.json
+      tupletree profile word_count 6700 --stacks
+    """
+    source = one_source(client, name, worker)
+    if stacks:
+        text = client.dump_stacks(source.supervisor, source.topology_id, source.port)
+        if as_json:
+            print_json({"name": name, "worker": source.worker, "stacks": text})
+        else:
+            click.echo(text, nl=False)
+        return
+    if output is not None and os.path.isdir(output):
+        raise UsageError(f"{output} is a directory; --output takes the name of a file")
+    path, size = _fetch(client, source, seconds, kind, rate, output)
+    if as_json:
+        print_json({"name": name, "worker": source.worker, "file": path, "bytes": size})
+    else:
+        click.echo(f"{path}: {size:,} bytes, {seconds:g} s of worker {source.worker}")
+
+
+def _fetch(
+    client: NimbusClient, source: Source, seconds: float, kind: str, rate: int, output: str | None
+) -> tuple[str, int]:
+    """Write what the supervisor sends; the file and its size. Half a file is not left behind."""
+    replies = client.profile_worker(source.supervisor, source.topology_id, source.port, seconds, kind, rate)
+    with contextlib.closing(replies):  # type: ignore[type-var]
+        first = next(replies, None)
+        if first is None:
+            raise UnavailableError(f"the supervisor of worker {source.worker} has sent no profile")
+        path = output or os.path.basename(first.file)
+        partial = f"{path}.partial"
+        try:
+            with open(partial, "wb") as file:
+                file.write(first.data)
+                for reply in replies:
+                    file.write(reply.data)
+                size = file.tell()
+            os.replace(partial, path)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+    return path, size

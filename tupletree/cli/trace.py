@@ -1,0 +1,198 @@
+"""``tupletree trace``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tupletree._judgement import message_timeout_s
+from tupletree._tracing import Tree, join
+from tupletree._wire.events import decode_event
+from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.output import print_json
+from tupletree.cli.trees import print_tree, tree_dict
+from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from tupletree.client import NimbusClient
+    from tupletree.v1 import nimbus_pb2, topology_pb2
+
+FILE: Final = "events.jsonl"
+TREES_A_SECOND: Final = 5.0  # that are followed, unless somebody says which share
+_SETTLE_S: Final = 1.0  # after a verdict, for what other workers still have to write
+_LATE_S: Final = 1.0
+_TRACE_KINDS: Final = frozenset(("begin", "send", "receive", "execute", "ack", "fail", "verdict"))
+
+
+@click.command("trace")
+@name_argument
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=1, max=86400),
+    metavar="SECONDS",
+    help="Follow trees for so long. Default: until enough are complete, at most the message timeout and 10 seconds.",
+)
+@click.option(
+    "--one-in",
+    type=click.IntRange(1, 2**32 - 1),
+    metavar="N",
+    help="Follow one in N trees. Default: so that about five a second are.",
+)
+@click.option(
+    "-n", "--count", "most", type=click.IntRange(1, 1000), default=1, show_default=True, help="Trees to show."
+)
+@click.option("--slowest", is_flag=True, help="Of all trees followed in the time show the slowest, not the first.")
+@click.option("--failed", is_flag=True, help="Show only trees that failed or timed out.")
+@click.option("--recent", is_flag=True, help="Follow nothing new: show what the workers' events.jsonl still tell of.")
+@click.option(
+    "--otlp", metavar="URL", help="Also send them, a trace each, to this OpenTelemetry collector (OTLP/HTTP)."
+)
+@click.option("--off", is_flag=True, help="Switch tracing off, whoever switched it on, and end.")
+@json_option
+@client_options
+def command(
+    client: NimbusClient,
+    name: str,
+    seconds: float | None,
+    one_in: int | None,
+    most: int,
+    slowest: bool,
+    failed: bool,
+    recent: bool,
+    otlp: str | None,
+    off: bool,
+    as_json: bool,
+) -> None:
+    """Follow tuple trees through all workers, and print one with the times of every hop.
+
+    For each tuple: which task it was for, on which worker, and in milliseconds since the spout's emit when it was SENT
+    (handed over), ARRIVED at another worker, and BEGAN to be executed; how long that TOOK, and when it was ACKED. The
+    workers follow every N-th tree by its id and write the hops into their events.jsonl; while no tree is followed that
+    costs nothing. Tracing ends with the command, or at the latest after its time.
+
+    Times of different machines are compared by their clocks. Where those differ by so much that a tuple would arrive
+    before it was sent, the machine's times are moved, and it is said by how much.
+
+    Exit status 0; 1 if no tree was complete in the time; 2 if there is no such topology, or its tuples are not tracked.
+
+    \b
+    Examples:
+      tupletree trace word_count
+      tupletree trace word_count --for 30 --slowest
+      tupletree trace word_count --failed --for 120 --json
+      tupletree trace word_count --otlp http://localhost:4318/v1/traces
+    """
+    if off:
+        record = client.set_tracing(name, 0)
+        _say_off(record, as_json)
+        return
+    reply = client.describe(name)
+    if not reply.summary.record.acker_shards:
+        raise UsageError(f"topology '{name}' is not tracked (topology.acker.shards is 0): its tuples have no trees")
+    exporter = _exporter(otlp) if otlp is not None else None
+    if recent:
+        events = _recent_events(client, name)
+    else:
+        wanted_s = seconds or (message_timeout_s(reply.summary.record) + 10.0)
+        enough = None if slowest or seconds else most
+        events = _follow(client, name, one_in or _one_in(reply), wanted_s, enough, failed)
+    trees = [tree for tree in join(events) if _is_shown(tree, failed)]
+    if slowest:
+        trees.sort(key=lambda tree: -(tree.took_s or 0.0))
+    trees = trees[:most]
+    if not trees:
+        what = "no tree failed" if failed else "no tree was complete"
+        raise UnavailableError(f"{what} in the time: try --for, or a smaller --one-in; is '{name}' active?")
+    for tree in trees:
+        print_json(tree_dict(tree)) if as_json else print_tree(tree)
+    if exporter is not None:
+        exporter.export(name, trees)
+
+
+def _is_shown(tree: Tree, failed: bool) -> bool:
+    return tree.verdict in ("failed", "expired") if failed else tree.took_s is not None
+
+
+def _one_in(reply: nimbus_pb2.DescribeTopologyReply) -> int:
+    """So that a few trees a second are followed. Odd, so that the trees are spread over the ledger's shards."""
+    from tupletree.v1.topology_pb2 import ComponentKind
+
+    spouts = [one for one in reply.components if one.kind == ComponentKind.COMPONENT_KIND_SPOUT]
+    wanted = math.ceil(sum(one.acked_per_s for one in spouts) / TREES_A_SECOND)
+    return max(1, wanted | 1)
+
+
+def _follow(
+    client: NimbusClient, name: str, one_in: int, seconds: float, enough: int | None, failed: bool
+) -> list[dict[str, Any]]:
+    """Have trees followed for so long, or until enough of them are whole; every event of them."""
+
+    def select() -> list[Source]:
+        return sources(client, name)
+
+    positions: dict[Source, Position] = {source: end_of(client, source, FILE) for source in select()}
+    before = client.describe(name).summary.record
+    is_mine = not before.traced_one_in
+    if is_mine:
+        client.set_tracing(name, one_in, time.time() + seconds)
+    following = Following(client, name, FILE, positions, select)
+    try:
+        return _collect(following, time.monotonic() + seconds, enough, failed)
+    finally:
+        following.close()
+        if is_mine:
+            with contextlib.suppress(TupletreeError):  # it ends by itself
+                client.set_tracing(name, 0)
+
+
+def _collect(following: Following, deadline_s: float, enough: int | None, failed: bool) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    begun: set[str] = set()
+    ended = 0
+    end_s = deadline_s + _LATE_S
+    with contextlib.suppress(KeyboardInterrupt):
+        for arrived in following.lines():
+            event = decode_event(arrived[1]) if arrived is not None else None
+            if event is not None and event["kind"] in _TRACE_KINDS and isinstance(event.get("root"), str):
+                events.append(event)
+                if event["kind"] == "begin":
+                    begun.add(event["root"])
+                elif event["kind"] == "verdict" and event["root"] in begun:
+                    ended += event.get("verdict") != "acked" if failed else 1
+            now_s = time.monotonic()
+            if enough is not None and ended >= enough:
+                end_s, enough = min(end_s, now_s + _SETTLE_S), None
+            if now_s >= end_s:
+                break
+    return events
+
+
+def _recent_events(client: NimbusClient, name: str) -> list[dict[str, Any]]:
+    """What the newest part of every worker's events tells."""
+    found = sources(client, name)
+    with ThreadPoolExecutor(16) as pool:
+        parts = pool.map(lambda source: last_lines(client, source, FILE, 8 * 1024 * 1024)[0], found)
+        events = [decode_event(line) for lines in parts for line in lines]
+    return [event for event in events if event is not None and event["kind"] in _TRACE_KINDS]
+
+
+def _exporter(url: str) -> Any:
+    try:
+        from tupletree.cli.otlp import Exporter
+    except ImportError:
+        raise UsageError("--otlp needs OpenTelemetry's SDK: pip install 'tupletree[otel]'") from None
+    return Exporter(url)
+
+
+def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": record.name, "traced_one_in": record.traced_one_in})
+    else:
+        click.echo(f"no tree of '{record.name}' is followed")
