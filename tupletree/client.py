@@ -27,8 +27,8 @@ import grpc
 from tupletree import bundle
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
-from tupletree._supervisor_calls import SupervisorCalls
 from tupletree._security.current import Security
+from tupletree._supervisor_calls import SupervisorCalls
 from tupletree.config import encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
@@ -85,6 +85,11 @@ class NimbusClient(SupervisorCalls):
         self._leader: str | None = None
         self._channels: dict[str, grpc.Channel] = {}
         self._lock = threading.Lock()
+
+    @property
+    def security(self) -> Security:
+        """How this client speaks to the cluster: whether encrypted, and as whom."""
+        return self._security
 
     def submit(
         self,

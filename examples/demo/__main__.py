@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
+import time
 from pathlib import Path
 
+from examples import live_words
 from examples.demo.pipeline import SparkDemo, SparkStory
 from examples.demo.screen import Screen
 from examples.demo.story import Demo, Story
+from tupletree.cli.ui import web_address
 from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster
 
@@ -20,34 +24,56 @@ def main() -> int:
     parser.add_argument("--lines", type=int, default=200_000, help="how many lines of text to count (%(default)s)")
     parser.add_argument("--seconds", type=float, default=170, help="when to give up (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object; progress to stderr")
+    parser.add_argument("--stay", action="store_true", help="then run a topology to look at until Ctrl-C")
     parser.add_argument("--plain", action="store_true", help="plain lines even on a terminal")
     arguments = parser.parse_args()
     if arguments.lines < 1:
         parser.error("--lines must be at least 1")
     try:
-        first, second = play(arguments.lines, arguments.seconds, plain=arguments.plain, quiet=arguments.json)
+        first, second = play(arguments)
     except TupletreeError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    held = first.held and second.held
-    if arguments.json:
-        print(json.dumps({"held": held, "at_least_once": first.as_json(), "exactly_once": second.as_json()}))
-    else:
-        print("\n".join(["", *summary(first), "", *spark_summary(second)]))
-    return 0 if held else 1
+    return 0 if first.held and second.held else 1
 
 
-def play(lines: int, seconds: float, *, plain: bool, quiet: bool) -> tuple[Story, SparkStory]:
-    """Bring a cluster up, play both acts on it, take it down again."""
-    with Screen(plain=plain, errors=quiet) as screen:
+def play(arguments: argparse.Namespace) -> tuple[Story, SparkStory]:
+    """Bring a cluster up, play both acts on it, tell how they ended, take it down again."""
+    with Screen(plain=arguments.plain, errors=arguments.json) as screen:
         screen.note("starting ZooKeeper, 1 nimbus, 1 supervisor and 2 ackers on free ports of this machine")
         with DevCluster(supervisors=1, slots=4, ackers=2, nimbuses=1) as cluster:
             screen.note(f"the cluster is up, in {cluster.directory}")
-            first = Demo(cluster, screen, lines, Path(cluster.directory, "counted")).run(seconds)
+            address = web_address(cluster.client)
+            screen.note(f"its web UI, as long as this runs: {address}")
+            first = Demo(cluster, screen, arguments.lines, Path(cluster.directory, "counted")).run(arguments.seconds)
             cluster.restart("acker", 0)  # it was killed
-            return first, SparkDemo(cluster, screen, lines, Path(cluster.directory, "piped")).run(seconds)
+            pipeline = SparkDemo(cluster, screen, arguments.lines, Path(cluster.directory, "piped"))
+            second = pipeline.run(arguments.seconds)
+            screen.close()
+            tell(first, second, as_json=arguments.json)
+            if arguments.stay:
+                stay(cluster, address)
+            return first, second
+
+
+def tell(first: Story, second: SparkStory, *, as_json: bool) -> None:
+    """Print how both acts ended."""
+    if as_json:
+        held = first.held and second.held
+        print(json.dumps({"held": held, "at_least_once": first.as_json(), "exactly_once": second.as_json()}))
+    else:
+        print("\n".join(["", *summary(first), "", *spark_summary(second)]), flush=True)
+
+
+def stay(cluster: DevCluster, address: str) -> None:
+    """Keep a topology running until Ctrl-C."""
+    cluster.client.submit("live", live_words.topology(), {"topology.workers": 2})
+    print(f"\nThe topology 'live' runs now. Look at it in a browser: {address}   (Ctrl-C ends everything)", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1)
 
 
 def summary(story: Story) -> list[str]:

@@ -104,6 +104,10 @@ class Screen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back. Idempotent."""
         self._live.stop()
 
     def elapsed_s(self) -> float:

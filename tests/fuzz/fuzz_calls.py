@@ -20,7 +20,7 @@ from tupletree._rpc.status import transport_failure
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "20000"))
 """How many inputs in all; each test has its share."""
-PARTS = 4
+PARTS = 8
 """Between which memory is looked at."""
 
 Code = grpc.StatusCode

@@ -53,6 +53,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     },
     "Cluster": {
         "health": _Entry("tupletree.cli.health", "Say whether the cluster is well, and if not, why."),
+        "ui": _Entry("tupletree.cli.ui", "Say where the web UI is, or open it."),
         "ackers": _Entry("tupletree.cli.ackers", "Show every acker service and the ledgers it serves."),
         "transactions": _Entry("tupletree.cli.transactions", "Show how far transactional topologies have come."),
         "checkpoints": _Entry("tupletree.cli.checkpoints", "Show the last checkpoint of stateful topologies."),

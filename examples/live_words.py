@@ -1,0 +1,84 @@
+"""Words of English, counted at a steady rate until the topology is killed: something to look at in the web UI.
+
+tupletree submit examples/live_words.py --name live
+"""
+
+import re
+import time
+from collections import Counter, deque
+from pydoc_data.topics import topics
+
+from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+
+
+class SteadyLines(Spout):
+    """Emits lines of the text at a rate, each again if it failed."""
+
+    outputs = ["line"]
+
+    def __init__(self, lines_per_s):
+        self.lines_per_s = lines_per_s
+
+    def open(self, conf, context, collector):
+        self.collector = collector
+        self.text = [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
+        self.failed = deque()
+        self.emitted = 0
+        self.began_s = time.monotonic()
+
+    def next_tuple(self):
+        if self.failed:
+            self.emit(self.failed.popleft())
+        elif self.emitted < (time.monotonic() - self.began_s) * self.lines_per_s:
+            self.emitted += 1
+            self.emit(self.emitted)
+
+    def emit(self, line):
+        self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
+
+    def fail(self, line):
+        self.failed.append(line)
+
+
+class Split(BasicBolt):
+    """Splits lines into words."""
+
+    outputs = ["word"]
+
+    def execute(self, tup, collector):
+        for word in re.findall(r"[a-z]+", tup["line"].lower()):
+            collector.emit([word])
+
+
+class Count(BasicBolt):
+    """Counts words, and tells how often each has come."""
+
+    outputs = ["word", "count"]
+
+    def prepare(self, conf, context):
+        self.counts = Counter()
+
+    def execute(self, tup, collector):
+        self.counts[tup["word"]] += 1
+        collector.emit([tup["word"], self.counts[tup["word"]]])
+
+
+class Top(BasicBolt):
+    """Knows the ten words that came most often, and says so as its status."""
+
+    def prepare(self, conf, context):
+        self.counts = {}
+        context.register_status(lambda: {"top": sorted(self.counts, key=self.counts.get, reverse=True)[:10]})
+
+    def execute(self, tup, collector):
+        self.counts[tup["word"]] = tup["count"]
+
+
+def topology(lines_per_s: int = 500) -> Topology:
+    """``lines_per_s`` in all, over two spout tasks."""
+    builder = TopologyBuilder()
+    builder.set_spout("lines", SteadyLines(lines_per_s / 2), parallelism=2)
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("split", ["word"])
+    builder.set_bolt("top", Top()).global_grouping("count")
+    return builder.create_topology()
