@@ -24,7 +24,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,7 +33,7 @@ from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
 from ..desk import Desk
-from . import calls
+from . import calls, openapi
 from .forward import Forwarding
 from .pages import Pages
 from .recent import Recent
@@ -81,6 +81,7 @@ class WebApplication:
             Route("/readyz", self._readyz),
             Route("/metrics", self._metrics),
             *(Route(PREFIX + one.path, self._endpoint(one), methods=[one.method]) for one in ENDPOINTS),
+            Route(PREFIX + "/openapi.json", self._openapi),
             Route(PREFIX + "/{rest:path}", _no_such_path, methods=["GET", "POST"]),
         ]
         if os.path.isdir(_STATIC):
@@ -103,6 +104,9 @@ class WebApplication:
 
     async def _metrics(self, request: Request) -> Response:
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, PREFIX, self._desk.office.version))
 
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -174,7 +178,8 @@ def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:
 
 
 async def _no_such_path(request: Request) -> Response:
-    raise HTTPException(404)
+    known = any(route.matches(request.scope)[0] is Match.PARTIAL for route in request.app.routes)
+    raise HTTPException(405 if known else 404)
 
 
 async def _http_failed(request: Request, error: Exception) -> Response:

@@ -135,16 +135,14 @@ def search_result(
 ) -> dict[str, Any]:
     """``search``, in the form of Storm's log viewer."""
     shown = [one for one in matches if one.file != name or one.offset >= start]
-    found: dict[str, Any] = {
+    return {
         "isDaemon": "no",
         "searchString": call.query.get("search-string", ""),
         "startByteOffset": start,
         "matches": [match(call, place, one) for one in shown[:most]],
+        "nextByteOffset": shown[most].offset if len(shown) > most else None,
         "incomplete": incomplete,
     }
-    if len(shown) > most:
-        found["nextByteOffset"] = shown[most].offset
-    return found
 
 
 def match(call: Call, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""The OpenAPI description against a running cluster: schemathesis asks what it says may be asked, and other things."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nimbus_harness import topology
+
+from tupletree.testing import DevCluster, wait_until
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+EXAMPLES = 12  # of each path, of those that fit the description and of those that do not
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(slots=2) as running:
+        running.client.submit("idle", topology())
+        wait_until(lambda: running.client.list()[0].workers_ready, 60, what="the worker is ready")
+        yield running
+
+
+def test_every_path_keeps_to_its_description(cluster: DevCluster, tmp_path: Path) -> None:
+    nimbus = next(one for one in cluster.processes if one.role == "nimbus")
+    base = f"http://127.0.0.1:{nimbus.http_port}"
+    with urllib.request.urlopen(f"{base}/api/v1/openapi.json", timeout=10) as reply:
+        document = json.load(reply)
+    known = {
+        "id": cluster.client.list()[0].record.id,
+        "component": "split",
+        "hostPort": "127.0.0.1:1",  # restarts and profiles nothing
+    }
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for parameter in operation["parameters"]:
+                if parameter["in"] == "path" and parameter["name"] in known:
+                    # one that is there or any text: without the former hardly a page would be seen
+                    parameter["schema"] = {"anyOf": [{"const": known[parameter["name"]]}, parameter["schema"]]}
+    described = tmp_path / "openapi.json"
+    described.write_text(json.dumps(document))
+    command = [
+        *(str(Path(sys.executable).with_name("schemathesis")), "run", str(described), "--url", base),
+        *("--checks", CHECKS, "--max-examples", str(EXAMPLES), "--mode", "all", "--phases", "fuzzing"),
+        *("--seed", "7", "--request-timeout", "30", "--no-color", "--header", "X-Requested-With: schemathesis"),
+        *("--exclude-path-regex", "/kill/"),  # the topology is to be there to the end
+    ]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False)
+    assert found.returncode == 0, (found.stdout + found.stderr)[-6000:]
+    log = Path(nimbus.log_path).read_text()
+    assert "Traceback" not in log
+    assert cluster.client.list()[0].record.name == "idle"
