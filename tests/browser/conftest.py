@@ -15,7 +15,9 @@ from browser_harness import ARGUMENTS, Watched, chromium_path
 def browser() -> Iterator[Browser]:
     path = chromium_path()
     if path is None:
-        pytest.skip("there is no Chromium: install Debian's package 'chromium', or name another one in TUPLETREE_CHROMIUM")
+        pytest.skip(
+            "there is no Chromium: install Debian's package 'chromium', or name another one in TUPLETREE_CHROMIUM"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser

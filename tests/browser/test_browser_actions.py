@@ -1,4 +1,7 @@
-"""What can be done from the UI does what it says after its dialog, and nothing without; and a cluster that has nothing."""
+"""What can be done from the UI does what it says after its dialog, and nothing without; and a cluster that has nothing.
+
+The tests run in the order of this file: what needs an empty cluster comes first.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from browser_harness import Watched, address, api, horizontal_excess, topology_i
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tupletree.testing import DevCluster, wait_until
+from tupletree.v1 import nimbus_pb2
 
 COMPONENTS = 200
 DRAWN_WITHIN_MS = 10_000.0  # a bound for a machine that does much else
@@ -18,29 +22,31 @@ DRAWN_WITHIN_MS = 10_000.0  # a bound for a machine that does much else
 
 @pytest.fixture(scope="module")
 def cluster(browser: Browser) -> Iterator[DevCluster]:
-    """A cluster to which each test submits what it needs, and kills it again."""
-    with DevCluster(supervisors=1, slots=2, ackers=1) as cluster:
+    """A cluster that is empty at first."""
+    with DevCluster(supervisors=1, slots=3, ackers=1) as cluster:
         yield cluster
 
 
-@pytest.fixture
-def topology(cluster: DevCluster) -> Iterator[str]:
-    """The id of a topology that runs."""
-    cluster.client.submit("words", browser_topologies.words(), {"topology.message.timeout.secs": 5})
-    wait_until(lambda: [one.workers_ready for one in cluster.client.list()] == [1], 60)
-    yield topology_id(cluster, "words")
-    if cluster.client.list():
-        cluster.client.kill("words", wait_secs=0)
-    wait_until(lambda: not cluster.client.list(), 30)
+@pytest.fixture(scope="module")
+def topology(cluster: DevCluster) -> str:
+    """The id of a topology that runs from now on."""
+    cluster.client.submit("words", browser_topologies.words(), {})
+    wait_until(lambda: record(cluster).workers_ready == 1, 60)
+    return topology_id(cluster, "words")
 
 
-def status(cluster: DevCluster) -> str:
-    return str(api(cluster, "topology/summary")["topologies"][0]["status"])
+def record(cluster: DevCluster, name: str = "words") -> nimbus_pb2.TopologySummary:
+    return next(one for one in cluster.client.list() if one.record.name == name)
+
+
+def status(cluster: DevCluster, name: str = "words") -> str:
+    found = api(cluster, "topology/summary")["topologies"]
+    return str(next(one["status"] for one in found if one["name"] == name))
 
 
 def dialog(page: Page, button: str, title: str) -> Locator:
     """Press a button and return the dialog that comes, which names the topology."""
-    page.get_by_role("button", name=button).click()
+    page.get_by_role("button", name=button).first.click()
     found = page.get_by_role("dialog", name=title)
     expect(found).to_be_visible()
     return found
@@ -55,7 +61,7 @@ def test_an_empty_cluster_says_what_to_do_next(cluster: DevCluster, page: Page) 
     page.goto(address(cluster, "ackers"))
     expect(page.get_by_role("region", name="Table: Ackers").locator("tbody tr")).to_have_count(1)
     page.goto(address(cluster, "supervisors"))
-    expect(page.get_by_text("free", exact=True)).to_have_count(2)
+    expect(page.get_by_text("free", exact=True)).to_have_count(3)
 
 
 def test_the_command_that_an_empty_cluster_shows_works(cluster: DevCluster, page: Page) -> None:
@@ -103,8 +109,8 @@ def test_rebalance(cluster: DevCluster, topology: str, watched: Watched) -> None
     found.get_by_label("count").fill("1")
     found.get_by_role("button", name="Rebalance").click()
     expect(page.get_by_text("words is being rebalanced.")).to_be_visible()
-    wait_until(lambda: [(one.record.workers, one.executors_total) for one in cluster.client.list()] == [(2, 4)], 30)
-    wait_until(lambda: [one.workers_ready for one in cluster.client.list()] == [2], 60)
+    wait_until(lambda: (record(cluster).record.workers, record(cluster).executors_total) == (2, 4), 30)
+    wait_until(lambda: record(cluster).workers_ready == 2, 60)
     expect(page.get_by_role("region", name="Table: Workers").locator("tbody tr")).to_have_count(2)
     assert watched.posts == [f"topology/{topology}/rebalance/0"]
 
@@ -121,21 +127,27 @@ def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topo
     watched.problems.clear()
 
 
-def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, page: Page) -> None:
-    page.goto(address(cluster, "topology", topology))
-    found = dialog(page, "Kill…", "Kill words?")
+def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    cluster.client.submit("doomed", browser_topologies.words(), {"topology.message.timeout.secs": 5}, inactive=True)
+    page = watched.page
+    page.goto(address(cluster, "topology", topology_id(cluster, "doomed")))
+    found = dialog(page, "Kill…", "Kill doomed?")
     expect(found.get_by_label("Wait, in seconds")).to_have_value("5")
     found.get_by_label("Wait, in seconds").fill("3600")
-    found.get_by_role("button", name="Kill words").click()
+    found.get_by_role("button", name="Kill doomed").click()
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("It is being killed")
     expect(page.get_by_role("button", name="Rebalance…")).to_have_count(0)
-    assert status(cluster) == "KILLED"
-    found = dialog(page, "Kill…", "Kill words?")
+    assert status(cluster, "doomed") == "KILLED"
+    found = dialog(page, "Kill…", "Kill doomed?")
     found.get_by_label("Wait, in seconds").fill("0")
-    found.get_by_role("button", name="Kill words").click()
-    wait_until(lambda: not cluster.client.list(), 30)
-    page.goto(address(cluster))
-    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
+    found.get_by_role("button", name="Kill doomed").click()
+    wait_until(lambda: [one.record.name for one in cluster.client.list()] == ["words"], 30)
+    page.get_by_role("link", name="See what runs").click()
+    topologies = page.get_by_role("region", name="Table: Topologies")
+    expect(topologies.locator("tbody th")).to_have_text(["words"])
+    assert status(cluster) == "ACTIVE"
+    assert all("404" in one for one in watched.problems)  # the browser's own words for the answer
+    watched.problems.clear()
 
 
 def test_tuples_are_sampled_and_no_longer(cluster: DevCluster, topology: str, page: Page) -> None:
@@ -144,13 +156,13 @@ def test_tuples_are_sampled_and_no_longer(cluster: DevCluster, topology: str, pa
     found.get_by_label("Percent of tuples").fill("25")
     found.get_by_role("button", name="Sample").click()
     expect(page.get_by_text("Sampled tuples: 25 %")).to_be_visible()
-    assert dict(cluster.client.list()[0].record.sampled_percent) == {"": 25.0}
+    assert dict(record(cluster).record.sampled_percent) == {"": 25.0}
     dialog(page, "Stop sampling…", "Stop sampling tuples of words?").get_by_role("button", name="Stop sampling").click()
     expect(page.get_by_text("Sampled tuples: off")).to_be_visible()
     page.goto(address(cluster, "topology", topology, "component", "split"))
     dialog(page, "Sample…", "Sample tuples of split?").get_by_role("button", name="Sample").click()
     expect(page.get_by_text("Sampled tuples: 10 %")).to_be_visible()
-    assert dict(cluster.client.list()[0].record.sampled_percent) == {"split": 10.0}
+    assert dict(record(cluster).record.sampled_percent) == {"split": 10.0}
 
 
 def test_a_log_level_is_set_and_cleared(cluster: DevCluster, topology: str, page: Page) -> None:
@@ -161,22 +173,26 @@ def test_a_log_level_is_set_and_cleared(cluster: DevCluster, topology: str, page
     found.get_by_role("button", name="Set level").click()
     levels = page.get_by_role("region", name="Table: Log levels")
     expect(levels).to_contain_text("my.module")
-    assert cluster.client.list()[0].record.log_levels["my.module"].level == "DEBUG"
+    assert record(cluster).record.log_levels["my.module"].level == "DEBUG"
     dialog(page, "Clear…", "Clear the level of my.module in words?").get_by_role("button", name="Clear").click()
     expect(levels).to_have_count(0)
-    assert dict(cluster.client.list()[0].record.log_levels) == {}
+    assert dict(record(cluster).record.log_levels) == {}
 
 
 def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -> None:
-    before = cluster.client.describe("words").workers[0]
+    before = min(cluster.client.describe("words").workers, key=lambda one: one.port)
     page.goto(address(cluster, "topology", topology))
-    workers = page.get_by_role("region", name="Table: Workers")
-    expect(workers).to_contain_text(str(before.pid))
-    dialog(page, "Restart…", "Restart a worker of words?").get_by_role("button", name="Restart worker").click()
+    worker = page.get_by_role("region", name="Table: Workers").locator("tbody tr").first
+    expect(worker).to_contain_text(str(before.pid))
+    worker.get_by_role("button", name="Restart…").press("Enter")
+    page.get_by_role("dialog", name="Restart a worker of words?").get_by_role("button", name="Restart worker").click()
     expect(page.get_by_text(f"The worker at {before.host}:{before.port} is restarted.")).to_be_visible()
-    wait_until(lambda: cluster.client.describe("words").workers[0].pid not in {0, before.pid}, 30)
-    wait_until(lambda: cluster.client.describe("words").workers[0].ready, 60)
-    expect(workers).to_contain_text(str(cluster.client.describe("words").workers[0].pid))
+
+    def again() -> nimbus_pb2.WorkerSummary:
+        return min(cluster.client.describe("words").workers, key=lambda one: one.port)
+
+    wait_until(lambda: again().ready and again().pid not in {0, before.pid}, 60)
+    expect(worker).to_contain_text(str(again().pid))
 
 
 def test_by_keyboard_alone(cluster: DevCluster, topology: str, watched: Watched) -> None:
@@ -197,7 +213,11 @@ def test_by_keyboard_alone(cluster: DevCluster, topology: str, watched: Watched)
     inside = set()
     for _ in range(8):
         page.keyboard.press("Tab")
-        inside.add(page.evaluate("Boolean(document.activeElement.closest('dialog')) || document.activeElement === document.body"))
+        inside.add(
+            page.evaluate(
+                "Boolean(document.activeElement.closest('dialog')) || document.activeElement === document.body"
+            )
+        )
     assert inside == {True}  # the browser's own frame apart, nothing behind the dialog is reached
     found.get_by_role("button", name="Cancel").focus()
     page.keyboard.press("Enter")
@@ -219,7 +239,7 @@ def press_until(page: Page, wanted: str) -> None:
 
 
 def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watched) -> None:
-    cluster.client.submit("many", browser_topologies.many(COMPONENTS), {"topology.workers": 2}, inactive=True)
+    cluster.client.submit("many", browser_topologies.many(COMPONENTS), {}, inactive=True)
     try:
         page = watched.page
         page.goto(address(cluster, "topology", topology_id(cluster, "many")))
@@ -240,7 +260,6 @@ def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watc
         assert layout_ms < DRAWN_WITHIN_MS
     finally:
         cluster.client.kill("many", wait_secs=0)
-        wait_until(lambda: not cluster.client.list(), 30)
 
 
 # The pairs of boxes of the drawing that lie over each other.

@@ -77,8 +77,10 @@ def table(page: Page, caption: str) -> Locator:
 
 def row(page: Page, caption: str, first: str) -> Locator:
     """A row of a table, by what stands in its first cell."""
-    return table(page, caption).locator("tbody tr").filter(
-        has=page.locator("th").filter(has_text=re.compile(f"^{re.escape(first)}$"))
+    return (
+        table(page, caption)
+        .locator("tbody tr")
+        .filter(has=page.locator("th").filter(has_text=re.compile(f"^{re.escape(first)}$")))
     )
 
 
@@ -143,7 +145,11 @@ def test_the_topology_page_draws_components_and_streams(cluster: DevCluster, pag
     boxes = page.locator(".graph a.box")
     expect(boxes).to_have_count(3)
     drawn = {box.locator(".box-name").text_content(): box.get_attribute("class") or "" for box in boxes.all()}
-    assert {name: "spout" in classes for name, classes in drawn.items()} == {"sentences": True, "split": False, "count": False}
+    assert {name: "spout" in classes for name, classes in drawn.items()} == {
+        "sentences": True,
+        "split": False,
+        "count": False,
+    }
     titles = sorted(one.text_content() or "" for one in page.locator(".graph .stream title").all())
     assert [one.partition(":")[0] for one in titles] == [
         "sentences → split, stream default, shuffle grouping",
@@ -173,9 +179,7 @@ def test_the_topology_page_has_the_clients_figures(cluster: DevCluster, page: Pa
     expect(page.get_by_role("radio", name="All time")).to_be_checked()
     assert figure(page, "Workers ready") == "2 of 2"
     workers = cluster.client.describe("words").workers
-    expect(table(page, "Workers").locator("tbody th")).to_have_text(
-        sorted(f"{one.host}:{one.port}" for one in workers)
-    )
+    expect(table(page, "Workers").locator("tbody th")).to_have_text(sorted(f"{one.host}:{one.port}" for one in workers))
 
 
 def totals(cluster: DevCluster, name: str) -> dict[str, int]:
@@ -308,7 +312,9 @@ def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read(cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page, scheme: Any) -> None:
+def test_every_text_can_be_read(
+    cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page, scheme: Any
+) -> None:
     page.emulate_media(color_scheme=scheme)
     for name, parts in views.items():
         page.goto(address(cluster, *parts))

@@ -15,7 +15,9 @@ VENDOR = STATIC / "vendor"
 FILES = sorted(one for one in STATIC.rglob("*") if one.is_file())
 OWN_SCRIPTS = [one for one in FILES if one.suffix == ".js" and VENDOR not in one.parents]
 
-VENDORED_ROW = re.compile(r"^\| (\S+) \| (\S+) \(\S+\) \| ([\d.]+) \| MIT, (LICENSE\.\w+) \| ([0-9a-f]{64}) \|$", re.MULTILINE)
+VENDORED_ROW = re.compile(
+    r"^\| (\S+) \| (\S+) \(\S+\) \| ([\d.]+) \| MIT, (LICENSE\.\w+) \| ([0-9a-f]{64}) \|$", re.MULTILINE
+)
 
 
 def test_an_installed_package_has_every_file() -> None:

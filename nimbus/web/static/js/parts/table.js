@@ -5,14 +5,14 @@
 import { h, useState } from "../preact.js";
 
 /** `rowKey(row)` names a row for ever; `empty` is said where there are no rows. */
-export function Table({ caption, columns, rows, rowKey, sortBy = null, descending = false, empty = "None.", rowClass }) {
+export function Table({ caption, columns, rows, rowKey, sortBy = null, descending = false, empty = "None.", rowClass, narrow }) {
   const [order, setOrder] = useState({ id: sortBy, descending });
   if (!rows.length) return h("p", { class: "none" }, empty);
   const sorted = inOrder(rows, columns.find((one) => one.id === order.id), order.descending);
   const turn = (column) =>
     setOrder({ id: column.id, descending: order.id === column.id ? !order.descending : Boolean(column.figure) });
   return h("div", { class: "table-frame", tabIndex: 0, role: "region", "aria-label": `Table: ${caption}` },
-    h("table", null,
+    h("table", { class: narrow ? "narrow" : null },
       h("caption", { class: "hidden" }, caption),
       h("thead", null, h("tr", null, columns.map((column) => heading(column, order, turn)))),
       h("tbody", null, sorted.map((row) =>

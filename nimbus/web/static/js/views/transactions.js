@@ -120,7 +120,7 @@ function Checkpoints({ one, elsewhere }) {
       ["Failures", count(one.failures), "Of rounds, since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
       stored && ["Stored", count(stored.txid), "As ZooKeeper has it"], stored && ["Epoch", count(stored.epoch), "How many checkpoint spouts there were"]] }),
     elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
-    tasks.length > 0 && h(Table, { caption: "Tasks whose states belong to it", rows: tasks, rowKey: (row) => row.component, sortBy: "component", columns: [
+    tasks.length > 0 && h(Table, { caption: "Tasks whose states belong to it", rows: tasks, rowKey: (row) => row.component, sortBy: "component", narrow: true, columns: [
       { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => row.component },
       { id: "tasks", label: "Tasks with a state in it", figure: true, sort: (row) => row.number, cell: (row) => count(row.number) }] }));
 }
