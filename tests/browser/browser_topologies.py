@@ -7,7 +7,7 @@ from typing import Any
 
 from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
 
-TEXT = "the quick brown fox jumps over the lazy dog and the quick cat".split()
+TEXT = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "the", "quick", "cat"]
 
 
 class Sentences(Spout):

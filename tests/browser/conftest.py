@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
-
 from browser_harness import ARGUMENTS, Watched, chromium_path
+from playwright.sync_api import Browser, Page, sync_playwright
 
 
 @pytest.fixture(scope="session")

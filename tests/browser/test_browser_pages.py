@@ -29,13 +29,13 @@ def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
     directory = tmp_path_factory.mktemp("browser-pages")
     lines = Path(directory, "lines")
     lines.mkdir()
-    (lines / "text").write_text("the quick brown fox\n" * 20_000)
+    (lines / "text").write_text("the quick brown fox\n" * 100_000)  # more than the tests see the end of
     with DevCluster(supervisors=2, slots=3, ackers=1, nimbuses=1) as cluster:
         submit = cluster.client.submit
         submit("words", browser_topologies.words(), {"topology.workers": 2})
         submit("ailing", browser_topologies.ailing(), {})
         submit("stateful", stateful_words.topology(), {"topology.max.spout.pending": 5})
-        submit("transactional", transactional_words.topology(str(lines), str(directory), 256), {})
+        submit("transactional", transactional_words.topology(str(lines), str(directory), 64), {})
         wait_until(lambda: all(one.workers_ready == one.record.workers for one in cluster.client.list()), 60)
         wait_until(lambda: acked(cluster, "words") > 50 and acked(cluster, "ailing") > 50, 60)
         yield cluster
@@ -216,7 +216,7 @@ def test_the_component_page_has_executors_windows_and_streams(cluster: DevCluste
     windows = table(page, "Figures by window")
     expect(windows.locator("tbody th")).to_have_text(["10m 0s", "3h 0m 0s", "1d 0h 0m 0s", "All time"])
     assert whole(cells(page, "Output streams", "default")["Emitted"]) > 500
-    page.get_by_text("All time", exact=True).last.click()
+    page.get_by_role("radio", name="All time").check()
     expect(page).to_have_url(re.compile("window=%3Aall-time$"))
 
 
@@ -263,7 +263,7 @@ def test_configuration_is_searched(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster, "configuration"))
     keys = table(page, "Configuration").locator("tbody th")
     expect(keys).to_have_count(len(api(cluster, "cluster/configuration")))
-    page.get_by_role("searchbox").fill("message.TIMEOUT")
+    page.get_by_role("searchbox").fill("topology.MESSAGE.timeout")
     expect(keys).to_have_text(["topology.message.timeout.secs"])
     page.get_by_role("searchbox").fill("no such key")
     expect(page.get_by_text("Nothing contains “no such key”.")).to_be_visible()
