@@ -12,6 +12,7 @@ import contextlib
 import functools
 import logging
 import os
+import ssl
 import time
 import uuid
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from tupletree._coord.session import connect, credentials, disconnect
 from tupletree._coord.store import Leadership, Store
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
+from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.logs import event
 from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
@@ -149,12 +151,21 @@ class NimbusDaemon:
         host, port = self._config.bind_host, self._config.grpc_port
         server = await start_server([service], host, port, self._readiness, self.gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(server.stop, _GRACE_S)
-        application = WebApplication(self._readiness, self.metrics.registry, desk, self._config)
-        http = WebServer(application.asgi)
+        application = WebApplication(self._readiness, self.metrics.registry, desk, self._config, self.gate)
+        http = WebServer(application.asgi, tls=self._http_tls(ends))
         ends.push_async_callback(http.stop)
         http_port = await http.start(self._config.bind_host, self._config.http_port)
         application.serve_at(http_port)
         return server, http_port
+
+    def _http_tls(self, ends: contextlib.AsyncExitStack) -> ssl.SSLContext | None:
+        """TLS for HTTP, kept up to date with its files; None without."""
+        tls = self.gate.security.tls
+        if tls is None:
+            return None
+        certificates = CertificateWatch(tls, self.metrics.registry)
+        ends.push_async_callback(_end, asyncio.create_task(certificates.keep()))
+        return certificates.server_context()
 
     async def _join(self, ends: contextlib.AsyncExitStack, presence: Presence) -> KazooClient:
         """Open the session, prepare all that needs it, and register."""

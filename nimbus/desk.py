@@ -13,6 +13,8 @@ from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree._daemon.logs import event
+from tupletree._security.current import current
+from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -22,6 +24,7 @@ from .look import Look
 from .metrics import NimbusMetrics
 from .rule import Rule
 from .upload import Uploads, read_outline
+from .visible import visible
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -81,7 +84,10 @@ class Desk:
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
     async def look(self) -> Look:
-        """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since."""
+        """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since.
+
+        Of the topologies only those that whoever asks may see.
+        """
         rule, office = self.rule(), self._office
         loaded = rule.loaded
         if loaded is None:
@@ -92,7 +98,7 @@ class Desk:
             self._peers = (time.monotonic(), nimbuses, holders)
         leadership = office.leadership
         return Look(
-            loaded=loaded,
+            loaded=visible(loaded, caller.get(), current().admins),
             nimbuses=self._peers[1],
             leader_id=leadership.identity if leadership is not None else "",
             holders=self._peers[2],

@@ -20,24 +20,26 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tupletree._daemon.health import Readiness
+from tupletree._security.current import current
+from tupletree._security.guard import Gatekeeper, caller
 from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
 from ..desk import Desk
 from . import calls, openapi
 from .forward import Forwarding
+from .gate import Gate
 from .pages import Pages
 from .recent import Recent
-from .routes import ENDPOINTS, PREFIX, Endpoint, Right
+from .routes import ENDPOINTS, PREFIX, Endpoint
 
 log = logging.getLogger("tupletree.http")
 
@@ -53,26 +55,22 @@ _HEADERS: Final = (
 )
 
 
-class Gate:
-    """Decides who may do what. Without users there is nothing to decide: all may."""
-
-    async def allow(self, headers: Headers, right: Right, topology_id: str) -> str:
-        """The user's name. ``topology_id``: the topology concerned, "" for none.
-
-        Raises AuthorityError if the user may not.
-        """
-        return ""
-
-
 class WebApplication:
     """The application; ``http_port`` is to be set once it is known."""
 
-    def __init__(self, readiness: Readiness, registry: CollectorRegistry, desk: Desk, config: NimbusConfig) -> None:
+    def __init__(
+        self,
+        readiness: Readiness,
+        registry: CollectorRegistry,
+        desk: Desk,
+        config: NimbusConfig,
+        keeper: Gatekeeper | None = None,
+    ) -> None:
         self._readiness = readiness
         self._registry = registry
         self._desk = desk
         self._config = config
-        self._gate = Gate()
+        self._gate = Gate(keeper or Gatekeeper(current()))
         self._pages = Pages(desk, config)
         self._recent = Recent()
         self._forwarding = Forwarding(desk.office)
@@ -85,6 +83,9 @@ class WebApplication:
             Route(PREFIX + "/{rest:path}", _no_such_path, methods=["GET", "POST"]),
         ]
         if os.path.isdir(_STATIC):
+            routes += [Route("/", self._index), Route("/login", self._gate.login_page)]
+            routes += [Route("/login", self._gate.log_in, methods=["POST"])]
+            routes += [Route("/logout", self._gate.log_out, methods=["POST"])]
             routes.append(Mount("/", StaticFiles(directory=_STATIC, html=True)))
         handlers = {HTTPException: _http_failed, Exception: _failed}
         inner = Starlette(routes=routes, exception_handlers=handlers)
@@ -102,7 +103,14 @@ class WebApplication:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status)
 
+    async def _index(self, request: Request) -> Response:
+        return await self._gate.index(request) or FileResponse(os.path.join(_STATIC, "index.html"))
+
     async def _metrics(self, request: Request) -> Response:
+        try:
+            await self._gate.allow(request, "/metrics")
+        except TupletreeError as error:
+            return _refused(error)
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _openapi(self, request: Request) -> Response:
@@ -111,11 +119,14 @@ class WebApplication:
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
             callback = request.query_params.get("callback", "") if endpoint.method == "GET" else ""
+            operation = f"{endpoint.method} {PREFIX}{endpoint.path}"
             try:
-                return await self._serve(endpoint, request, callback)
+                reply = await self._serve(endpoint, request, callback)
             except TupletreeError as error:
-                status, body = calls.failure(error)
-                return _json(status, body)
+                self._gate.note(request, operation, error)
+                return _refused(error)
+            self._gate.note(request, operation, None, reply.status_code)
+            return reply
 
         return serve
 
@@ -129,7 +140,7 @@ class WebApplication:
             sentence = f"a body has at most {calls.MOST_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, calls.refusal(status, sentence), close=True)
-        user = await self._gate.allow(request.headers, endpoint.right, request.path_params.get("id", ""))
+        user = await self._gate.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
         if self._desk.office.rule is None and self._forwarding.applies(request):
             return await self._forwarding.forward(request, body)
         own = f"{self._config.host}:{self._pages.http_port}"
@@ -153,7 +164,7 @@ class WebApplication:
             async def build() -> tuple[str, bytes]:
                 return calls.encode(await endpoint.answer(self._pages, call), callback)
 
-            key = (call.base, call.user, request.url.path, request.url.query)
+            key = (call.base, caller.get(), request.url.path, request.url.query)
             content_type, text = await self._recent.get(key, build)
         return Response(text, headers={"content-type": content_type, "cache-control": "no-store"})
 
@@ -175,6 +186,14 @@ def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:
     content_type, text = calls.encode(value)
     headers = {"content-type": content_type, "cache-control": "no-store"}
     return Response(text, status, headers={**headers, "connection": "close"} if close else headers)
+
+
+def _refused(error: TupletreeError) -> Response:
+    status, body = calls.failure(error)
+    reply = _json(status, body)
+    if status is HTTPStatus.UNAUTHORIZED:
+        reply.headers["www-authenticate"] = "Bearer"
+    return reply
 
 
 async def _no_such_path(request: Request) -> Response:

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 from tupletree.errors import (
     AuthorityError,
     ConflictError,
+    ForbiddenError,
     NameInUseError,
     NotFoundError,
+    UnauthenticatedError,
     UnavailableError,
     UsageError,
 )
@@ -32,6 +34,8 @@ _STATUSES: Final = (
     (NameInUseError, HTTPStatus.CONFLICT),
     (UsageError, HTTPStatus.BAD_REQUEST),
     (ConflictError, HTTPStatus.CONFLICT),
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
     (AuthorityError, HTTPStatus.FORBIDDEN),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )

@@ -17,6 +17,7 @@ import h11
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tupletree._security.current import current
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import Presence
 
@@ -78,7 +79,8 @@ class Forwarding:
 
 
 async def _exchange(host: str, port: int, asked: h11.Request, body: bytes) -> Response:
-    reader, writer = await asyncio.open_connection(host, port)
+    tls = current().tls
+    reader, writer = await asyncio.open_connection(host, port, ssl=None if tls is None else tls.client_context())
     try:
         http = h11.Connection(h11.CLIENT)
         for part in (asked, h11.Data(data=body), h11.EndOfMessage()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -30,7 +31,7 @@ LIMITS: Final = Limits()
 class WebServer:
     """Serves an application until ``stop``."""
 
-    def __init__(self, application: ASGIApp, limits: Limits = LIMITS) -> None:
+    def __init__(self, application: ASGIApp, limits: Limits = LIMITS, tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
             application,
             http=type("Bounded", (_Connection,), {"limits": limits}),
@@ -45,6 +46,8 @@ class WebServer:
             timeout_keep_alive=int(limits.idle_s),
             h11_max_incomplete_event_size=limits.header_bytes,
         )
+        config.load()
+        config.ssl = tls
         self._server = _Server(config)
         self._serving: asyncio.Task[None] | None = None
 
@@ -128,8 +131,10 @@ class _Connection(H11Protocol):
             self.connections.discard(oldest)
             oldest.transport.abort()
         self.made_s = self.loop.time()
-        transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
         super().connection_made(transport)
+        # asyncio's TLS takes a limit of nothing for one that is reached already.
+        is_tls = transport.get_extra_info("sslcontext") is not None
+        transport.set_write_buffer_limits(1 if is_tls else _WRITE_BUFFER_BYTES)
         self._follow()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -17,7 +17,7 @@ from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
 from tupletree._rpc.ports import bind
 from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
-from tupletree._security.rights import PAGES
+from tupletree._security.rights import PAGES, Right
 from tupletree.errors import ForbiddenError, TupletreeError, UnauthenticatedError
 
 _HANDSHAKE_S: Final = 10.0
@@ -102,6 +102,8 @@ class HttpServer:
         if self._security.keyring is None:
             return None
         row = PAGES.get(path)
+        if row is not None and row.right is Right.OPEN:
+            return None
         try:
             who = self._gate.identify(bearer(authorization))
             await self._gate.judge(who, row, f"GET {path}")

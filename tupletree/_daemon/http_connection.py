@@ -65,7 +65,8 @@ class Connection:
         self._routes = routes
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
-        writer.transport.set_write_buffer_limits(0)  # what drain has waited for is no longer ours to lose
+        # What drain has waited for is no longer ours to lose. (TLS takes a limit of nothing for one already reached.)
+        writer.transport.set_write_buffer_limits(0 if writer.get_extra_info("sslcontext") is None else 1)
 
     async def serve(self) -> None:
         """Answer requests, then close the connection. Cancelled, it closes it within half a second."""

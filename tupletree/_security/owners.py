@@ -7,8 +7,8 @@ from tupletree._security.rights import Acl, acl_of
 
 
 def whose(store: Store, by: str, named: str) -> Acl | None:
-    """By "name" or "topology_id"; None if there is no such topology. Blocks. Raises UnavailableError."""
-    if by == "topology_id":
+    """By "name", or by id under whatever field it came; None if there is none. Blocks. Raises UnavailableError."""
+    if by not in ("name", "port"):
         stored = store.topology(named) if named and "/" not in named else None
         return None if stored is None else acl_of(stored.value)
     found = (stored.value for stored in store.topologies().values() if stored.value.name == named)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from tupletree.v1.topology_pb2 import TopologyRecord
@@ -77,14 +77,14 @@ class Row:
     """What one call or page takes.
 
     ``by`` is where a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot), each a field
-    of the request or of ``part``, the first message's part. ``mutates``: it goes into the audit log.
+    of the request or of ``part``, the first message's part; for paths see PATHS. ``mutates``: it goes into the audit
+    log.
     """
 
     right: Right
     by: str = ""
     part: str = ""
     mutates: bool = False
-    methods: Collection[str] = field(default=("GET", "HEAD"))  # of a page
 
 
 def acl_of(record: TopologyRecord) -> Acl:
@@ -206,6 +206,68 @@ CALLS: Final[dict[str, Row]] = {
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
 }
 """By gRPC's full name of the method."""
+
+_SEE: Final = Row(Right.KNOWN)
+_SEE_ONE: Final = Row(Right.READ, by="id")
+_SEE_FILE: Final = Row(Right.READ, by="file")
+_SEE_ALL: Final = Row(Right.READ)  # with no topology named: who reads everything
+_CHANGE_ONE: Final = Row(Right.CHANGE, by="id", mutates=True)
+_API: Final = "/api/v1"
+_ONE: Final = _API + "/topology/{id}"
+_WORKER_OF: Final = _ONE + "/profiling"
+
+PATHS: Final[dict[str, Row]] = {
+    f"GET {_API}/openapi.json": Row(Right.OPEN),
+    # What these show is made of the topologies that the user may see.
+    f"GET {_API}/cluster/configuration": _SEE,
+    f"GET {_API}/cluster/summary": _SEE,
+    f"GET {_API}/cluster/overview": _SEE,
+    f"GET {_API}/nimbus/summary": _SEE,
+    f"GET {_API}/owner-resources": _SEE,
+    f"GET {_API}/owner-resources/{{id}}": _SEE,
+    f"GET {_API}/history/summary": _SEE,
+    f"GET {_API}/supervisor/summary": _SEE,
+    f"GET {_API}/supervisor": _SEE,
+    f"GET {_API}/topology/summary": _SEE,
+    f"GET {_API}/acker/summary": _SEE,
+    f"GET {_API}/acker/{{id}}": _SEE,
+    f"GET {_API}/acker/{{id}}/series": _SEE,
+    f"GET {_API}/listLogs": Row(Right.READ, by="topoId"),
+    f"GET {_API}/searchLogs": Row(Right.READ, by="topoId"),
+    f"GET {_ONE}": _SEE_ONE,
+    f"GET {_API}/topology-workers/{{id}}": _SEE_ONE,
+    f"GET {_ONE}/metrics": _SEE_ONE,
+    f"GET {_ONE}/lag": _SEE_ONE,
+    f"GET {_ONE}/visualization-init": _SEE_ONE,
+    f"GET {_ONE}/visualization": _SEE_ONE,
+    f"GET {_ONE}/series": _SEE_ONE,
+    f"GET {_ONE}/statuses": _SEE_ONE,
+    f"GET {_ONE}/component/{{component}}": _SEE_ONE,
+    f"GET {_ONE}/logconfig": _SEE_ONE,
+    f"GET {_API}/pipeline/{{id}}": _SEE_ONE,
+    f"GET {_API}/transactions/{{id}}": _SEE_ONE,
+    f"GET {_API}/checkpoints/{{id}}": _SEE_ONE,
+    f"GET {_API}/log": _SEE_FILE,
+    f"GET {_API}/download": _SEE_FILE,
+    f"GET {_API}/search": _SEE_FILE,
+    f"GET {_API}/deepSearch/{{id}}": _SEE_ONE,
+    f"GET {_API}/dumps/{{id}}/{{hostPort}}": _SEE_ONE,
+    f"GET {_API}/dumps/{{id}}/{{hostPort}}/{{file}}": _SEE_ONE,
+    f"GET {_API}/daemonlog": _SEE_ALL,
+    f"GET {_API}/daemondownload": _SEE_ALL,
+    f"POST {_ONE}/activate": _CHANGE_ONE,
+    f"POST {_ONE}/deactivate": _CHANGE_ONE,
+    f"POST {_ONE}/rebalance/{{wait}}": _CHANGE_ONE,
+    f"POST {_ONE}/kill/{{wait}}": _CHANGE_ONE,
+    f"POST {_ONE}/logconfig": _CHANGE_ONE,
+    f"POST {_ONE}/debug/{{action}}/{{samplingPct}}": _CHANGE_ONE,
+    f"POST {_ONE}/component/{{component}}/debug/{{action}}/{{samplingPct}}": _CHANGE_ONE,
+    f"POST {_WORKER_OF}/start/{{hostPort}}/{{timeout}}": _CHANGE_ONE,
+    f"POST {_WORKER_OF}/stop/{{hostPort}}": _CHANGE_ONE,
+    f"POST {_WORKER_OF}/dumpjstack/{{hostPort}}": _CHANGE_ONE,
+    f"POST {_WORKER_OF}/restartworker/{{hostPort}}": _CHANGE_ONE,
+}
+"""Of nimbus's REST interface, by method and path. ``by`` is "id" (in the path), "topoId" or "file" (in the query)."""
 
 PAGES: Final[dict[str, Row]] = {
     "/healthz": Row(Right.OPEN),

@@ -1,0 +1,25 @@
+"""What of the cluster one may see: the topologies that one may read, and where they run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tupletree._security.rights import Principal, acl_of, may_read
+
+from .cycle import Loaded
+
+
+def visible(loaded: Loaded, who: Principal | None, admins: Collection[str]) -> Loaded:
+    """``loaded`` as if only the topologies existed that ``who`` may read. None: everybody may read everything."""
+    if who is None:
+        return loaded
+    seen = {one for one, stored in loaded.records.items() if may_read(who, admins, acl_of(stored.value))}
+    if seen >= loaded.records.keys():
+        return loaded
+    return replace(
+        loaded,
+        records={one: stored for one, stored in loaded.records.items() if one in seen},
+        assignments={one: stored for one, stored in loaded.assignments.items() if one in seen},
+        worker_presences={one: slots for one, slots in loaded.worker_presences.items() if one in seen},
+    )
