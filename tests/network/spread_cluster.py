@@ -72,7 +72,12 @@ class SpreadCluster:
         name = f"{role}-{index}"
         directory, address = f"{self.directory}/{name}", self.network.machines[name].address
         known = defaults()
-        own = {"bind.host": address, "local.dir": f"{directory}/data", "logs.dir": f"{directory}/logs"}
+        own = {
+            "bind.host": address,
+            "security.insecure": True,
+            "local.dir": f"{directory}/data",
+            "logs.dir": f"{directory}/logs",
+        }
         if role == "supervisor":
             own |= {"supervisor.id": name, "supervisor.slots.ports": list(SLOTS)}
         plan = DaemonPlan(
