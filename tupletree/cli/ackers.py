@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import count, duration, message_dict, print_json, print_table
-from tupletree.errors import TupletreeError
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
     from tupletree.v1 import nimbus_pb2
 
+_LOOK_S: Final = 1.0
+_RATES: Final = ("inits", "acks", "completed", "fails", "timeouts")
+
 
 @click.command("ackers")
+@click.argument("acker", metavar="[ACKER]", required=False)
 @click.option("--topology", metavar="NAME", help="Only shards of this topology.")
 @json_option
 @client_options
-def command(client: NimbusClient, topology: str | None, as_json: bool) -> None:
-    """Show every acker service, and each ledger shard it serves as the acker itself reports it.
+def command(client: NimbusClient, acker: str | None, topology: str | None, as_json: bool) -> None:
+    """Show every acker service, and each ledger shard it serves as the acker itself reports it; or one, with its rates.
 
     PENDING is the tuple trees that are neither complete nor failed, OLDEST the age of the oldest of them. An acker is
-    ready unless it drains, is over its limit, or cannot be reached.
+    ready unless it drains, is over its limit, or cannot be reached. ACKER is an id, or the beginning of one, or
+    HOST:PORT: that one is looked at twice, a second apart, and shown with what it did meanwhile.
+
+    Exit status 0, whether or not they are ready (that is what 'health' is for); 2 if there is no such acker.
+
+    \b
+    Examples:
+      tupletree ackers
+      tupletree ackers --topology word_count --json
+      tupletree ackers 127.0.0.1:6640
     """
     topology_id = client.describe(topology).summary.record.id if topology is not None else None
     ackers = acker_dicts(client)
+    if acker is not None:
+        ackers = [_detailed(client, _chosen(ackers, acker))]
     if topology_id is not None:
-        for acker in ackers:
-            acker["shards"] = [shard for shard in acker["shards"] if shard["topology_id"] == topology_id]
+        for one in ackers:
+            one["shards"] = [shard for shard in one["shards"] if shard["topology_id"] == topology_id]
     if as_json:
         print_json(ackers)
     elif not ackers:
         click.echo("no acker services")
     else:
         _print(ackers)
+
+
+def _chosen(ackers: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
+    found = [one for one in ackers if one["address"] == wanted or one["id"].startswith(wanted)]
+    if len(found) != 1:
+        known = ", ".join(f"{one['id']} ({one['address']})" for one in ackers) or "none"
+        raise UsageError(f"{'several ackers are' if found else 'there is no acker'} '{wanted}'; there is {known}")
+    return found[0]
+
+
+def _detailed(client: NimbusClient, acker: dict[str, Any]) -> dict[str, Any]:
+    """An acker as it is a moment later, each shard with its rates since."""
+    if not acker["reachable"]:
+        return acker
+    before_s = time.monotonic()
+    threading.Event().wait(_LOOK_S)
+    summaries = [one for one in client.cluster().ackers if one.presence.id == acker["id"]]
+    if not summaries:
+        raise UnavailableError(f"acker {acker['id']} has gone")
+    now = _acker_dict(client, summaries[0])
+    elapsed_s = time.monotonic() - before_s
+    earlier = {(shard["topology_id"], shard["shard"]): shard for shard in acker["shards"]}
+    for shard in now["shards"]:
+        old = earlier.get((shard["topology_id"], shard["shard"]))
+        shard["per_s"] = {
+            name: round(max(0, shard[name] - old[name]) / elapsed_s, 1) if old else None for name in _RATES
+        }
+    return now
 
 
 def acker_dicts(client: NimbusClient) -> list[dict[str, Any]]:
@@ -100,6 +145,13 @@ def _print(ackers: list[dict[str, Any]]) -> None:
                 ],
                 [_shard_row(shard) for shard in acker["shards"]],
             )
+        rates = [(shard, shard["per_s"]) for shard in acker["shards"] if "per_s" in shard]
+        if rates:
+            rows = [
+                (shard["topology_id"], shard["shard"], *("-" if of[f] is None else count(of[f]) for f in _RATES))
+                for shard, of in rates
+            ]
+            print_table(["topology", "shard>", *(f"{name}/s>" for name in _RATES)], rows)
 
 
 def _shard_row(shard: dict[str, Any]) -> tuple[Any, ...]:

@@ -6,9 +6,10 @@ again where a worker was restarted (a counter that fell).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tupletree._wire.latency import percentile_s
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1.topology_pb2 import ComponentKind
 
@@ -33,6 +34,7 @@ def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
         "execute_ms": None if is_spout else _mean_ms(total.execute_s, executed if total.executed else 0),
         "process_ms": _mean_ms(total.process_s_sum, total.process_samples),
         "complete_ms": _mean_ms(total.complete_s_sum, total.complete_samples),
+        **percentiles(total.process_counts, total.complete_counts),
         "emitted_per_s": round(stats.emitted_per_s, 1),
         "executed_per_s": round(stats.executed_per_s, 1),
         "acked_per_s": round(stats.acked_per_s, 1),
@@ -62,14 +64,46 @@ def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentSta
         return figures
     per_s = {f"{name}_per_s": round((new[name] - old[name]) / elapsed_s, 1) for name in COUNTERS}
     a, b = before.total, now.total
-    latencies = {
+    latencies: dict[str, float | None] = {
         "execute_ms": _mean_ms(b.execute_s - a.execute_s, b.executed - a.executed),
         "process_ms": _mean_ms(b.process_s_sum - a.process_s_sum, b.process_samples - a.process_samples),
         "complete_ms": _mean_ms(b.complete_s_sum - a.complete_s_sum, b.complete_samples - a.complete_samples),
+        **percentiles(
+            _between(a.process_counts, b.process_counts),
+            _between(a.complete_counts, b.complete_counts),
+        ),
     }
     if figures["kind"] == "spout":
         latencies["execute_ms"] = None
     return {**figures, **per_s, **latencies}
+
+
+def percentiles(process_counts: Sequence[int], complete_counts: Sequence[int]) -> dict[str, float | None]:
+    """Half and ninety-nine in a hundred of the sampled latencies took no longer; None where nothing was sampled."""
+    found: dict[str, float | None] = {}
+    for name, counts in (("process", process_counts), ("complete", complete_counts)):
+        for share, suffix in ((0.5, "p50"), (0.99, "p99")):
+            latency_s = percentile_s(counts, share)
+            found[f"{name}_{suffix}_ms"] = None if latency_s is None else round(latency_s * 1000, 4)
+    return found
+
+
+def stream_rates(before: dict[str, Any], now: dict[str, Any], stream: str | None, elapsed_s: float) -> dict[str, float]:
+    """Emitted and transferred tuples a second of one stream, or (None) of all, between two ``component_figures``."""
+    sums = {}
+    for name in ("emitted", "transferred"):
+        old, new = (
+            sum(one[name] for one in figures.get("streams", ()) if stream in (None, one["stream"]))
+            for figures in (before, now)
+        )
+        sums[name] = round(max(0, new - old) / elapsed_s, 1) if elapsed_s > 0 else 0.0
+    return sums
+
+
+def _between(before: Sequence[int], now: Sequence[int]) -> list[int]:
+    """How many more in each bucket; what the earlier one lacks counts as 0."""
+    earlier = [*before, *([0] * (len(now) - len(before)))]
+    return [max(0, new - old) for new, old in zip(now, earlier, strict=False)]
 
 
 def totals(figures: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tupletree.cli.options import client_options, json_option, name_argument
-from tupletree.cli.output import clock, count, print_json, print_table
+from tupletree.cli.output import clock, count, message_dict, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import Following, Source, in_order, last_lines, sources, worker_option
 from tupletree.errors import NotFoundError, UsageError
@@ -193,37 +193,52 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
         raise NotFoundError(f"no worker of the topology has a {query['file']} yet")
     total = 0
     for source, answer in zip(found, answers, strict=True):
-        for reply in answer if isinstance(answer, list) else []:
+        replies = answer if isinstance(answer, list) else []
+        matches = [reply.match for reply in replies if reply.HasField("match")]
+        total += len(matches)
+        if as_json:
+            for match in matches:
+                print_json({"worker": source.worker, **message_dict(match)})
+        else:
+            _show_matches(source, matches, bool(query["before"]))
+        for reply in replies:
             if reply.HasField("end"):
                 _show_end(source, reply.end, as_json)
-            else:
-                total += 1
-                _show_match(source, reply.match, bool(query["before"]), as_json)
     if not as_json and not total:
         click.echo("no line matches")
 
 
-def _show_match(source: Source, match: Any, has_context: bool, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "worker": source.worker,
-                "file": match.file,
-                "offset": match.offset,
-                "line": match.line,
-                "before": list(match.before),
-                "after": list(match.after),
-            }
-        )
-        return
-    place = f"{source.worker} {match.file}"
-    for line in match.before:
-        click.echo(f"{place}   {printable(line.expandtabs(), _LONGEST)}")
-    click.echo(f"{place} {'>' if has_context else '|'} {printable(match.line.expandtabs(), _LONGEST)}")
-    for line in match.after:
-        click.echo(f"{place}   {printable(line.expandtabs(), _LONGEST)}")
-    if has_context:
-        click.echo("--")
+def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> None:
+    """Matches of one worker in their order, each line around them once."""
+    shown: dict[tuple[str, int], tuple[str, bool]] = {}  # by file and offset
+    ends: dict[tuple[str, int], tuple[str, int]] = {}  # where the next line is
+    for match in matches:
+        for number, (offset, line) in enumerate(
+            zip(_offsets(match), [*match.before, match.line, *match.after], strict=True)
+        ):
+            place = (match.file, offset)
+            is_match = number == len(match.before) or shown.get(place, ("", False))[1]
+            shown[place] = (line, is_match)
+            ends[place] = (match.file, offset + len(line.encode()) + 1)
+    files = {match.file: number for number, match in enumerate(reversed(matches))}
+    expected = None
+    for place in sorted(shown, key=lambda place: (-files[place[0]], place[1])):
+        line, is_match = shown[place]
+        if has_context and expected not in (None, place):
+            click.echo("--")
+        mark = "|" if not has_context else ">" if is_match else " "
+        click.echo(f"{source.worker} {place[0]} {mark} {printable(line.expandtabs(), _LONGEST)}")
+        expected = ends[place]
+
+
+def _offsets(match: Any) -> list[int]:
+    """Where a match and the lines around it are, as far as they are text."""
+    before = [len(line.encode()) + 1 for line in match.before]
+    after = [len(line.encode()) + 1 for line in (match.line, *match.after)]
+    found = [match.offset - sum(before)]
+    for length in (*before, *after[:-1]):
+        found.append(found[-1] + length)
+    return found
 
 
 def _show_end(source: Source, end: Any, as_json: bool) -> None:

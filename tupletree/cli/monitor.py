@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tupletree.cli.figures import rates, totals
+from tupletree.cli.figures import component_figures, rates, stream_rates, totals
 from tupletree.cli.options import client_options, json_option, name_argument
-from tupletree.cli.output import console, count, duration, message_dict, millis, print_json, table
+from tupletree.cli.output import clock, console, count, duration, message_dict, millis, print_json, table
 from tupletree.cli.statuses import status_dicts, status_lines
+from tupletree.cli.workers import check_component
 from tupletree.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,29 +41,51 @@ if TYPE_CHECKING:
     "-n", "--count", "looks", type=click.IntRange(min=1), help="Stop after so many looks; default: when interrupted."
 )
 @click.option("-m", "--component", help="Only this component.")
+@click.option("-s", "--stream", help="Count emitted and transferred tuples of this stream only.")
+@click.option(
+    "-w",
+    "--watch",
+    type=click.Choice(["emitted", "transferred"]),
+    help="Print one line a look for each component and stream: how many tuples a second.",
+)
 @json_option
 @client_options
 def command(
-    client: NimbusClient, name: str, interval_s: float, looks: int | None, component: str | None, as_json: bool
+    client: NimbusClient,
+    name: str,
+    interval_s: float,
+    looks: int | None,
+    component: str | None,
+    stream: str | None,
+    watch: str | None,
+    as_json: bool,
 ) -> None:
     """Watch a topology live: tuples a second, latencies, and what is pending or queued, for each component.
 
-    Rates and latencies are those of the last interval. PENDING is tuple trees for a spout, waiting tuples for a bolt.
-    Below the table stands what tasks say of themselves: the batches of a pipeline, the transactions of a coordinator
-    and how far its source is ahead.
+    Rates and latencies are those of the last interval. PENDING is tuple trees for a spout, waiting tuples for a bolt;
+    CAPACITY the share of the last ten minutes that the busiest executor spent executing. Latencies are from execute to
+    ack for a bolt, from emit to ack for a spout: the mean, and what half and 99 of 100 did not exceed. Below the table
+    stands what tasks say of themselves: the batches of a pipeline, the transactions of a coordinator and how far its
+    source is ahead (lag).
 
-    On a terminal the table is redrawn; elsewhere one is printed for each interval; with --json one line each.
+    On a terminal the table is redrawn; elsewhere one is printed for each interval; with --json one line each. A nimbus
+    that is away for a while is waited for. Exit status 2 if there is no such topology, component or stream.
 
     \b
     Examples:
       tupletree monitor word_count
+      tupletree monitor word_count -m split -w emitted -i 4
       tupletree monitor word_count --interval 10 --count 6 --json > rates.jsonl
     """
-    views = itertools.islice(_views(client, name, interval_s, component), looks)
+    views = itertools.islice(_views(client, name, interval_s, component, stream), looks)
     try:
         if as_json:
             for view in views:
                 print_json(view)
+                sys.stdout.flush()
+        elif watch is not None:
+            for view in views:
+                _print_watched(view, watch)
         elif sys.stdout.isatty():
             _show_live(views)
         else:
@@ -72,15 +95,18 @@ def command(
         return
 
 
-def _views(client: NimbusClient, name: str, interval_s: float, component: str | None) -> Iterator[dict[str, Any]]:
+def _views(
+    client: NimbusClient, name: str, interval_s: float, component: str | None, stream: str | None
+) -> Iterator[dict[str, Any]]:
     """The topology's figures, interval after interval; the first after one interval."""
     before, before_s = client.describe(name), time.monotonic()
-    _check_component(before, component)
+    check_component(before, component)
+    _check_stream(before, component, stream)
     pause = threading.Event()
     while True:
         pause.wait(interval_s)
         now, now_s = client.describe(name), time.monotonic()
-        yield view_dict(before, now, now_s - before_s, component)
+        yield view_dict(before, now, now_s - before_s, component, stream)
         before, before_s = now, now_s
 
 
@@ -89,10 +115,15 @@ def view_dict(
     now: nimbus_pb2.DescribeTopologyReply,
     elapsed_s: float,
     component: str | None = None,
+    stream: str | None = None,
 ) -> dict[str, Any]:
     """One line of ``monitor --json``."""
     earlier = {stats.component_id: stats for stats in before.components}
     figures = [rates(earlier.get(stats.component_id), stats, elapsed_s) for stats in now.components]
+    for one in figures:
+        old = earlier.get(one["component"])
+        if old is not None:
+            one["watched_per_s"] = stream_rates(component_figures(old), one, stream, elapsed_s)
     return {
         "at_unix_s": round(time.time(), 3),
         "interval_s": round(elapsed_s, 3),
@@ -101,6 +132,7 @@ def view_dict(
         "workers_ready": now.summary.workers_ready,
         "workers": now.summary.record.workers,
         "uptime_s": now.summary.uptime_s,
+        "stream": stream,
         "total": totals(figures),
         "components": [f for f in figures if component in (None, f["component"])],
         "statuses": [one for one in status_dicts(now) if component in (None, one["component"])],
@@ -108,12 +140,22 @@ def view_dict(
     }
 
 
-def _check_component(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> None:
-    known = [spec.id for spec in reply.spec.components] or [stats.component_id for stats in reply.components]
-    if component is not None and component not in known:
-        raise UsageError(
-            f"topology '{reply.summary.record.name}' has no component '{component}'; it has {', '.join(known)}"
-        )
+def _check_stream(reply: nimbus_pb2.DescribeTopologyReply, component: str | None, stream: str | None) -> None:
+    declared = [one.id for spec in reply.spec.components if component in (None, spec.id) for one in spec.outputs]
+    if stream is not None and reply.spec.components and stream not in declared:
+        whose = f"component '{component}'" if component else f"topology '{reply.summary.record.name}'"
+        known = ", ".join(sorted(set(declared))) or "none"
+        raise UsageError(f"{whose} declares no stream '{stream}'; there is {known}")
+
+
+def _print_watched(view: dict[str, Any], watch: str) -> None:
+    at = clock(view["at_unix_s"])
+    for one in view["components"]:
+        per_s = one.get("watched_per_s", {}).get(watch, 0.0)
+        stream = view["stream"] or "all streams"
+        parallelism = f"{one['executors']}/{one['tasks']}"
+        click.echo(f"{at}  {view['status']}  {one['component']}  {parallelism}  {stream}  {watch} {count(per_s)}/s")
+    sys.stdout.flush()
 
 
 def _show_live(views: Iterator[dict[str, Any]]) -> None:
@@ -136,37 +178,28 @@ def _render(view: dict[str, Any]) -> RenderableType:
     )
     if view["unscheduled"]:
         title += f"\nnot running: {view['unscheduled']}"
-    rows = [
-        (
-            f["component"],
-            f["kind"],
-            count(f["emitted_per_s"]),
-            count(f["executed_per_s"]),
-            count(f["acked_per_s"]),
-            count(f["failed"]),
-            count(f["pending"] if f["kind"] == "spout" else f["queued"]),
-            millis(f["execute_ms"]),
-            millis(f["process_ms"]),
-            millis(f["complete_ms"]),
-            f"{f['capacity']:.2f}" + (" congested" if f["congested"] else ""),
-        )
-        for f in view["components"]
-    ]
-    figures = table(
-        [
-            "component",
-            "kind",
-            "emitted/s>",
-            "executed/s>",
-            "acked/s>",
-            "failed>",
-            "pending>",
-            "execute ms>",
-            "process ms>",
-            "complete ms>",
-            "capacity>",
-        ],
-        rows,
-        title,
-    )
+    rows = [_row(figures) for figures in view["components"]]
+    headings = ["component", "kind", "emitted/s>", "executed/s>", "acked/s>", "failed>", "pending>"]
+    headings += ["execute ms>", "latency ms>", "p50>", "p99>", "capacity>"]
+    figures = table(headings, rows, title)
     return Group(figures, *(Text(line) for line in status_lines(view["statuses"])))
+
+
+def _row(f: dict[str, Any]) -> tuple[str, ...]:
+    is_spout = f["kind"] == "spout"
+    latency = "complete" if is_spout else "process"
+    watched = f.get("watched_per_s", {})
+    return (
+        f["component"],
+        f["kind"],
+        count(watched.get("emitted", f["emitted_per_s"])),
+        count(f["executed_per_s"]),
+        count(f["acked_per_s"]),
+        count(f["failed"]),
+        count(f["pending"] if is_spout else f["queued"]),
+        millis(f["execute_ms"]),
+        millis(f[f"{latency}_ms"]),
+        millis(f[f"{latency}_p50_ms"]),
+        millis(f[f"{latency}_p99_ms"]),
+        f"{f['capacity']:.2f}" + (" congested" if f["congested"] else ""),
+    )

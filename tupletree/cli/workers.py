@@ -80,7 +80,7 @@ def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
     found = sources(client, name, worker)
     if len(found) > 1:
         places = ", ".join(source.worker for source in found)
-        raise UsageError(f"topology '{name}' has several workers: name one with --worker; it has {places}")
+        raise UsageError(f"topology '{name}' has several workers, name one: {places}")
     return found[0]
 
 
