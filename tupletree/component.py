@@ -17,7 +17,9 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tupletree._wire.latency import BOUNDS_S
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
+from tupletree.metrics import MOST_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
 from tupletree.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ __all__ = [
 
 Outputs = Sequence[str] | Mapping[str, Any]
 Metric = Callable[[], float]
+USER_PREFIX = "tupletree_user_"
 Status = Callable[[], Mapping[str, Any]]
 
 
@@ -78,7 +81,7 @@ class TopologyContext:
         self.sources = dict(sources)
         self.targets = {stream: dict(components) for stream, components in targets.items()}
         self.conf = dict(conf)
-        self.metrics: dict[str, Metric] = {}
+        self.metrics: dict[str, Registered] = {}
         self.status: Status | None = None
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
         self.clock: Callable[[], float] = _no_clock
@@ -99,17 +102,64 @@ class TopologyContext:
         """
         return list(self._tasks[component_id])
 
-    def register_metric(self, name: str, read: Metric) -> None:
-        """Export a figure of this task on the worker's ``/metrics``.
+    def register_metric(self, name: str, read: Metric, help: str = "") -> None:
+        """Show a figure of this task on the worker's ``/metrics``, as the gauge ``tupletree_user_<name>``.
 
-        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything.
+        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything. It is
+        left out of a scrape for which it raises. The other ``register_…`` are for figures that the component changes
+        itself; docs/guides/metrics.md.
 
         Raises:
-            ValueError: this task has a metric of that name already.
+            ValueError: the name is not fit for one, this task has a metric of that name, or has a hundred already.
         """
-        if name in self.metrics:
-            raise ValueError(f"task {self.task_id} of {self.component_id!r} has a metric {name!r} already")
-        self.metrics[name] = read
+        self._register(name, "gauge", help, read)
+
+    def register_counter(self, name: str, help: str = "") -> Counter:
+        """A number that only grows: ``tupletree_user_<name>_total``. Raises ValueError as ``register_metric``."""
+        counter = Counter()
+        self._register(name, "counter", help, lambda: counter.value)
+        return counter
+
+    def register_gauge(self, name: str, help: str = "") -> Gauge:
+        """A number that the task sets: ``tupletree_user_<name>``. Raises ValueError as ``register_metric``."""
+        gauge = Gauge()
+        self._register(name, "gauge", help, lambda: gauge.value)
+        return gauge
+
+    def register_histogram(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Histogram:
+        """Counts by size: ``tupletree_user_<name>``, with the buckets of latencies in seconds unless others are given.
+
+        Raises:
+            ValueError: as ``register_metric``; or the bounds do not ascend, or are none or more than fifty.
+        """
+        histogram = Histogram(bounds)
+        self._register(name, "histogram", help, histogram.snapshot)
+        return histogram
+
+    def register_timer(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Timer:
+        """A histogram of how long something takes: ``tupletree_user_<name>_seconds``.
+
+        Raises:
+            ValueError: as ``register_histogram``.
+        """
+        timer = Timer(lambda: self.clock(), bounds)
+        self._register(name, "histogram", help, timer.snapshot, unit="_seconds")
+        return timer
+
+    def _register(
+        self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot], unit: str = ""
+    ) -> None:
+        owner = f"task {self.task_id} of {self.component_id!r}"
+        shown = USER_PREFIX + check_name(name, owner).removesuffix(unit) + unit
+        if any(one.name == shown for one in self.metrics.values()):
+            raise ValueError(f"{owner} has a metric {name!r} already")
+        if sum(one.name.startswith(USER_PREFIX) for one in self.metrics.values()) >= MOST_METRICS:
+            raise ValueError(f"{owner} has {MOST_METRICS} metrics already; {name!r} would be one too many")
+        self.metrics[name] = Registered(shown, kind, help or f"Registered by components as {name}.", read)
+
+    def register_own(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot]) -> None:
+        """As the others, for components of tupletree itself: shown as ``tupletree_<name>``, and not counted."""
+        self.metrics[f"tupletree_{name}"] = Registered(f"tupletree_{name}", kind, help, read)
 
     def register_status(self, read: Status) -> None:
         """Show what this task is doing in ``tupletree describe`` and ``monitor``: a small mapping that JSON carries.

@@ -68,6 +68,7 @@ class AckerLink:
         self.acker_id = acker_id
         self.address = address
         self.is_up = False
+        self.connects = 0
         self.shards: frozenset[int] = frozenset()
         self.is_owner = False  # of one of these shards at least: new trees begin there
         self.shard_version = 0
@@ -161,6 +162,7 @@ class AckerLink:
                 self._waiting.setdefault(shard, []).insert(0, updates)
         self._has_news = True  # a new stream has told no version yet, and an acker that drains waits for one
         self.is_up = True
+        self.connects += 1
         event(log, "acker.up", acker=self.acker_id, address=self.address)
         self._ties.on_link_change()
 
@@ -225,6 +227,7 @@ class Ackers:
         self._owners: dict[int, str] = {}
         self._required_version = 0
         self._refuted_version: int | None = None  # the lowest that a worker named though there was none such
+        self._connects = 0  # of links that are gone
         self._held: list[Updates] = []
         self._held_roots = 0
 
@@ -283,6 +286,7 @@ class Ackers:
         lost = self._lost(shards)
         for acker_id in set(self._links) - set(addresses):
             link = self._links.pop(acker_id)
+            self._connects += link.connects
             if link.is_up:  # it did not drain to the end: what it had still to finish is lost
                 lost |= link.shards
             await link.close()
@@ -328,6 +332,21 @@ class Ackers:
         return len(self._owners) == self._count and all(
             owner in self._links and self._links[owner].is_up for owner in self._owners.values()
         )
+
+    @property
+    def links_up(self) -> int:
+        """How many links stand."""
+        return sum(link.is_up for link in self._links.values())
+
+    @property
+    def links_wanted(self) -> int:
+        """How many links there are, standing or not."""
+        return len(self._links)
+
+    @property
+    def connects(self) -> int:
+        """How often a link came to stand."""
+        return self._connects + sum(link.connects for link in self._links.values())
 
     @property
     def is_idle(self) -> bool:

@@ -10,10 +10,11 @@ Latencies are of every 20th tuple or so (``topology.stats.sample.rate``): sums, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tupletree._wire.latency import BUCKETS, bucket_of
+from tupletree._wire.latency import BOUNDS_S, BUCKETS
 from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Origin
 
@@ -26,16 +27,18 @@ def sample_every(rate: float) -> int:
     return round(1 / rate) if rate else NEVER
 
 
-@dataclass(slots=True)
 class InputCounts:
     """What came of the tuples of one stream; see InputStats in nimbus.proto."""
 
-    executed: int = 0
-    acked: int = 0
-    failed: int = 0
-    execute_s: float = 0.0
-    process_s_sum: float = 0.0
-    process_samples: int = 0
+    __slots__ = ("acked", "execute_s", "executed", "failed", "process_s_sum", "process_samples")
+
+    def __init__(self) -> None:
+        self.executed = 0
+        self.acked = 0
+        self.failed = 0
+        self.execute_s = 0.0
+        self.process_s_sum = 0.0
+        self.process_samples = 0
 
     def ran(self, executed: int, elapsed_s: float) -> None:
         """So many were executed, in so much time."""
@@ -44,7 +47,8 @@ class InputCounts:
 
     def settled(self, executed: int, failed: int, elapsed_s: float) -> None:
         """So many were executed; some failed, and the others were acked."""
-        self.ran(executed, elapsed_s)
+        self.executed += executed
+        self.execute_s += elapsed_s
         self.acked += executed - failed
         self.failed += failed
 
@@ -54,27 +58,30 @@ class InputCounts:
         self.process_samples += 1
 
 
-@dataclass(slots=True)
 class Counters(InputCounts):
     """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
 
-    timeouts: int = 0
-    complete_s_sum: float = 0.0
-    complete_samples: int = 0
-    process_counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
-    complete_counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    __slots__ = ("complete_counts", "complete_s_sum", "complete_samples", "process_counts", "timeouts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeouts = 0
+        self.complete_s_sum = 0.0
+        self.complete_samples = 0
+        self.process_counts = [0] * BUCKETS
+        self.complete_counts = [0] * BUCKETS
 
     def processed(self, latency_s: float) -> None:
         """A sampled tuple was acked."""
         self.process_s_sum += latency_s
         self.process_samples += 1
-        self.process_counts[bucket_of(latency_s)] += 1
+        self.process_counts[bisect_left(BOUNDS_S, latency_s)] += 1
 
     def completed(self, latency_s: float) -> None:
         """A sampled tree is complete."""
         self.complete_s_sum += latency_s
         self.complete_samples += 1
-        self.complete_counts[bucket_of(latency_s)] += 1
+        self.complete_counts[bisect_left(BOUNDS_S, latency_s)] += 1
 
 
 class Inputs(dict[Origin, InputCounts]):

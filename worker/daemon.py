@@ -32,6 +32,7 @@ from tupletree._rpc.server import RpcServer, start_server
 from tupletree.bundle import load_spec
 from tupletree.errors import TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
+from tupletree.state.settings import topology_name
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
 from .ackers import Ackers, TrackTies
@@ -40,7 +41,7 @@ from .config import Launch
 from .control import WorkerLost
 from .engine import Engine, local_tasks
 from .executor import Executor
-from .metrics import registry
+from .metrics import About, Links, registry
 from .observing import Observing
 from .outbound import Outbound
 from .peers import Peers, Ties
@@ -165,7 +166,13 @@ class WorkerDaemon:
         host = self._launch.bind_host
         add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
         rpc = await start_server([add], host, self._launch.port, self._readiness)
-        http = HttpServer(self._readiness, registry(self._engine))
+        about = About(
+            topology_name(self._launch.topology_id), self._launch.topology_id, self._launch.worker_id, self._launch.slot
+        )
+        links: dict[str, Links] = {"worker": self._peers}
+        if self._ackers is not None:
+            links["acker"] = self._ackers
+        http = HttpServer(self._readiness, registry(self._engine, about, self._readiness, links))
         return rpc, http, await http.start(host, self._launch.http_port)
 
     def _make_ackers(self, first: View) -> Ackers | None:

@@ -177,6 +177,15 @@ class Engine:
             for task in executor.tasks
         ]
 
+    def held_s(self) -> dict[int, dict[str, float]]:
+        """For how long each spout task was active and not asked for tuples, by why. Any thread."""
+        return {
+            task.task_id: executor.held_s()
+            for executor in self.executors
+            if isinstance(executor, SpoutExecutor)
+            for task in executor.tasks
+        }
+
     def _gate_changed(self) -> None:
         self.wake()
         self._outside.congestion_changed()

@@ -68,6 +68,7 @@ class PeerLink:
     def __init__(self, peer: Peer, ties: Ties) -> None:
         self.peer = peer
         self.is_up = False
+        self.connects = 0
         self._ties = ties
         self._waiting: deque[worker_pb2.Batch] = deque()
         self._waiting_bytes = 0
@@ -131,6 +132,7 @@ class PeerLink:
                 self._on_status(status)
                 if writer is None:
                     self.is_up = True
+                    self.connects += 1
                     event(log, "peer.up", peer=self.peer.worker_id, address=self.peer.address)
                     ties.on_link_change()
                     writer = asyncio.create_task(self._write(call))
@@ -199,6 +201,7 @@ class Peers:
         self._ties = ties
         self._links: dict[str, PeerLink] = {}  # by slot
         self._by_task: dict[int, PeerLink] = {}
+        self._connects = 0  # of links that are gone
         self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
 
     def send(self, batch: worker_pb2.Batch) -> None:
@@ -220,6 +223,7 @@ class Peers:
         }
         for slot, link in outdated.items():  # all of it before anything is awaited, so that nothing is sent to them
             del self._links[slot]
+            self._connects += link.connects
             self._homeless.extend(link.take_back())
         self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
         self._close_unknown(tasks)
@@ -246,6 +250,21 @@ class Peers:
     def are_up(self, slots: Iterable[str]) -> bool:
         """Whether the worker of each of these slots can be reached."""
         return all(slot in self._links and self._links[slot].is_up for slot in slots)
+
+    @property
+    def links_up(self) -> int:
+        """How many links stand."""
+        return sum(link.is_up for link in self._links.values())
+
+    @property
+    def links_wanted(self) -> int:
+        """How many links there are, standing or not."""
+        return len(self._links)
+
+    @property
+    def connects(self) -> int:
+        """How often a link came to stand."""
+        return self._connects + sum(link.connects for link in self._links.values())
 
     @property
     def is_idle(self) -> bool:

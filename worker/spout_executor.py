@@ -11,9 +11,12 @@ from tupletree.tuples import Origin
 from .batches import Batch, Rows, decode
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .executor import Deliver, Executor, RemoteBatch, call
-from .inbox import Gate, Inbox
+from .inbox import ACKERS, BACKLOG, Gate, Inbox
 from .spout_task import SpoutTask
 from .tasks import Clock
+
+HELD_BY = ("congestion", "ackers")
+"""Why spouts that are active are not asked for tuples; at a moment with both reasons, the ackers."""
 
 
 class SpoutExecutor(Executor):
@@ -42,6 +45,8 @@ class SpoutExecutor(Executor):
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
         self._idle_wait_s = idle_wait_s
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
+        self._held: tuple[str, float] | None = None  # why the spouts are not asked at present, and since when
+        self._held_s = dict.fromkeys(HELD_BY, 0.0)
 
     def open(self) -> None:
         """Spouts open when their topology is first active; see ``step``."""
@@ -57,9 +62,28 @@ class SpoutExecutor(Executor):
             worked |= self._expire(self._clock())
         if self.wants_active != self._is_active:
             self._switch()
-        if not self._is_active or self.is_held:
+        is_held = self._is_active and self.is_held
+        if is_held or self._held is not None:
+            self._note_held(is_held)
+        if not self._is_active or is_held:
             return worked
         return self._poll() or worked
+
+    def _note_held(self, is_held: bool) -> None:
+        """Add up for how long. The gate wakes whoever waits at it, so that every change of it is seen here."""
+        now_s = self._clock()
+        if self._held is not None:
+            cause, since_s = self._held
+            self._held_s[cause] += now_s - since_s
+        by_ackers = not self._gate.closed.isdisjoint(self._feeds & {ACKERS, BACKLOG})
+        self._held = ("ackers" if by_ackers else "congestion", now_s) if is_held else None
+
+    def held_s(self) -> dict[str, float]:
+        """For how long active spouts were not asked for tuples, by why. Any thread."""
+        total, held = dict(self._held_s), self._held
+        if held is not None:
+            total[held[0]] += max(0.0, self._clock() - held[1])
+        return total
 
     def due_s(self) -> float:
         due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)

@@ -2,6 +2,7 @@ cimport cython
 
 from tupletree.tuples cimport Origin, Tuple
 from tupletree.worker.batches cimport Rows
+from tupletree.worker.counts cimport Counters
 from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.tracking cimport Updates
 from tupletree.worker.collectors cimport TaskBasicCollector, TaskBoltCollector
@@ -9,11 +10,14 @@ from tupletree.worker.collectors cimport TaskBasicCollector, TaskBoltCollector
 ctypedef unsigned long long u64
 
 cdef class Task:
-    cdef public object component_id, task_id, context, counters, _env
+    cdef public object component_id, task_id, context, _env
+    cdef public Counters counters
     cdef public Updates updates, ack_updates
     cdef public object participant, remake, ask_soon, inputs
     cdef public dict streams
     cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
+
+    cpdef processed(self, Origin origin, double latency_s)
 
 cdef class BasicBoltTask(Task):
     cdef public object bolt

@@ -33,6 +33,7 @@ MODULES = (
     "tupletree.worker.routing",
     "tupletree.worker.outbox",
     "tupletree.worker.collectors",
+    "tupletree.worker.counts",
     "tupletree.worker.tasks",
     "tupletree.worker.spout_task",
     "tupletree.acker.hashing",

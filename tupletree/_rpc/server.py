@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.metrics import calls_active, calls_failed, calls_started
 from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MAX_MESSAGE_BYTES
 from tupletree._rpc.ports import bind
 from tupletree._rpc.status import to_status
@@ -61,6 +62,7 @@ async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContex
     if isinstance(error, DecodeError):  # from the stream of requests
         error = ProtocolError(_UNDECODABLE_SENTENCE)
     code, sentence = to_status(error)
+    calls_failed.labels(method, code.name).inc()
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
     await context.abort(code, sentence if len(sentence) <= _LONGEST_SENTENCE else sentence[:_LONGEST_SENTENCE] + "…")
@@ -69,8 +71,12 @@ async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContex
 def _translated(method: str, handler: Handler) -> Handler:
     """``handler`` with its errors turned into status. A generator stays one: gRPC looks at what kind it is."""
 
+    started, active = calls_started.labels(method), calls_active.labels(method)
+
     @functools.wraps(handler)
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        started.inc()
+        active.inc()
         try:
             _check_decoded(request)
             return await handler(request, context)
@@ -78,9 +84,13 @@ def _translated(method: str, handler: Handler) -> Handler:
             raise
         except Exception as error:
             await _abort(method, error, context)
+        finally:
+            active.dec()
 
     @functools.wraps(handler)
     async def generate(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        started.inc()
+        active.inc()
         try:
             _check_decoded(request)
             async with contextlib.aclosing(handler(request, context)) as replies:
@@ -90,6 +100,8 @@ def _translated(method: str, handler: Handler) -> Handler:
             raise
         except Exception as error:
             await _abort(method, error, context)
+        finally:
+            active.dec()
 
     return generate if inspect.isasyncgenfunction(handler) else call
 

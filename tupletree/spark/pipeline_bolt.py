@@ -70,10 +70,14 @@ class PipelineBolt(EmitterBolt):
         self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
         self._progress = PipelineProgress(self._jobs, self._driver)
         context.register_status(self._progress.status)
-        context.register_metric("pipeline_rows", lambda: self._progress.rows_total)
-        context.register_metric("pipeline_batches", lambda: self._progress.batches_total)
-        context.register_metric("pipeline_committed_txid", lambda: self._progress.committed_txid)
-        context.register_metric("pipeline_active_batches", lambda: len(self._jobs.jobs))
+        own = context.register_own
+        own("pipeline_rows", "counter", "Rows committed by this task.", lambda: self._progress.rows_total)
+        own("pipeline_batches", "counter", "Batches committed by this task.", lambda: self._progress.batches_total)
+        own("pipeline_committed_txid", "gauge", "The last committed batch.", lambda: self._progress.committed_txid)
+        own("pipeline_batches_in_flight", "gauge", "Batches that Spark works on or that wait for it.",
+            lambda: len(self._jobs.jobs))  # fmt: skip
+        own("pipeline_stopped", "gauge", "1 if it has stopped at a batch that fails again and again.",
+            lambda: float(bool(self._progress.reason)))  # fmt: skip
 
     def cleanup(self) -> None:
         self._driver.close()

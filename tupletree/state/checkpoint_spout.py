@@ -21,8 +21,9 @@ from typing import Any, assert_never
 from tupletree._daemon.logs import event
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import AuthorityError, ConflictError, FailedException, TopologyError, UnavailableError, UsageError
+from tupletree.metrics import Histogram
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.coordinator import CheckpointCoordinator, Effect, Record, Send
+from tupletree.state.coordinator import CheckpointCoordinator, Effect, Phase, Record, Send
 from tupletree.state.record import Checkpoint, CheckpointRecord
 from tupletree.state.settings import check_settings, interval_s, state_id
 from tupletree.state.steps import STREAM, Action, Step
@@ -36,6 +37,8 @@ RETRY_S = 0.2
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 """Before it takes over again from a checkpoint spout of its own topology."""
+
+DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 WORTH_A_WORD = 5
 """After so many failures since the last checkpoint it is said that something is wrong, and again after many more."""
@@ -97,8 +100,32 @@ class CheckpointSpout(Spout):
         self._prepare_at_s: float | None = None
         self._sleeper: threading.Timer | None = None
         context.register_status(self.status)
-        context.register_metric("checkpoint_txid", lambda: self._record.checkpoint.txid if self._record else 0)
-        context.register_metric("checkpoint_seconds", lambda: self._checkpoint_s)
+        self._committed_txid = 0
+        self._committed_at_s = self._clock()  # the last checkpoint; before the first, the beginning
+        self._took = Histogram(DURATIONS_S)
+        self._register_metrics(context)
+
+    def _register_metrics(self, context: TopologyContext) -> None:
+        own = context.register_own
+        own(
+            "checkpoints_committed_txid", "gauge", "The last committed checkpoint.",
+            lambda: self._committed_txid,
+        )  # fmt: skip
+        own(
+            "checkpoints_since_commit_seconds", "gauge",
+            "Time since the last checkpoint was committed, or since this spout began.",
+            lambda: self._clock() - self._committed_at_s,
+        )  # fmt: skip
+        own(
+            "checkpoints_interval_seconds", "gauge", "How often checkpoints are wanted.", lambda: self._interval_s,
+        )  # fmt: skip
+        own(
+            "checkpoints_failures", "gauge", "Attempts that failed since the last checkpoint.",
+            lambda: self._coordinator.failures if self._coordinator is not None else 0,
+        )  # fmt: skip
+        own(
+            "checkpoints_duration_seconds", "histogram", "From PREPARE to the end of COMMIT.", self._took.snapshot
+        )  # fmt: skip
 
     def close(self) -> None:
         self.activate()
@@ -155,8 +182,12 @@ class CheckpointSpout(Spout):
         now_s = self._clock()
         event(log, "checkpoint.step", id=self.state_id, step=step, level=logging.DEBUG)
         self._effects.extend(self._coordinator.acked(round_, now_s))
-        if step.action is Action.COMMIT and self._prepare_at_s is not None:
-            self._checkpoint_s = now_s - self._prepare_at_s
+        if step.action is Action.COMMIT:
+            self._committed_at_s = now_s
+            self._committed_txid = step.txid
+            if self._prepare_at_s is not None:
+                self._checkpoint_s = now_s - self._prepare_at_s
+                self._took.observe(self._checkpoint_s)
         self._advance(begins=False)
 
     def fail(self, msg_id: tuple[int, int]) -> None:
@@ -215,6 +246,8 @@ class CheckpointSpout(Spout):
         self._record = record
         self._coordinator = CheckpointCoordinator(record.epoch, stored.txid, stored.phase, fresh, self._interval_s)
         self._began_s = self._clock()
+        if stored.phase is Phase.COMMITTED:
+            self._committed_txid = stored.txid
         event(
             log, "checkpoint.spout.began", id=self.state_id, epoch=record.epoch, txid=stored.txid, phase=stored.phase
         )  # fmt: skip

@@ -115,8 +115,32 @@ class CoordinatorSpout(Spout):
         self._began_s = 0.0
         self._attempts_began_s: dict[TransactionAttempt, float] = {}  # replaced, never changed: status() reads it
         context.register_status(self.status)
-        context.register_metric("transaction_committed", lambda: self.committed)
-        context.register_metric("transactions_active", lambda: self.active)
+        self._busy_since_s = self._clock()  # since when transactions have been in flight without a pause
+        self._committed_at_s = self._clock()  # the last commit; before the first, the beginning
+        self._commits = 0
+        self._register_metrics(context)
+
+    def _register_metrics(self, context: TopologyContext) -> None:
+        own = context.register_own
+        own("transactions_committed_txid", "gauge", "The last committed transaction.", lambda: self.committed)
+        own("transactions_in_flight", "gauge", "Transactions that process or commit.", lambda: self.active)
+        own("transactions_commits", "counter", "Transactions committed by this coordinator.", lambda: self._commits)
+        own(
+            "transactions_failures", "gauge", "Attempts that failed since the last commit.",
+            self._failures,
+        )  # fmt: skip
+        own(
+            "transactions_since_commit_seconds", "gauge",
+            "Time since the last commit, or since this coordinator began; 0 while there is nothing to commit.",
+            lambda: self._clock() - self._waits_since_s() if self.active or self._failures() else 0,
+        )  # fmt: skip
+
+    def _failures(self) -> int:
+        return self._coordinator.failures if self._coordinator is not None else 0
+
+    def _waits_since_s(self) -> float:
+        """Since when it could have committed: a source that had nothing for an hour is no stall."""
+        return max(self._committed_at_s, self._busy_since_s)
 
     def close(self) -> None:
         self._source.close()
@@ -178,7 +202,11 @@ class CoordinatorSpout(Spout):
         if self._coordinator is None or self._progress is None or self._is_deposed:
             return
         done = self._coordinator.processed if tree is Tree.BATCH else self._coordinator.commit_done
+        before = self._coordinator.committed
         self._effects.extend(done(attempt))
+        if self._coordinator.committed != before:
+            self._committed_at_s = self._clock()
+            self._commits += 1
         self._advance(begins=False)
 
     def fail(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
@@ -278,6 +306,8 @@ class CoordinatorSpout(Spout):
             self._begin_at_s = self._clock() + pause_s
             return
         self._complaints = 0
+        if not self._coordinator.active and not self._coordinator.failures:
+            self._busy_since_s = self._clock()
         attempt = self._coordinator.begin(txid)
         began_s = {one: at_s for one, at_s in self._attempts_began_s.items() if self._coordinator.is_current(one)}
         self._attempts_began_s = began_s | {attempt: self._clock()}

@@ -177,7 +177,8 @@ class WindowedBolt(Bolt):
         )
         self._begin(Place(), [])
         if settings.is_in_event_time:
-            context.register_metric("late_tuples", lambda: self._late)
+            text = "Tuples that came too late for their windows."
+            context.register_own("windows_late_tuples", "counter", text, lambda: self._late)
 
     def _begin(self, place: Place, kept: list[tuple[int, Tuple]]) -> None:
         """Begin windows, or go on with them, with what was kept by time."""

@@ -1,0 +1,15 @@
+cdef class InputCounts:
+    cdef public long long executed, acked, failed, process_samples
+    cdef public double execute_s, process_s_sum
+
+    cpdef ran(self, long long executed, double elapsed_s)
+    cpdef settled(self, long long executed, long long failed, double elapsed_s)
+    cpdef processed(self, double latency_s)
+
+cdef class Counters(InputCounts):
+    cdef public long long timeouts, complete_samples
+    cdef public double complete_s_sum
+    cdef public list process_counts, complete_counts
+
+    cpdef processed(self, double latency_s)
+    cpdef completed(self, double latency_s)
