@@ -52,7 +52,8 @@ STORM: dict[str, list[str]] = {
     "GET /cluster/summary": [
         "user stormVersion versionMatch supervisors topologies slotsTotal slotsUsed slotsFree executorsTotal "
         "tasksTotal totalMem totalCpu availMem availCpu fragmentedMem fragmentedCpu memAssignedPercentUtil "
-        "cpuAssignedPercentUtil availGenerics totalGenerics schedulerDisplayResource bugtracker-url central-log-url alternativeWorkerVersions"
+        "cpuAssignedPercentUtil availGenerics totalGenerics schedulerDisplayResource bugtracker-url central-log-url "
+        "alternativeWorkerVersions"
     ],
     "GET /nimbus/summary": ["nimbuses: host port status version nimbusUpTime nimbusUpTimeSeconds nimbusLogLink"],
     "GET /owner-resources": ["schedulerDisplayResource", f"owners: {OWNER}"],
