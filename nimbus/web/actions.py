@@ -21,12 +21,13 @@ def kill(call: Call) -> Request:
 
 def rebalance(call: Call) -> Request:
     """``{"rebalanceOptions": {"numWorkers": 2, "executors": {"split": 4}}}``, each part optional."""
-    options = _mapping(_mapping(call.body or {}, "the body").get("rebalanceOptions") or {}, "rebalanceOptions")
+    body = _mapping({} if call.body is None else call.body, "the body")
+    options = _mapping(body.get("rebalanceOptions", {}), "rebalanceOptions")
     unknown = sorted(options.keys() - {"numWorkers", "executors"})
     if unknown:
         raise UsageError(f"rebalanceOptions has numWorkers and executors, not {unknown[0][:100]!r}")
     workers = _count(options.get("numWorkers"), "numWorkers", 0)
-    asked = _mapping(options.get("executors") or {}, "executors")
+    asked = _mapping(options.get("executors", {}), "executors")
     executors = {component: _count(count, f"executors of '{component[:200]}'", 1) for component, count in asked.items()}
     return Rebalance(call.seconds("wait"), workers, executors)
 

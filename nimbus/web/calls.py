@@ -25,7 +25,7 @@ from .forms import window_of
 
 MOST_BODY_BYTES: Final = 1_000_000
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:\d{1,5})?")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 _YES: Final = frozenset({"1", "true", "yes"})
 
 # Most specific type first.
@@ -82,7 +82,7 @@ class Call:
         text = self.query.get(name, "")
         if not text:
             return default
-        if not re.fullmatch(r"-?\d{1,18}", text) or not least <= int(text) <= most:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
             raise UsageError(f"{name} is a whole number from {least} to {most}, not {text[:40]!r}")
         return int(text)
 
