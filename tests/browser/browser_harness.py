@@ -1,4 +1,4 @@
-"""What the browser tests share: where Chromium is, what a page may do, how a cluster's pages are addressed and measured."""
+"""What the browser tests share: where Chromium is, what a page may do, how views are addressed and measured."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ CONTRASTS: Final = """
     const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     if (!own || element.closest("svg, .hidden, .skip, option") || !element.checkVisibility()) continue;
     const below = behind(element);
-    const [lower, upper] = [light(over(rgba(getComputedStyle(element).color), below)), light(below)].sort((a, b) => a - b);
+    const text = over(rgba(getComputedStyle(element).color), below);
+    const [lower, upper] = [light(text), light(below)].sort((a, b) => a - b);
     found.push([(upper + 0.05) / (lower + 0.05), element.textContent.trim().slice(0, 40), element.className]);
   }
   return found.sort((a, b) => a[0] - b[0]);

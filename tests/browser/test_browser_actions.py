@@ -268,7 +268,9 @@ OVERLAPS = """
   const boxes = [...document.querySelectorAll(".graph a.box .box-frame")].map((one) => one.getBoundingClientRect());
   const found = [];
   boxes.forEach((one, at) => boxes.slice(at + 1).forEach((other) => {
-    if (one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom) found.push([one.left, other.left]);
+    const across = one.left < other.right && other.left < one.right;
+    const down = one.top < other.bottom && other.top < one.bottom;
+    if (across && down) found.push([one.left, other.left]);
   }));
   return found;
 }

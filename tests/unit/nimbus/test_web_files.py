@@ -1,4 +1,4 @@
-"""The files of the web UI: all of them are installed, what is vendored is as it was published, and none runs foreign text."""
+"""The files of the web UI: all are installed, what is vendored is as it was published, none runs foreign text."""
 
 from __future__ import annotations
 
