@@ -50,8 +50,9 @@ def test_nothing_is_loaded_from_elsewhere(file: Path) -> None:
     assert set(addresses) <= {"http://www.w3.org"}  # the name of SVG, not an address
 
 
-def test_the_page_has_no_inline_scripts_or_styles() -> None:
-    text = (STATIC / "index.html").read_text()
+@pytest.mark.parametrize("name", ["index.html", "login.html"])
+def test_pages_have_no_inline_scripts_or_styles(name: str) -> None:
+    text = (STATIC / name).read_text()
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text) == []
-    for name in re.findall(r'(?:src|href)="([^"]+)"', text):
-        assert (STATIC / name).is_file(), name
+    for reference in re.findall(r'(?:src|href)="([^"]+)"', text):
+        assert (STATIC / reference.lstrip("/")).is_file(), reference

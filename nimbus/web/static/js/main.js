@@ -30,10 +30,11 @@ function App() {
   const poller = useRef(null);
   const main = useRef(null);
   const view = VIEWS[route.name];
-  const requests = JSON.stringify({ ...view.requests(route, live.data), nimbuses: "nimbus/summary" });
+  const requests = JSON.stringify({ ...view.requests(route, live.data), nimbuses: "nimbus/summary", cluster: "cluster/summary" });
   useEffect(() => {
     poller.current ??= new Live((state) => {
       remember(state.data.nimbuses);
+      if (Object.values(state.errors).some((one) => one.status === 401)) location.assign("login");
       setLive(state);
     });
     poller.current.follow(JSON.parse(requests));
@@ -86,7 +87,13 @@ function Top({ route, live }) {
     h("nav", { "aria-label": "Pages" }, NAVIGATION.map(([label, names, parts]) =>
       h("a", { key: label, href: to(parts), "aria-current": names.includes(route.name) ? "page" : null }, label))),
     h("span", { class: `pulse ${live.connection === "ok" ? "ok" : live.connection === "starting" ? "starting" : "lost"}` }, pulse),
-    h(ThemeSwitch)));
+    h(ThemeSwitch), h(User, { name: live.data.cluster?.user })));
+}
+
+/** Who is logged in, where nimbus asks for tokens. */
+function User({ name }) {
+  if (!name) return null;
+  return h("form", { method: "post", action: "logout" }, h("button", { type: "submit", class: "quiet small", title: `Logged in as ${name}` }, `Log out ${name}`));
 }
 
 function ThemeSwitch() {

@@ -11,7 +11,7 @@ import { ackerTable } from "./ackers.js";
 import { supervisorTable } from "./supervisors.js";
 
 export const requests = () => ({
-  cluster: "cluster/summary", topologies: "topology/summary", supervisors: "supervisor/summary",
+  topologies: "topology/summary", supervisors: "supervisor/summary",
   ackers: "acker/summary", overview: "cluster/overview",
 });
 export const title = () => "Cluster";
