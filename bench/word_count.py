@@ -14,6 +14,8 @@ few times the sentences that all combiners hold: --held 2000 --pending 10000.
 With --state the counts are a state in memory, of which a checkpoint is taken each second, and sentences wait for that
 to be acked: --pending is then to be more than is emitted in a second, and --sentences some times that.
 
+With --secure every connection has TLS, and every call a token.
+
 With --ackers 0 nothing is tracked: then the clock stops when the last word is counted (to 50 ms), and there is no
 latency.
 
@@ -39,7 +41,9 @@ from bench._cli import WrongResultError
 from bench._flow import Run, drive
 from bench._words import AddCounts, Count, CountInState, CountWords, Sentences, Split, SplitMany, sentences, true_counts
 from tupletree import BasicBolt, Bolt, Topology, TopologyBuilder
+from tupletree.cli.main import main as cli_main
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.config import defaults
 from tupletree.testing import DevCluster
 
 __all__ = ["measure", "sentences"]
@@ -139,12 +143,27 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     }
 
 
+def secure_conf(directory: str) -> dict[str, Any]:
+    """TLS and tokens for a cluster, with files that are made in ``directory``."""
+    from tupletree._security.current import daemon_keyring
+
+    if cli_main(["certs", directory]) != 0:
+        raise RuntimeError(f"no certificates could be made in {directory}")
+    files = {"tls.ca": "ca.crt", "tls.cert": "cluster.crt", "tls.key": "cluster.key", "security.secret.file": "secret"}
+    conf: dict[str, Any] = {key: os.path.join(directory, name) for key, name in files.items()}
+    conf["security.tokens"] = True
+    operator = daemon_keyring({**defaults(), **conf}).issue("bench", "user", roles=frozenset({"admin"}))
+    return {**conf, "security.token": operator}
+
+
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run on a fresh cluster."""
     if arguments.pure:
         os.environ["TUPLETREE_PURE"] = "1"  # for the processes of the cluster
-    with DevCluster(slots=max(1, arguments.workers), ackers=max(1, arguments.ackers)) as cluster:
-        return measure_on(cluster, arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-tls-") as directory:
+        conf = secure_conf(directory) if arguments.secure else {}
+        with DevCluster(slots=max(1, arguments.workers), ackers=max(1, arguments.ackers), conf=conf) as cluster:
+            return measure_on(cluster, arguments)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +178,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=("plain", "many", "combined"), default="plain", help="how words are emitted")
     parser.add_argument("--held", type=int, default=200, help="sentences that are combined (%(default)s)")
     parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="of the counting bolt")
+    parser.add_argument("--secure", action="store_true", help="with TLS and tokens, as 'tupletree certs' makes them")
     parser.add_argument("--pure", action="store_true", help="plain Python, even where the hot path was compiled")
     parser.add_argument("--timeout", type=float, default=300, help="seconds to give up after (%(default)s)")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tupletree._daemon.logs import event
-from tupletree.errors import NotFoundError
+from tupletree.errors import ForbiddenError, NotFoundError
 from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc
 
@@ -21,7 +21,7 @@ from .logfiles import check_name, files_of, list_files, ports_in, topology_direc
 from .logsearch import USUAL_MATCHES, Match, Query, matcher, search
 from .logsearch import End as SearchEnd
 from .logtail import Start, tail
-from .slot import Running, Slot, live_worker, state_name
+from .slot import Running, Slot, knows, live_worker, state_name
 from .slots import Slots, log
 
 MOST_SEARCHES: Final = 2  # at the same time; more wait
@@ -52,6 +52,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         return pb.WakeReply()
 
     async def Beat(self, request: pb.BeatRequest, context: Any) -> pb.BeatReply:
+        self._check_topology(request)
         known = self._slots.beat(WorkerBeat(request.worker_id, request.ready, request.http_port))
         if not known:
             event(log, "worker.unknown", worker=request.worker_id, topology=request.topology_id, pid=request.pid)
@@ -123,6 +124,12 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             self._epoch.admit(request.epoch)
         self._slots.restart(request.port, request.topology_id)
         return pb.RestartWorkerReply()
+
+    def _check_topology(self, request: pb.BeatRequest) -> None:
+        """Nobody says of another topology's worker that it lives: the right to a life sign is that of its topology."""
+        works = [getattr(slot.state, "work", None) for slot in self._slots if knows(slot, request.worker_id)]
+        if any(work is not None and work.topology_id != request.topology_id for work in works):
+            raise ForbiddenError(f"worker {request.worker_id} is not one of topology {request.topology_id}")
 
     def _log_dir(self, topology_id: str, port: int) -> Path:
         return topology_directory(self._logs_dir, topology_id) / str(port)

@@ -24,7 +24,14 @@ from tupletree.client import NimbusClient
 from tupletree.errors import ForbiddenError, UnauthenticatedError
 from tupletree.nimbus.web.routes import ENDPOINTS, PREFIX
 from tupletree.testing import DevCluster, wait_until
-from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2, worker_pb2
+from tupletree.v1 import (
+    acker_pb2,
+    nimbus_pb2,
+    nimbus_pb2_grpc,
+    supervisor_pb2,
+    supervisor_pb2_grpc,
+    worker_pb2,
+)
 
 ADMINS = ["root"]
 REFUSED = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
@@ -290,6 +297,31 @@ def page(site: Site, role: str, path: str, token: str | None, method: str = "GET
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def test_a_worker_gives_no_life_sign_for_another_topology_s(site: Site) -> None:
+    with site.client("administrator") as client:
+        worker = client.describe("numbers").workers[0]
+    token = site.token(site.principal("worker of another topology"))
+    with channel(f"127.0.0.1:{site.grpc_ports['supervisor']}", site.secured.client(token)) as opened:
+        request = supervisor_pb2.BeatRequest(worker_id=worker.worker_id, topology_id=site.ids["OTHER"], ready=True)
+        with pytest.raises(grpc.RpcError) as refused:
+            supervisor_pb2_grpc.SupervisorStub(opened).Beat(request, timeout=20)
+    assert isinstance(refused.value, grpc.Call)
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_request_that_is_too_large_is_refused(site: Site) -> None:
+    token = site.token(site.principal("worker"))
+    with channel(f"127.0.0.1:{site.grpc_ports['nimbus']}", site.secured.client(token)) as opened:
+        report = nimbus_pb2.WorkerReport(topology_id=site.ids["THIS"], host="x" * (17 * 1024 * 1024))
+        with pytest.raises(grpc.RpcError) as refused:
+            nimbus_pb2_grpc.NimbusStub(opened).ReportWorker(report, timeout=60)
+        assert isinstance(refused.value, grpc.Call)
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        header = (("x-much", "y" * 40_000),)
+        with pytest.raises(grpc.RpcError) as refused:
+            nimbus_pb2_grpc.NimbusStub(opened).GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=60, metadata=header)
 
 
 def test_a_list_shows_only_what_its_reader_may_see(site: Site) -> None:
