@@ -107,7 +107,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "zookeeper.auth.password": "a password for this test",
         "supervisor.worker.start.timeout.secs": 60,
     }
-    with DevCluster(supervisors=1, slots=3, conf=conf) as cluster:
+    with DevCluster(supervisors=1, slots=3, nimbuses=2, conf=conf) as cluster:
         acl = {"topology.users": ["bob"], "topology.readonly.users": ["carol"], "topology.max.spout.pending": 50}
         ids = {}
         for key, name, owner in (("THIS", "numbers", "alice"), ("OTHER", "others", "dave")):
@@ -116,6 +116,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for name in ("numbers", "others"):
             wait_until(lambda name=name: acked(cluster, name) > 0, 60, what=f"{name} acks")  # type: ignore[misc]
         found = {process.role: process for process in cluster.processes if process.topology_id in ("", ids["THIS"])}
+        leader = int(cluster.client.leader().rpartition(":")[2])
+        nimbuses = [process for process in cluster.processes if process.role == "nimbus"]
+        found |= {("nimbus" if one.grpc_port == leader else "standby"): one for one in nimbuses}
         grpc_ports = {role: process.grpc_port for role, process in found.items()}
         yield Site(cluster, secured, ids, grpc_ports, {role: one.http_port for role, one in found.items()})
 
@@ -169,6 +172,16 @@ def code_of(site: Site, full_name: str, token: str | None) -> grpc.StatusCode:
             assert "Traceback" not in (error.details() or "")
             return error.code()
     return grpc.StatusCode.OK
+
+
+def test_a_nimbus_that_does_not_lead_asks_the_leader_in_the_user_s_name(site: Site) -> None:
+    token = site.token(site.principal("another user"))
+    seen = body(site, f"{PREFIX}/topology/summary", token, "standby")
+    assert "others" in seen and "numbers" not in seen
+    path = f"{PREFIX}/topology/{site.ids['THIS']}"
+    assert page(site, "standby", path, token) == 403
+    assert page(site, "standby", path, None) == 401
+    assert page(site, "standby", path, site.token(site.principal("owner"))) == 200
 
 
 def test_logging_in_by_browser(site: Site) -> None:
@@ -278,9 +291,9 @@ def test_another_s_topology_is_not_in_any_page_of_the_cluster(site: Site) -> Non
     assert "numbers" in readers and "others" not in readers  # and not out of what was built for somebody else
 
 
-def body(site: Site, path: str, token: str | None) -> str:
+def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
     context = site.secured.tls(None).client_context()
-    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports["nimbus"], timeout=20, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=context)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().read().decode()

@@ -12,6 +12,7 @@ import tupletree.state
 
 WEB = {"starlette", "uvicorn", "fastapi", "anyio"}
 SPARK = {"pyspark", "py4j", "pandas", "pyarrow"}
+TOKENS = {"jwt", "cryptography"}  # only where they are configured
 
 
 def imported_by(module: str) -> set[str]:
@@ -23,9 +24,9 @@ def imported_by(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "needless"),
     [
-        ("tupletree.worker.__main__", {*WEB, *SPARK, "numpy", "yaml", "click", "rich", "tupletree.client"}),
-        ("tupletree.acker.__main__", {*WEB, *SPARK, "tupletree.client"}),
-        ("tupletree.supervisor.__main__", {*WEB, *SPARK, "numpy", "tupletree.client"}),
+        ("tupletree.worker.__main__", {*WEB, *SPARK, *TOKENS, "numpy", "yaml", "click", "rich", "tupletree.client"}),
+        ("tupletree.acker.__main__", {*WEB, *SPARK, *TOKENS, "tupletree.client"}),
+        ("tupletree.supervisor.__main__", {*WEB, *SPARK, *TOKENS, "numpy", "tupletree.client"}),
     ],
 )
 def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) -> None:
