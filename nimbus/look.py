@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote_plus
 
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
@@ -36,8 +35,8 @@ class Look:
         return sorted(found, key=lambda one: (one.submitted_unix_s, one.id))
 
     def record(self, topology_id: str) -> pb.TopologyRecord:
-        """The topology of an id, also of one that is still encoded. Raises NotFoundError."""
-        stored = self.loaded.records.get(topology_id) or self.loaded.records.get(unquote_plus(topology_id))
+        """The topology of an id, which looks the same when it is encoded. Raises NotFoundError."""
+        stored = self.loaded.records.get(topology_id)
         if stored is None:
             raise NotFoundError(f"there is no topology with the id '{topology_id[:200]}'")
         return stored.value

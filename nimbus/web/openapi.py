@@ -101,6 +101,7 @@ _BODIES: Final[dict[str, dict[str, Any]]] = {
 }
 _FAILURES: Final = {
     "400": "The request makes no sense",
+    "401": "A token is asked for, and there is none that counts",
     "403": "Not allowed, or a POST that a foreign page may have sent",
     "404": "There is no such thing",
     "409": "Something else is being done at the same time",

@@ -135,3 +135,29 @@ def test_every_component_is_listed_though_nothing_was_reported() -> None:
     found = summarize(TopologyStatistics(), record, {"a": pb.COMPONENT_KIND_SPOUT}, tasks, [(1, 1), (2, 3)], now_s=0)
     assert [(one.component_id, one.tasks, one.executors) for one in found] == [("a", 1, 1), ("b", 2, 1)]
     assert found[0].kind == pb.COMPONENT_KIND_SPOUT
+
+
+def test_a_new_leader_has_all_time_but_takes_windows_as_even_since_a_workers_start() -> None:
+    old = TopologyStatistics()
+    done = rpc.WorkerReport(topology_id="t", worker_id="w", uptime_s=1200)
+    done.tasks.add(task_id=1, component_id="c", acked=1200)
+    old.report(done, 1200.0)
+    new = TopologyStatistics()
+    new.recall(old.memory())
+    assert new.counts("c", None, 5.0)["acked"] == 1200
+    assert new.counts("c", 600, 5.0) == {}
+    new.report(done, 5.0)
+    assert new.counts("c", None, 5.0)["acked"] == 1200
+    assert new.counts("c", 600, 5.0)["acked"] == pytest.approx(600)
+    assert new.task_counts([1], 10_800, 5.0)["acked"] == 1200
+
+
+def test_windows_go_on_over_a_restart_of_a_worker() -> None:
+    statistics = TopologyStatistics()
+    for worker_id, acked, now_s in (("w1", 100, 10.0), ("w1", 300, 300.0), ("w2", 0, 320.0), ("w2", 50, 400.0)):
+        one = rpc.WorkerReport(topology_id="t", worker_id=worker_id, uptime_s=min(now_s, 10.0))
+        one.tasks.add(task_id=1, component_id="c", acked=acked)
+        statistics.report(one, now_s)
+    assert statistics.counts("c", 600, 400.0)["acked"] == 350
+    assert statistics.counts("c", None, 400.0)["acked"] == 350
+    assert statistics.task_counts([1], 600, 400.0)["acked"] == 350

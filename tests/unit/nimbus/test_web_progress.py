@@ -1,0 +1,168 @@
+"""What tasks say of themselves, as the pages of pipelines, transactions and checkpoints show it; and ledgers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tupletree.errors import NotFoundError
+from tupletree.nimbus.cycle import Loaded
+from tupletree.nimbus.ledgers import KEPT_S, LedgerHistory
+from tupletree.nimbus.look import Look
+from tupletree.nimbus.reign import Reign
+from tupletree.nimbus.web import ackers, flow, progress
+from tupletree.nimbus.web.topology import Topology, page, series
+from tupletree.v1 import acker_pb2
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+NOW_S = 100.0
+
+
+def look(reign: Reign, record: pb.TopologyRecord, **loaded: Any) -> Look:
+    stored = {"records": {}, "assignments": {}, "supervisors": {}, "ackers": {}, "worker_presences": {}, **loaded}
+    return Look(
+        loaded=Loaded(**stored),
+        nimbuses={},
+        leader_id="",
+        holders=1,
+        ackers={},
+        ledgers={},
+        reign=reign,
+        version="1",
+        now_s=NOW_S,
+        now_unix_s=1_700_000_000.0,
+    )
+
+
+def topology(*statuses: Any) -> Topology:
+    """A topology of one task for each status, and one that says nothing."""
+    reign = Reign(1, 30, 30, 0.0)
+    record = pb.TopologyRecord(id="t-1", name="t", tasks={"tells": max(1, len(statuses)), "z": 1})
+    record.executors.update(record.tasks)
+    spec = pb.TopologySpec()
+    spec.components.add(id="tells", kind=pb.COMPONENT_KIND_SPOUT)
+    spec.components.add(id="z", kind=pb.COMPONENT_KIND_BOLT).inputs.add(source="tells", stream="default")
+    report = rpc.WorkerReport(topology_id="t-1", worker_id="w", uptime_s=10)
+    told = {}
+    for task, status in enumerate(statuses, 1):
+        report.tasks.add(task_id=task, component_id="tells")
+        told[task] = status if isinstance(status, str) else json.dumps(status)
+    reign.statistics("t-1").report(report, NOW_S, told)
+    return Topology(look(reign, record), record, spec, [], "http://n")
+
+
+COORDINATOR = {
+    "kind": "coordinator",
+    "transactional_id": "ids",
+    "state": "running",
+    "committed": 7,
+    "active": [{"txid": 8, "age_s": 1.5}, {"txid": 9, "age_s": 0.5}, "rubbish"],
+    "failures": 2,
+    "lag": {"rows": 12},
+}
+PIPELINE = {"kind": "pipeline", "state": "running", "committed_txid": 3, "batches": [{"txid": 4, "age_s": 2.0}]}
+CHECKPOINT = {"kind": "checkpoint", "state_id": "s", "txid": 5, "phase": "committed", "is_recovering": False}
+
+
+def test_transactions_with_what_is_stored() -> None:
+    (one,) = progress.transactions(topology(COORDINATOR), {"ids": {"committed": 7}}, "")["coordinators"]
+    assert (one["transactionalId"], one["committedTxid"], one["batchesInFlight"]) == ("ids", 7, 2)
+    assert (one["oldestBatchSeconds"], one["stored"]) == (1.5, {"committed": 7})
+    assert progress.ids_of(topology(COORDINATOR), "coordinator", "transactional_id") == ["ids"]
+
+
+def test_pipelines_and_checkpoints() -> None:
+    both = topology(PIPELINE, CHECKPOINT)
+    (pipeline,) = progress.pipelines(both)["pipelines"]
+    assert (pipeline["committedTxid"], pipeline["batchesInFlight"], pipeline["oldestBatchSeconds"]) == (3, 1, 2.0)
+    (checkpoint,) = progress.checkpoints(both, {}, "away")["checkpoints"]
+    assert (checkpoint["stateId"], checkpoint["txid"], checkpoint["stored"]) == ("s", 5, None)
+    assert progress.checkpoints(both, {}, "away")["storedUnavailable"] == "away"
+
+
+def test_lag_in_the_form_of_storms_spouts() -> None:
+    assert progress.lag(topology(COORDINATOR)) == {
+        "tells": {"spoutId": "tells", "spoutType": "TRANSACTIONAL", "spoutLagResult": {"rows": 12}}
+    }
+    assert progress.lag(topology(PIPELINE))["tells"]["spoutLagResult"] == {"batches": 1, "oldestSeconds": 2.0}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"kind": "coordinator"},
+        {"kind": "pipeline", "batches": 7},
+        {"kind": "checkpoint", "state_id": []},
+        {"kind": ["odd"], "active": [{"age_s": "old"}]},
+        {"kind": "coordinator", "active": [{"age_s": None}], "lag": "much"},
+        "no json",
+    ],
+)
+def test_whatever_a_status_says_there_is_a_page(status: Any) -> None:
+    found = topology(status)
+    for made in (
+        progress.transactions(found, {}, ""),
+        progress.pipelines(found),
+        progress.checkpoints(found, {}, ""),
+        progress.lag(found),
+        {"statuses": progress.statuses(found)},
+    ):
+        json.dumps(made, allow_nan=False)
+
+
+def test_a_topology_that_nobody_reported_of_has_pages() -> None:
+    found = topology()
+    shown = page(found, "600", False, "")
+    assert [one["spoutId"] for one in shown["spouts"]] == ["tells"] and shown["bolts"][0]["executed"] == 0
+    assert series(found)["points"] == [] == series(found, "z")["points"]
+    with pytest.raises(NotFoundError, match="has no component 'nope'"):
+        series(found, "nope")
+    graph = flow.graph(found, ":all-time", False)
+    assert graph["z"][":inputs"][0][":component"] == "tells"
+    assert flow.boxes(found, False)["visualizationTable"][0][":row"][0]["stream"] == "default"
+    assert flow.metrics(found, "600", True)["bolts"][0]["id"] == "z"
+
+
+def test_names_of_streams_for_a_page() -> None:
+    assert [flow.sanitized(one) for one in ("default", "a b/c", "__tick", "1")] == [
+        "default",
+        "a_b_c",
+        "_s__tick",
+        "_s_",
+    ]
+
+
+def reply(**shards: int) -> acker_pb2.DescribeLedgerReply:
+    found = acker_pb2.DescribeLedgerReply(acker_id="a", ready=True)
+    for number, (topology_id, completed) in enumerate(sorted(shards.items())):
+        found.shards.add(topology_id=topology_id, shard=number, pending=1, oldest_age_s=number, completed=completed)
+    return found
+
+
+def test_rates_of_a_ledger_are_of_the_shards_that_stay() -> None:
+    ledger = LedgerHistory()
+    ledger.note(reply(one=100, two=1000), 10.0)
+    assert ledger.last is not None and (ledger.last.completed_per_s, ledger.last.pending) == (0.0, 2)
+    ledger.note(reply(one=120), 12.0)  # the other has moved away
+    assert ledger.last is not None and ledger.last.completed_per_s == 10.0
+    assert ledger.last.completed == 120
+
+
+def test_ten_minutes_of_a_ledger_are_kept() -> None:
+    ledger = LedgerHistory()
+    for now_s in range(0, 2000, 2):
+        ledger.note(reply(one=now_s), float(now_s))
+    assert len(ledger.points) == KEPT_S / 2 + 1
+
+
+def test_an_acker_of_which_nothing_was_heard_has_a_page() -> None:
+    record = pb.TopologyRecord(id="t-1", name="t")
+    presence = pb.Presence(id="a", host="h", started_unix_s=1_699_999_990.0)
+    cluster = look(Reign(1, 30, 30, 0.0), record, ackers={"a": presence})
+    assert ackers.summary(cluster)["ackers"][0]["status"] == "Unreachable"
+    assert ackers.page(cluster, "a")["shardList"] == [] == ackers.series(cluster, "a")["points"]
+    with pytest.raises(NotFoundError, match="there is no acker with the id 'b'; registered: a"):
+        ackers.page(cluster, "b")
