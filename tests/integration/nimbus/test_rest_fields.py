@@ -310,3 +310,31 @@ def within(kind: Any, steps: list[str]) -> list[Any]:
 
 def test_the_page_about_rest_is_of_the_same_table() -> None:
     assert PAGE.read_text().partition(MARK)[2].lstrip("\n") == rest_reference.rendered()
+
+
+def test_a_page_that_is_open_survives_the_leader(site: Site, names: dict[str, str]) -> None:
+    """The last of this module: it kills the leader."""
+    topology = names["{id}"]
+    before = site.get(f"/topology/{topology}")["topologyStats"][-1]["emitted"]
+    leader = next(one for one in site.get("/nimbus/summary")["nimbuses"] if one["status"] == "Leader")
+    dead = next(number for number, base in enumerate(site.bases) if base.endswith(f":{leader['httpPort']}"))
+    site.base = site.bases[1 - dead]
+    site.cluster.kill("nimbus", dead)
+    reasons = set()
+
+    def leads() -> bool:
+        status, found = site.ask("/nimbus/summary")
+        if status == 200:
+            return any(one["status"] == "Leader" and one["id"] != leader["id"] for one in found["nimbuses"])
+        assert (status, found["error"]) == (503, "503 Service Unavailable")
+        reasons.add(found["errorMessage"])
+        return False
+
+    wait_until(leads, 30, what="the other nimbus leads")
+    assert all("lead" in reason for reason in reasons), reasons
+
+    def goes_on() -> bool:
+        found = site.get(f"/topology/{topology}?window=600")
+        return found["topologyStats"][-1]["emitted"] > before and found["topologyStats"][0]["emitted"] > 0
+
+    wait_until(goes_on, 30, what="the figures go on")
