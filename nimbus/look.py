@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
@@ -12,6 +13,7 @@ from .cycle import Loaded
 from .ledgers import LedgerHistory
 from .reign import Reign
 from .shards import Acker
+from .views import free_slots
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class Look:
     version: str
     now_s: float  # monotonic
     now_unix_s: float
+
+    @cached_property
+    def free_slots(self) -> int:
+        """How many slots no topology uses."""
+        return len(free_slots(self.loaded))
 
     def records(self) -> list[pb.TopologyRecord]:
         """Every topology, the oldest first."""

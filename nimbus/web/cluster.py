@@ -14,7 +14,6 @@ from tupletree.v1 import topology_pb2 as pb
 from ..decision import executors, placement_of
 from ..look import Look
 from ..scheduler import Slot
-from ..views import free_slots
 from .forms import uptime_text, worker_log_link
 
 _OFFLINE: Final = "Not applicable"
@@ -24,7 +23,7 @@ _FRESH_S: Final = 5.0  # a worker is ready while its last report is no older
 def summary(look: Look, user: str) -> dict[str, Any]:
     """``cluster/summary``."""
     total = sum(len(one.slots) for one in look.loaded.supervisors.values())
-    free = len(free_slots(look.loaded))
+    free = look.free_slots
     records = look.records()
     return {
         "user": user,

@@ -1,4 +1,4 @@
-"""The errors of all topologies as the first view shows them: read from ZooKeeper at most every five seconds each."""
+"""The errors of all topologies as the first view shows them: read from ZooKeeper at most every ten seconds each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tupletree.v1 import topology_pb2 as pb
 
 from ..desk import Desk
 
-_KEPT_S: Final = 5.0
+_KEPT_S: Final = 10.0
 
 
 class RecentErrors:

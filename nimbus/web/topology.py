@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tupletree._masking import masked
@@ -19,7 +20,6 @@ from ..lifecycle import message_timeout_s
 from ..look import Look
 from ..series import STEP_S, summed
 from ..stats import TopologyStatistics
-from ..views import free_slots
 from . import cluster
 from .forms import (
     NO_RESOURCES,
@@ -91,7 +91,6 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
     """What every list of topologies shows of one."""
     assignment = look.assignment(record.id)
     uptime_s = max(0, int(look.now_unix_s - record.submitted_unix_s))
-    conf = json.loads(record.conf_json) if record.conf_json else {}
     return {
         "id": record.id,
         "encodedId": encoded(record.id),
@@ -104,14 +103,21 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
         "workersTotal": len(placement_of(assignment)),
         "executorsTotal": len(executors(record)),
         "replicationCount": look.holders,
-        "schedulerInfo": unscheduled(record, assignment, len(free_slots(look.loaded))) or None,
+        "schedulerInfo": unscheduled(record, assignment, look.free_slots) or None,
         **NO_RESOURCES,
-        "topologyVersion": conf.get("topology.version"),
+        "topologyVersion": _version(record.conf_json),
         "stormVersion": look.version,
         "ackerShards": record.acker_shards,
         "workersWanted": record.workers,
         "pendingDueUnixSeconds": record.pending.due_unix_s or None,
     }
+
+
+@lru_cache(maxsize=1000)
+def _version(conf_json: str) -> str | None:
+    """The version that users give their topologies."""
+    version = json.loads(conf_json or "{}").get("topology.version")
+    return None if version is None else str(version)
 
 
 def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any]:
