@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from browser_harness import ARGUMENTS, Watched, chromium_path
-from playwright.sync_api import Browser, Page, sync_playwright
+from browser_harness import ARGUMENTS, WAIT_MS, Watched, chromium_path
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +17,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(
             "there is no Chromium: install Debian's package 'chromium', or name another one in TUPLETREE_CHROMIUM"
         )
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser

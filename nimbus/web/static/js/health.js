@@ -10,7 +10,7 @@ const LATELY_S = 600;
 const JUST_NOW_S = 120;
 const SATURATED = 0.9;
 const FAILING_SHARE = 0.01; // of the verdicts of ten minutes
-const STARTING_S = 30;
+const STARTING_S = 20; // as for `tupletree health`
 const ORDER = { bad: 0, warn: 1, note: 2 };
 
 /** Findings about the whole cluster, worst first. */

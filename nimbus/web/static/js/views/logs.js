@@ -3,7 +3,7 @@
 import { h, useEffect, useRef, useState } from "../preact.js";
 import { get, path } from "../api.js";
 import { setQuery, to } from "../routes.js";
-import { count, plural } from "../format.js";
+import { count } from "../format.js";
 import { LogFollower } from "../log_follow.js";
 import { Missing, Section } from "../parts/bits.js";
 
@@ -29,7 +29,7 @@ function Logs({ topology, query }) {
   const file = query.file || "worker.log";
   const [follow, setFollow] = useState(true);
   const [found, setFound] = useState(null);
-  return h(Section, { title: query.port ? `Worker ${query.port}` : `All ${plural(all.length, "worker")}`,
+  return h(Section, { title: query.port ? `Worker ${query.port}` : all.length === 1 ? "Its one worker" : `All ${all.length} workers`,
     aside: h(Tools, { all, query, file, follow, setFollow, topology, setFound }) },
   found ? h(Matches, { found, close: () => setFound(null) }) : h(Lines, { key: `${file} ${query.port ?? ""}`, topology, file, workers, follow }));
 }
