@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import ConsoleMessage, Page, Request
+from playwright.sync_api import ConsoleMessage, FloatRect, Page, Request
 
 from tupletree.testing import DevCluster
 
@@ -25,6 +25,7 @@ ARGUMENTS: Final = (
     "--disable-sync",
 )
 WAIT_MS: Final = 30_000.0
+TALLEST: Final = 1120  # of a picture for the documents, so that it has less than 150 KB
 
 
 def chromium_path() -> str | None:
@@ -78,12 +79,16 @@ def topology_id(cluster: DevCluster, name: str) -> str:
 
 
 def shot(page: Page, directory: str | None, name: str) -> None:
-    """A picture of the whole page for the documents; none without a directory."""
+    """A picture of the page for the documents, as far as it is no taller than they bear; none without a directory."""
     if directory is None:
         return
     Path(directory).mkdir(parents=True, exist_ok=True)
     page.mouse.move(0, 0)
-    page.screenshot(path=f"{directory}/{name}.png", full_page=True)
+    height = min(
+        TALLEST, int(page.evaluate("Math.ceil(document.querySelector('.foot').getBoundingClientRect().bottom)"))
+    )
+    clip: FloatRect = {"x": 0, "y": 0, "width": 1280, "height": height}
+    page.screenshot(path=f"{directory}/{name}.png", full_page=True, clip=clip)
 
 
 def horizontal_excess(page: Page) -> int:

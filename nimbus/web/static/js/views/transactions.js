@@ -8,6 +8,7 @@ import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
 
 const STALLED_S = 60;
+const EPOCH = 2 ** 32;
 
 export const requests = ({ params }) => ({
   transactions: path(["transactions", params.id]), pipeline: path(["pipeline", params.id]), checkpoints: path(["checkpoints", params.id]),
@@ -75,7 +76,7 @@ function Coordinator({ one, elsewhere }) {
       ["Failures", count(one.failures), "Of attempts, since this coordinator began", num(one.failures) > 0 ? "warn" : null],
       stored && ["Stored txid", count(stored.committed), "As ZooKeeper has it"],
       stored && ["Begun", count(stored.begun), "The last transaction whose batch is decided on"],
-      stored && ["Partitions", count(stored.partitions)],
+      stored?.partitions > 0 && ["Partitions", count(stored.partitions)],
       stored && ["Epoch", count(stored.epoch), "How many coordinators there were"]] }),
     elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
     h(Batches, { batches: one.batches ?? [] }));
@@ -99,7 +100,7 @@ function Pipeline({ one }) {
 function Batches({ batches }) {
   const columns = [
     { id: "txid", label: "Transaction", sort: (one) => num(one.txid), cell: (one) => String(one.txid ?? "–") },
-    { id: "attempt", label: "Attempt", figure: true, sort: (one) => num(one.attempt), cell: (one) => String(one.attempt ?? "–") },
+    { id: "attempt", label: "Attempt", figure: true, sort: (one) => num(one.attempt), title: "The coordinator's epoch and the number of the attempt", cell: (one) => attemptOf(one.attempt) },
     { id: "phase", label: "Phase", sort: (one) => one.phase, cell: (one) => h(Pill, { text: String(one.phase ?? one.state ?? "–"), level: "note" }) },
     { id: "age", label: "Age", figure: true, sort: (one) => num(one.age_s), cell: (one) => duration(one.age_s) },
     { id: "rows", label: "Rows", figure: true, sort: (one) => num(one.rows), cell: (one) => count(one.rows) },
@@ -107,6 +108,12 @@ function Batches({ batches }) {
     { id: "retry", label: "Again in", figure: true, sort: (one) => num(one.retry_in_s), cell: (one) => duration(one.retry_in_s) },
   ];
   return h(Table, { caption: "Batches in flight", columns, rows: batches, rowKey: (one) => String(one.txid), sortBy: "txid", empty: "No batch is in flight at this moment." });
+}
+
+/** An attempt's number holds the epoch of its coordinator in its upper half. */
+function attemptOf(attempt) {
+  const found = num(attempt);
+  return found === null ? "–" : found < EPOCH ? String(found) : `${Math.floor(found / EPOCH)}.${found % EPOCH}`;
 }
 
 function Checkpoints({ one, elsewhere }) {
