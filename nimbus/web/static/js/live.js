@@ -14,26 +14,35 @@ export class Live {
     this.changed = changed;
     this.requests = {};
     this.round = 0;
+    this.askedS = {}; // when each was answered last
     this.timer = null;
     this.state = { data: {}, errors: {}, connection: "starting", reason: "", atS: null, sinceS: null };
     document.addEventListener("visibilitychange", () => (document.hidden ? this.pause() : this.now()));
     addEventListener("online", () => this.now());
   }
 
-  /** Follow other requests: path by name. Answers to requests that are gone are forgotten, the others are kept. */
+  /**
+   * Follow other requests: by name a path, or [path, seconds] for what need not be asked so often. Answers to requests
+   * that are gone are forgotten, the others are kept.
+   */
   follow(requests) {
     const { data, errors } = this.state;
-    const kept = (all) => Object.fromEntries(Object.entries(all).filter(([name]) => this.requests[name] === requests[name]));
+    const same = (name) => JSON.stringify(this.requests[name]) === JSON.stringify(requests[name]);
+    const kept = (all) => Object.fromEntries(Object.entries(all).filter(([name]) => same(name)));
     this.state = { ...this.state, data: kept(data), errors: kept(errors) };
     this.requests = requests;
     this.now();
   }
 
-  /** Ask at once, for example after an action. */
+  /** Ask for everything at once, for example after an action. */
   now() {
+    this.askedS = {};
+    this.again();
+  }
+
+  again() {
     this.pause();
-    if (document.hidden) return;
-    this.ask(this.round);
+    if (!document.hidden) this.ask(this.round);
   }
 
   pause() {
@@ -42,11 +51,23 @@ export class Live {
   }
 
   async ask(round) {
-    const names = Object.keys(this.requests);
-    const results = await Promise.allSettled(names.map((name) => get(this.requests[name])));
+    const nowS = Date.now() / 1000;
+    const names = Object.keys(this.requests).filter((name) => this.isDue(name, nowS));
+    const answers = new Map(); // by path: two names may have the same one
+    for (const name of names) {
+      const where = pathOf(this.requests[name]);
+      if (!answers.has(where)) answers.set(where, get(where));
+    }
+    const results = await Promise.allSettled(names.map((name) => answers.get(pathOf(this.requests[name]))));
     if (round !== this.round) return;
+    for (const [at, name] of names.entries()) if (results[at].status === "fulfilled") this.askedS[name] = nowS;
     this.take(names, results);
-    this.timer = setTimeout(() => this.now(), PERIOD_MS);
+    this.timer = setTimeout(() => this.again(), PERIOD_MS);
+  }
+
+  isDue(name, nowS) {
+    const request = this.requests[name];
+    return typeof request === "string" || !(nowS - (this.askedS[name] ?? 0) < request[1]);
   }
 
   take(names, results) {
@@ -67,4 +88,8 @@ export class Live {
     this.state = { data, errors, connection, reason, sinceS, atS: connection === "ok" ? nowS : this.state.atS };
     this.changed(this.state);
   }
+}
+
+function pathOf(request) {
+  return typeof request === "string" ? request : request[0];
 }

@@ -16,12 +16,14 @@ import { Observation } from "./topology_observation.js";
 
 export const WINDOWS = [["600", "10 min"], ["10800", "3 h"], ["86400", "1 day"], [":all-time", "All time"]];
 
+const SHAPE_S = 10; // which streams there are never changes, and how they share out what is emitted, slowly
+
 export function requests({ params, query }) {
   const window = query.window || "600";
   return {
     topology: path(["topology", params.id], { window, sys: query.sys }),
     now: path(["topology", params.id], { window: "600", sys: query.sys }),
-    picture: path(["topology", params.id, "visualization"], { window: "600", sys: query.sys }),
+    picture: [path(["topology", params.id, "visualization"], { window: "600", sys: query.sys }), SHAPE_S],
     series: path(["topology", params.id, "series"]),
     levels: path(["topology", params.id, "logconfig"]),
   };
