@@ -2,9 +2,9 @@
 
 A topology comes into being with the first hello that names it and has one ledger for each shard that updates came for.
 A verdict goes to the stream whose hello named its spout task, of each worker the newest; without one it is dropped,
-because the worker that waited for it is gone and its spout's own pending map went with it. Two workers may name one task:
-a machine that was cut off comes back with the worker that has long been replaced. Which of them is the right one is not
-known here, so both are told, and the one that did not begin the tree does not know its root.
+because the worker that waited for it is gone and its spout's own pending map went with it. Two workers may name one
+task: a machine that was cut off comes back with the worker that has long been replaced. Which of them is the right one
+is not known here, so both are told, and the one that did not begin the tree does not know its root.
 
 Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry dies 2T to 3T after its
 last update; the spout gives up after T to 2T, so the acker never forgets a tree that a spout still waits for). A

@@ -1,4 +1,4 @@
-"""Machines with addresses of their own, as network namespaces on this one, and a switch between them that can be told to drop.
+"""Machines with addresses of their own, as network namespaces of this one, and a switch between them that can drop.
 
     machine "nimbus-0"             switch                     machine "supervisor-1"
     eth0 198.18.0.2  ------------ [bridge] ------------       eth0 198.18.0.5
@@ -6,8 +6,8 @@
 A namespace has no name: it lives as long as its holder, a process that waits for the end of its standard input, and as
 the processes inside. So nothing is left behind, however the test ends.
 
-``cut`` drops what one machine sends to another: its frames go to a hardware address that nobody has. Nothing is refused,
-nobody is told; only what runs into a timeout notices. ``unplug`` takes the whole machine's cable out.
+``cut`` drops what one machine sends to another: its frames go to a hardware address that nobody has. Nothing is
+refused, nobody is told; only what runs into a timeout notices. ``unplug`` takes the whole machine's cable out.
 """
 
 from __future__ import annotations

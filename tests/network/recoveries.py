@@ -1,10 +1,11 @@
 """How long partitions stopped two topologies, measured, and recorded where ``NETWORK_RECORD`` names a file.
 
-    NETWORK_RECORD=partitions.json python -m pytest tests/network
+NETWORK_RECORD=partitions.json python -m pytest tests/network
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -42,7 +43,7 @@ class Recovery:
 
 def longest_pause_s(moments: list[float], begin_s: float, end_s: float) -> float:
     """The longest time between two neighbours among ``moments``, of those that reach into begin_s … end_s."""
-    pauses = zip(moments, moments[1:], strict=False)
+    pauses = itertools.pairwise(moments)
     return max((later - sooner for sooner, later in pauses if later > begin_s and sooner < end_s), default=0.0)
 
 

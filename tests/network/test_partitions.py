@@ -1,8 +1,8 @@
 """Machines that cannot reach each other, in each of the ways that matter, under two running topologies.
 
 A cut drops packets without a word, so that only timeouts tell. It stands until the cluster has shown that it noticed,
-and, where tuples can flow in spite of it, until they do. Nothing may be lost, the sums must be exact, and both topologies
-must flow again; how long that took is recorded (recoveries.py).
+and, where tuples can flow in spite of it, until they do. Nothing may be lost, the sums must be exact, and both
+topologies must flow again; how long that took is recorded (recoveries.py).
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ def moved_to(machine: str) -> Noticed:
     return noticed
 
 
+def gone_from(machine: str, to: str) -> Noticed:
+    """Both topologies have moved, and their workers here have ended."""
+    moved = moved_to(to)
+    return lambda cluster, pair: moved(cluster, pair) and not cluster.workers(machine)
+
+
 @dataclass(frozen=True)
 class Cut:
     """``sender`` and ``receiver`` are machines; "leader" is the one whose nimbus leads."""
@@ -70,7 +76,7 @@ CUTS = (
     Cut(
         "supervisor and its workers to nimbus, both ways",
         (("supervisor-0", "nimbus-0"), ("supervisor-0", "nimbus-1")),
-        moved_to("supervisor-1"),
+        gone_from("supervisor-0", to="supervisor-1"),
         flows=True,
     ),
 )

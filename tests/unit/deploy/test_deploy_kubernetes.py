@@ -1,0 +1,98 @@
+"""The Kubernetes manifests: valid against the published schemas, and about the ports, paths and names that exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from deployed import DEPLOY, GRPC_PORTS, HTTP_PORTS, ROLES, SLOTS, check_command, check_environment, documents
+
+from tupletree.config import load
+
+FOLDER = DEPLOY / "kubernetes"
+VERSION = "1.30"
+KUSTOMIZATION = next(iter(documents(FOLDER / "kustomization.yaml")))
+MANIFESTS = [*KUSTOMIZATION["resources"], "secret.example.yaml"]
+OBJECTS = [(name, one) for name in MANIFESTS for one in documents(FOLDER / name)]
+CONF = load(FOLDER / "tupletree.yaml", environ={})
+
+
+def workload(role: str) -> dict[str, Any]:
+    return next(
+        one for _, one in OBJECTS if one["kind"] in ("StatefulSet", "Deployment") and one["metadata"]["name"] == role
+    )
+
+
+def pod(role: str) -> dict[str, Any]:
+    spec: dict[str, Any] = workload(role)["spec"]["template"]["spec"]
+    return spec
+
+
+def container(role: str) -> dict[str, Any]:
+    (only,) = pod(role)["containers"]
+    return dict(only)
+
+
+@pytest.mark.parametrize(("name", "one"), OBJECTS, ids=[f"{n}-{o['kind']}-{o['metadata']['name']}" for n, o in OBJECTS])
+def test_a_manifest_is_what_its_schema_says(name: str, one: dict[str, Any]) -> None:
+    if one["kind"] == "ServiceMonitor":  # a custom resource: what the operator's definition requires of these fields
+        assert one["apiVersion"] == "monitoring.coreos.com/v1"
+        assert set(one["spec"]) == {"selector", "endpoints"}
+        assert all(set(endpoint) <= {"port", "path", "interval"} for endpoint in one["spec"]["endpoints"])
+    else:
+        kubernetes_validate.validate(one, VERSION, strict=True)
+
+
+def test_every_file_is_applied_or_an_example() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {*MANIFESTS, "kustomization.yaml", "tupletree.yaml"}
+    assert KUSTOMIZATION["configMapGenerator"] == [{"name": "tupletree", "files": ["tupletree.yaml"]}]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_pod_starts_its_daemon_on_the_configured_ports(role: str) -> None:
+    found, arguments = check_command(container(role)["args"])
+    assert (found, arguments.conf) == (role, "/etc/tupletree/tupletree.yaml")
+    check_environment({one["name"]: one.get("value", "10.0.0.1") for one in container(role)["env"]})
+    ports = {one["name"]: one["containerPort"] for one in container(role)["ports"]}
+    slots = {f"slot-{number}": port for number, port in enumerate(SLOTS)} if role == "supervisor" else {}
+    assert ports == {"grpc": GRPC_PORTS[role], "http": HTTP_PORTS[role], **slots}
+    mounts = {one["name"]: one["mountPath"] for one in container(role)["volumeMounts"]}
+    assert mounts["data"] == CONF["local.dir"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_probes_ask_what_the_daemons_serve(role: str) -> None:
+    paths = {kind: container(role)[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert paths["readiness"] == {"path": "/readyz", "port": "http"}
+    # A daemon that waits for ZooKeeper is not ready, and must not be killed for it.
+    assert paths["startup"] == paths["liveness"] == {"path": "/healthz", "port": "http"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_pod_is_restricted_and_only_one_at_a_time_may_go(role: str) -> None:
+    assert pod(role)["securityContext"]["runAsNonRoot"] is True
+    assert container(role)["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container(role)["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    budgets = {one["metadata"]["name"]: one["spec"] for _, one in OBJECTS if one["kind"] == "PodDisruptionBudget"}
+    labels = workload(role)["spec"]["template"]["metadata"]["labels"]
+    assert budgets[role] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+
+
+def test_services_lead_to_the_daemons() -> None:
+    services = {one["metadata"]["name"]: one["spec"] for _, one in OBJECTS if one["kind"] == "Service"}
+    for role in ROLES:
+        assert {one["port"] for one in services[role]["ports"]} == {GRPC_PORTS[role], HTTP_PORTS[role]}
+        assert services[role]["selector"] == workload(role)["spec"]["selector"]["matchLabels"]
+    for role in ("nimbus", "acker"):
+        assert workload(role)["spec"]["serviceName"] == role
+    replicas = workload("nimbus")["spec"]["replicas"]
+    assert CONF["nimbus.seeds"] == [f"nimbus-{number}.nimbus:{GRPC_PORTS['nimbus']}" for number in range(replicas)]
+
+
+def test_an_acker_may_drain_before_its_pod_is_killed() -> None:
+    assert CONF["acker.drain.timeout.secs"] < pod("acker")["terminationGracePeriodSeconds"]
+
+
+def test_a_supervisors_pod_takes_its_workers_with_it() -> None:
+    assert CONF["supervisor.stop.workers.on.shutdown"] is True
