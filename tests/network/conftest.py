@@ -13,6 +13,8 @@ sys.path.append(str(Path(__file__).parents[1] / "chaos"))  # for numbers_topolog
 from machines import why_not
 from spread_cluster import SpreadCluster
 
+from tupletree.config import defaults
+
 SESSION_MS = 4000
 WORKER_TIMEOUT_S = 6
 CONF = {
@@ -21,6 +23,7 @@ CONF = {
     "nimbus.task.timeout.secs": WORKER_TIMEOUT_S,
     "supervisor.worker.timeout.secs": WORKER_TIMEOUT_S,
     "supervisor.worker.shutdown.sleep.secs": 1,
+    **{key: True for key in ("security.insecure",) if key in defaults()},
 }
 
 
