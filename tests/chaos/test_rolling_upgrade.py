@@ -1,4 +1,4 @@
-"""Every daemon and worker is restarted, one after the other in the order of docs/operations.md, under running topologies.
+"""Every daemon and worker is restarted, one after the other in the order of docs/operations.md, under a running topology.
 
 No version changes here: what is tried is the order, and that nothing stops or fails on the way but what must.
 """
@@ -49,6 +49,6 @@ def well(cluster):
     shards = cluster.client.describe("numbers").assignment.shards
     return (
         len(reply.supervisors) == 2
-        and len([one for one in reply.ackers if not one.draining]) == 2
+        and len([one for one in reply.ackers if not one.presence.draining]) == 2
         and all(one.acker_id and not one.draining_acker_id for one in shards)
     )

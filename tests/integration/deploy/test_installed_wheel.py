@@ -24,6 +24,8 @@ from tupletree._compiled import CHOICE
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree.testing import wait_until
 
+pytestmark = pytest.mark.timeout(600)  # where nothing is compiled yet, the build of the wheel compiles it
+
 ROOT = Path(__file__).parents[3]
 CONTEXT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "tupletree", "nimbus", "supervisor", "worker", "acker")
 COMPILED = "tupletree/_compiled"

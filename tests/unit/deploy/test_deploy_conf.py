@@ -6,6 +6,7 @@ import pytest
 import yaml
 from deployed import DEPLOY, ROLES
 
+from tupletree._security.exposure import missing
 from tupletree.config import defaults, load
 
 FILES = [*ROLES, "client"]
@@ -28,3 +29,11 @@ def test_the_examples_are_of_one_cluster() -> None:
     assert len({tuple(one["zookeeper.servers"]) for one in files.values()}) == 1
     assert len({tuple(files[name]["nimbus.seeds"]) for name in ("nimbus", "supervisor", "client")}) == 1
     assert len({files[role]["local.dir"] for role in ROLES}) == len(ROLES)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_examples_of_daemons_lack_neither_tls_nor_tokens(role: str) -> None:
+    conf = load(DEPLOY / "conf" / "cluster" / f"{role}.yaml", environ={})
+    assert conf["bind.host"] == "0.0.0.0"
+    assert missing(conf) == []
+    assert not conf["security.insecure"]

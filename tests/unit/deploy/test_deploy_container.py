@@ -13,6 +13,8 @@ import pytest
 import yaml
 from deployed import DEPLOY, GRPC_PORTS, HTTP_PORTS, ROLES, SLOTS, check_command, check_environment
 
+from tupletree._security.exposure import refusal
+
 FOLDER = DEPLOY / "container"
 COMMANDS = dockerfile.parse_file(str(FOLDER / "Dockerfile"))
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
@@ -106,6 +108,7 @@ def test_a_container_starts_its_daemon(name: str) -> None:
     conf = check_environment(service["environment"])
     assert conf["advertise.host"] == name
     assert conf["bind.host"] == "0.0.0.0"
+    assert refusal(conf) is None
     assert set(conf["zookeeper.servers"]) < set(COMPOSE["services"])
     assert set(conf["nimbus.seeds"]) < set(DAEMONS)
     assert set(service["depends_on"]) == set(conf["zookeeper.servers"])

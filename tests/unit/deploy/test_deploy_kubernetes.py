@@ -8,6 +8,7 @@ import kubernetes_validate
 import pytest
 from deployed import DEPLOY, GRPC_PORTS, HTTP_PORTS, ROLES, SLOTS, check_command, check_environment, documents
 
+from tupletree._security.exposure import refusal
 from tupletree.config import load
 
 FOLDER = DEPLOY / "kubernetes"
@@ -96,3 +97,7 @@ def test_an_acker_may_drain_before_its_pod_is_killed() -> None:
 
 def test_a_supervisors_pod_takes_its_workers_with_it() -> None:
     assert CONF["supervisor.stop.workers.on.shutdown"] is True
+
+
+def test_the_daemons_agree_to_listen() -> None:
+    assert refusal(CONF) is None
