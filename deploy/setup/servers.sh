@@ -17,6 +17,7 @@ missing=
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 has_postgres || missing="$missing postgresql"
 [ -x "${TUPLETREE_CHROMIUM:-}" ] || command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-inter"
+command -v ip >/dev/null 2>&1 || missing="$missing iproute2"  # for machines that are network namespaces
 [ -n "$missing" ] || exit 0
 # shellcheck disable=SC2086 # one word for each package
 if ! apt_install $missing; then
