@@ -1,4 +1,4 @@
-"""Everything is lost but the backup of docs/operations.md, ZooKeeper and bundles: the topology comes back."""
+"""All is lost but the backup of docs/operations.md, ZooKeeper and bundles: the topology comes back."""
 
 from __future__ import annotations
 

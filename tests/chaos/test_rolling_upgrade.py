@@ -1,4 +1,4 @@
-"""Every daemon and worker is restarted, one after the other in the order of docs/operations.md, under a running topology.
+"""Every daemon and worker is restarted, in the order of docs/operations.md, under a running topology.
 
 No version changes here: what is tried is the order, and that nothing stops or fails on the way but what must.
 """
