@@ -29,7 +29,7 @@ def commands(name: str = "", command: click.Command = cli) -> Iterator[tuple[str
 
 @pytest.mark.parametrize(("name", "command"), list(commands()), ids=[name for name, _ in commands()])
 def test_every_command_and_option_is_on_the_page(name: str, command: click.Command) -> None:
-    assert re.search(rf"(?<![\w-]){name.split()[0]}(?![\w-])", HEADINGS), f"no heading names {name}"
+    assert re.search(rf"(?<![\w-]){name.split(maxsplit=1)[0]}(?![\w-])", HEADINGS), f"no heading names {name}"
     assert re.search(rf"(?<![\w-]){name}(?![\w-])", PAGE), name
     for parameter in command.params:
         if isinstance(parameter, click.Option):
