@@ -47,7 +47,7 @@ def decode_event(line: str | bytes) -> dict[str, Any] | None:
         event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict) or event.get("kind") not in KINDS:
+    if not isinstance(event, dict) or not isinstance(event.get("kind"), str) or event["kind"] not in KINDS:
         return None
     at = event.get("at")
     if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
