@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_TUPLETREE_COMPLETE"
-_DEADLINE_S = 1.0
+_DEADLINE_S = 2.0  # for the cluster; usually it takes some hundredths
 
 
 @click.command("completion")
@@ -25,7 +25,7 @@ def command(shell: str | None, as_json: bool) -> None:
     """Print what makes a shell complete commands, options and the names of running topologies.
 
     Without SHELL it is that of $SHELL. Names are asked of the cluster that the options or the configuration name; if
-    it does not answer within a second there are none.
+    it does not answer within two seconds there are none.
 
     \b
     Examples:
@@ -57,7 +57,8 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
     from click.shell_completion import CompletionItem
 
-    from tupletree.cli.options import connect
+    from tupletree.client import NimbusClient  # here, as it takes a while
+    from tupletree.config import load
 
     answer: SimpleQueue[list[str]] = SimpleQueue()
 
@@ -65,7 +66,8 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
         try:
             given = ctx.params
             overrides = tuple(given.get("overrides") or ())
-            with connect(given.get("seeds"), given.get("conf_path"), overrides, leader_timeout_s=0.0) as client:
+            conf = load(given.get("conf_path"), overrides)
+            with NimbusClient(given.get("seeds"), conf, leader_timeout_s=0.0) as client:
                 answer.put([summary.record.name for summary in client.list()])
         except Exception:  # whatever it is, a prompt is no place to say it
             answer.put([])

@@ -253,9 +253,9 @@ def test_names_are_completed_from_the_cluster_and_silently_not_without_one(conso
         assert done.stderr == ""
         return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
-    assert complete(f"tupletree logs --nimbus {console.seed} w") == ["words"]
+    wait_until(lambda: complete(f"tupletree logs --nimbus {console.seed} w") == ["words"], 60)  # two seconds are little
     assert complete(f"tupletree kill --nimbus {console.seed} words ") == []
-    assert complete("tupletree logs w", TUPLETREE_NIMBUS_SEEDS=f'["{console.seed}"]') == ["words"]
+    wait_until(lambda: complete("tupletree logs w", TUPLETREE_NIMBUS_SEEDS=f'["{console.seed}"]') == ["words"], 60)
     assert complete("tupletree logs --nimbus 127.0.0.1:1 w") == []
     assert complete("tupletree mon") == ["monitor"]
     assert "--interval" in complete("tupletree monitor --int")
