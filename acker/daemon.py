@@ -63,7 +63,9 @@ class AckerDaemon:
         self._books = Books(secrets.randbits(192))
         self._gate = Gate(config.max_pending)
         self._service = AckerService(self._acker_id, self._books, self._gate, self._readiness)
-        self._http = HttpServer(self._readiness, registry(self._service, self._gate), {"/ledger": self._ledger})
+        self._http = HttpServer(
+            self._readiness, registry(self._service, self._gate, self._readiness), {"/ledger": self._ledger}
+        )
         self._presence = pb.Presence(
             id=self._acker_id,
             host=config.advertise_host,

@@ -1,22 +1,28 @@
 """The acker's figures for Prometheus: computed when asked, from the same summary that /ledger shows.
 
-Labels are topology and shard; both go away with the topology, so their number is bounded by what is served now.
+Labels are topology (its name), topology_id and shard; all go away with the topology, so their number is bounded by what
+is served now. The id is among them because a topology that was killed and its successor of the same name may both have
+trees here for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.metrics import cumulated, daemon_registry
+from tupletree.state.settings import topology_name
 from tupletree.v1 import acker_pb2 as pb
 
 from .gate import Gate
+from .work import Work
 
-_LABELS = ("topology", "shard")
+_LABELS = ("topology", "topology_id", "shard")
 _GAUGES = {
     "pending": ("pending_trees", "Tuple trees whose end is awaited."),
     "oldest_age_s": ("oldest_pending_age_seconds", "Time since the first update of the oldest pending tree."),
@@ -27,7 +33,7 @@ _COUNTERS = {
     "acks": ("acks", "Acks received, combined ones counted once."),
     "fails": ("fails", "Fails received."),
     "resets": ("resets", "Timeout resets received."),
-    "timeouts": ("timeouts", "Tuple trees that expired."),
+    "timeouts": ("expired_trees", "Tuple trees that expired."),
     "completed": ("completed_trees", "Tuple trees that were fully processed."),
 }
 
@@ -39,7 +45,10 @@ class Described(Protocol):
     def streams(self) -> int: ...
     @property
     def undelivered(self) -> int: ...
+    @property
+    def work(self) -> Work: ...
     def describe(self) -> pb.DescribeLedgerReply: ...
+    def timeouts_s(self) -> Mapping[str, float]: ...
 
 
 class LedgerCollector(Collector):
@@ -54,12 +63,16 @@ class LedgerCollector(Collector):
         for field, (name, text) in _GAUGES.items():
             gauge = GaugeMetricFamily(f"tupletree_acker_{name}", text, labels=_LABELS)
             for shard in reply.shards:
-                gauge.add_metric([shard.topology_id, str(shard.shard)], getattr(shard, field))
+                gauge.add_metric(
+                    [topology_name(shard.topology_id), shard.topology_id, str(shard.shard)], getattr(shard, field)
+                )
             yield gauge
         for field, (name, text) in _COUNTERS.items():
             counter = CounterMetricFamily(f"tupletree_acker_{name}", text, labels=_LABELS)
             for shard in reply.shards:
-                counter.add_metric([shard.topology_id, str(shard.shard)], getattr(shard, field))
+                counter.add_metric(
+                    [topology_name(shard.topology_id), shard.topology_id, str(shard.shard)], getattr(shard, field)
+                )
             yield counter
         yield GaugeMetricFamily("tupletree_acker_ready", "1 if fit for work.", float(reply.ready))
         yield GaugeMetricFamily("tupletree_acker_draining", "1 while finishing old trees.", float(reply.draining))
@@ -67,15 +80,32 @@ class LedgerCollector(Collector):
         yield GaugeMetricFamily("tupletree_acker_entries", "Entries in all ledgers.", self._gate.entries)
         yield GaugeMetricFamily("tupletree_acker_max_entries", "Entries beyond which reading stops.", self._gate.limit)
         yield GaugeMetricFamily("tupletree_acker_held_messages", "Messages held back for room.", self._gate.waiting)
+        yield from self._timeouts()
+        yield from self._work()
         waiting = self._service.undelivered
         yield GaugeMetricFamily("tupletree_acker_undelivered_verdicts", "Verdicts not yet taken by workers.", waiting)
 
+    def _timeouts(self) -> Iterator[Metric]:
+        text = "The message timeout of a topology; 0: it has none."
+        gauge = GaugeMetricFamily("tupletree_acker_message_timeout_seconds", text, labels=_LABELS[:2])
+        for topology_id, timeout_s in self._service.timeouts_s().items():
+            gauge.add_metric([topology_name(topology_id), topology_id], timeout_s)
+        yield gauge
 
-def registry(service: Described, gate: Gate) -> CollectorRegistry:
-    """Everything /metrics shows: the ledgers, and the process' own figures."""
-    collectors = CollectorRegistry()
+    def _work(self) -> Iterator[Metric]:
+        work = self._service.work
+        yield CounterMetricFamily("tupletree_acker_update_messages", "Messages with updates.", work.messages)
+        yield CounterMetricFamily(
+            "tupletree_acker_update_bytes", "Bytes of ids and values in updates.", work.update_bytes
+        )
+        yield CounterMetricFamily("tupletree_acker_streams_opened", "Workers that connected.", work.streams_opened)
+        applied = HistogramMetricFamily("tupletree_acker_apply_seconds", "Time to apply a part of a message's updates.")
+        applied.add_metric([], cumulated(work.apply_s.bounds, work.apply_s.counts), work.apply_s.sum)
+        yield applied
+
+
+def registry(service: Described, gate: Gate, readiness: Readiness) -> CollectorRegistry:
+    """Everything /metrics shows: the ledgers, and what every daemon shows."""
+    collectors = daemon_registry("acker", readiness)
     collectors.register(LedgerCollector(service, gate))
-    ProcessCollector(registry=collectors)
-    PlatformCollector(registry=collectors)
-    GCCollector(registry=collectors)
     return collectors

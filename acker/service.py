@@ -23,6 +23,7 @@ from .gate import Gate
 from .ledger import Verdicts
 from .stream import TrackStream
 from .updates import check_hello, check_updates
+from .work import Work
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self._readiness = readiness
         self._clock = clock
         self._streams: dict[int, TrackStream] = {}
+        self.work = Work()
 
     @property
     def streams(self) -> int:
@@ -78,6 +80,10 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self.recount()
         event(logger, "topology.dropped", topology=request.topology_id, epoch=request.epoch, streams=len(ended))
         return pb.DropTopologyReply()
+
+    def timeouts_s(self) -> dict[str, float]:
+        """The message timeout of each topology, by id; 0 for none."""
+        return {id: topology.timeout_s for id, topology in self._books.topologies.items()}
 
     def describe(self) -> pb.DescribeLedgerReply:
         """One summary for each shard served, ordered by topology and shard."""
@@ -141,6 +147,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         stream = TrackStream(hello)
         stream.number = self._books.open(hello, self._clock())
         self._streams[stream.number] = stream
+        self.work.streams_opened += 1
         event(
             logger,
             "stream.opened",
@@ -182,6 +189,9 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             for number, part in enumerate(batch.parts(_PART)):
                 if number:
                     await asyncio.sleep(0)
-                self.deliver(self._books.apply(stream.number, part, self._clock()))
+                began_s = self._clock()
+                self.deliver(self._books.apply(stream.number, part, began_s))
+                self.work.apply_s.observe(self._clock() - began_s)
+        self.work.count(batches)
         self._books.report_version(stream.number, request.updates.shard_version)
         self.recount()

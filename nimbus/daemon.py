@@ -87,7 +87,7 @@ class NimbusDaemon:
         self._failure: BaseException | None = None
         self._unheard_since_s: float | None = None  # when the connection to ZooKeeper was lost
         self.blobs = BlobStore(config.blob_directory)
-        self.metrics = NimbusMetrics()
+        self.metrics = NimbusMetrics(self._readiness, config.blob_directory)
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
         self.gate = Gatekeeper(current(), self._whose, audit)
         self.version = version("tupletree")
@@ -255,7 +255,7 @@ class NimbusDaemon:
 
     def _deposed(self, epoch: int) -> None:
         self._rule = None
-        self.metrics.leading.set(0)
+        self.metrics.follows()
         if self._reigning is not None:
             self._reigning.cancel()
 
@@ -275,8 +275,7 @@ class NimbusDaemon:
         reign = Reign(epoch, self._config.task_timeout_s, self._config.task_launch_s, time.monotonic())
         rule = Rule(reign, self.store, self.election, self._readiness, self.metrics, self._config.monitor_s)
         self._rule = rule
-        self.metrics.leading.set(1)
-        self.metrics.epoch.set(epoch)
+        self.metrics.leads(epoch)
         log.info("This nimbus leads as of epoch %d.", epoch)
         try:
             await rule.run()

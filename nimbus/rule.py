@@ -24,7 +24,7 @@ from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 from . import cycle, lifecycle
 from .acker_watch import AckerWatch
 from .decision import Change, Remove, Update, decide, placement_of
-from .metrics import NimbusMetrics
+from .metrics import ClusterFigures, NimbusMetrics, figures
 from .peers import Peers, address_of
 from .recollection import Recollection
 from .reign import Reign, timeouts
@@ -157,10 +157,13 @@ class Rule:
             self._changed(change, loaded)
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
-        self._metrics.loaded(loaded, len(alive), len(dead))
+        self._metrics.looked(lambda: self._figures(loaded, len(dead)))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
         self._loaded = None if changes else loaded
         return bool(changes)
+
+    def _figures(self, loaded: cycle.Loaded, dead: int) -> ClusterFigures:
+        return figures(loaded, self.reign, len(self.ackers.alive()), dead, time.monotonic(), time.time())
 
     def _changed(self, change: Change, loaded: cycle.Loaded) -> None:
         """Log a change that is written, and tell those whom it concerns."""

@@ -116,7 +116,12 @@ class SupervisorDaemon:
         self._wake = asyncio.Event()
         self._coordination = Coordination(config.conf, self._readiness)
         self._readiness.set("assignments", "not read yet")
-        self._metrics = Metrics(lambda: [state_name(slot) for slot in self._slots])
+        self._metrics = Metrics(
+            self._readiness,
+            str(config.local_dir),
+            str(config.logs_dir),
+            lambda: [state_name(slot) for slot in self._slots],
+        )
         self._bundles = Bundles(Path(config.local_dir, "bundles"), self._find_leader, self._metrics.received.inc)
         took = self._metrics.removal.observe
         self._presences = WorkerPresences(self._coordination, self._background, self._supervisor_id, took)
@@ -133,6 +138,7 @@ class SupervisorDaemon:
         self._slots = Slots(ports, config.limits, self._effects.carry_out)
         self._effects.tell, self._effects.ports = self._slots.tell, ports
         self._ports = ports
+        self._metrics.offer(ports)
         self._adopt(found)
 
     def _adopt(self, found: list[FoundWorker]) -> None:

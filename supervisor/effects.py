@@ -166,7 +166,7 @@ class Effects:
             return
         finally:
             self._launching_ids.discard(worker_id)
-        self._metrics.launches.inc()
+        self._metrics.launches.labels(str(port)).inc()
         self._watch(launched, process)
         self.tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
 
@@ -236,7 +236,7 @@ class Effects:
 
     def _forget(self, port: int, effect: ForgetWorker) -> None:
         worker_id = effect.worker.worker_id
-        self._metrics.exits.labels(effect.cause).inc()
+        self._metrics.exits.labels(str(port), effect.cause).inc()
         topology_id = effect.work.topology_id
         log_event(
             log, "worker.exited", slot=port, topology=topology_id, worker=worker_id, cause=effect.cause, how=effect.text

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.metrics import daemon_registry
+
+from .events import ExitKind, StopReason
 from .slot import State
 
 STATES = tuple(one.__name__.lower() for one in get_args(State))
+CAUSES = (*(one.value for one in ExitKind), *(one.value for one in StopReason))
 _NOTICED_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 
 
@@ -30,18 +37,44 @@ class _SlotStates(Collector):
         yield gauge
 
 
+class _Files(Collector):
+    """What lies on disk, measured when asked: bundles and logs are a few files for each slot."""
+
+    def __init__(self, local_dir: str, logs_dir: str) -> None:
+        self._bundles, self._logs = os.path.join(local_dir, "bundles"), logs_dir
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("tupletree_supervisor_log_bytes", "Size of the logs of workers.", _size(self._logs))
+        text = "Size of the bundles that are unpacked here."
+        yield GaugeMetricFamily("tupletree_supervisor_kept_bundle_bytes", text, _size(self._bundles))
+
+
+def _size(directory: str) -> int:
+    """Bytes in all files below a directory; those that go meanwhile do not count."""
+    size = 0
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(folder, name)).st_size
+    return size
+
+
 class Metrics:
     """The counters, and the registry that holds all of them."""
 
-    def __init__(self, states: Callable[[], Iterable[str]]) -> None:
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        GCCollector(registry=registry)
+    def __init__(
+        self, readiness: Readiness, local_dir: str, logs_dir: str, states: Callable[[], Iterable[str]]
+    ) -> None:
+        self.registry = registry = daemon_registry("supervisor", readiness, {"local": local_dir, "logs": logs_dir})
         registry.register(_SlotStates(states))
-        self.launches = Counter("tupletree_supervisor_worker_launches", "Workers launched.", registry=registry)
+        registry.register(_Files(local_dir, logs_dir))
+        self.launches = Counter(
+            "tupletree_supervisor_worker_launches", "Workers launched, by slot.", ["slot"], registry=registry
+        )
         self.adoptions = Counter("tupletree_supervisor_worker_adoptions", "Workers adopted.", registry=registry)
-        self.exits = Counter("tupletree_supervisor_worker_exits", "Workers ended.", ["cause"], registry=registry)
+        self.exits = Counter(
+            "tupletree_supervisor_worker_exits", "Workers ended, by slot and why.", ["slot", "cause"], registry=registry
+        )
         self.misses = Counter(
             "tupletree_supervisor_bundle_failures", "Failed attempts to localize a bundle.", registry=registry
         )
@@ -52,3 +85,10 @@ class Metrics:
             buckets=_NOTICED_S,
             registry=registry,
         )
+
+    def offer(self, ports: Iterable[int]) -> None:
+        """Show the counters of these slots from the start, at 0: the first crash is to be seen as a change."""
+        for port in map(str, ports):
+            self.launches.labels(port)
+            for cause in CAUSES:
+                self.exits.labels(port, cause)

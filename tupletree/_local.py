@@ -32,6 +32,7 @@ from tupletree.worker.assembly import Plan
 from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.executor import Executor
+from tupletree.worker.metrics import text_of_tasks
 from tupletree.worker.tasks import Environment, Observer, TaskFailure
 from tupletree.worker.tracking import Updates, split
 
@@ -244,11 +245,7 @@ class LocalCluster:
         return name
 
     def kill(self, name: str) -> None:
-        """Stop a topology at once.
-
-        Raises:
-            NotFoundError: no topology of that name runs.
-        """
+        """Stop a topology at once. Raises NotFoundError if none of that name runs."""
         self._find(name).stop()
         del self._topologies[name]
 
@@ -303,6 +300,10 @@ class LocalCluster:
             return predicate()
 
         return wait_until(holds, timeout)
+
+    def metrics(self, name: str) -> str:
+        """The topology's figures as workers show them at ``/metrics``. Raises NotFoundError if it does not run."""
+        return text_of_tasks(self._find(name).engine, name)
 
     def close(self) -> None:
         """Kill every topology."""

@@ -142,13 +142,11 @@ class TopologyContext:
         Raises:
             ValueError: as ``register_histogram``.
         """
-        timer = Timer(lambda: self.clock(), bounds)
+        timer = Timer(self.clock, bounds)
         self._register(name, "histogram", help, timer.snapshot, unit="_seconds")
         return timer
 
-    def _register(
-        self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot], unit: str = ""
-    ) -> None:
+    def _register(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot], unit: str = "") -> None:
         owner = f"task {self.task_id} of {self.component_id!r}"
         shown = USER_PREFIX + check_name(name, owner).removesuffix(unit) + unit
         if any(one.name == shown for one in self.metrics.values()):

@@ -138,8 +138,8 @@ def check_name(name: object, owner: str) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            f"{owner} registers a metric {name!r}: a name is of lower-case letters, digits and underscores, begins with "
-            f"a letter, and is at most 100 long"
+            f"{owner} registers a metric {name!r}: a name is of lower-case letters, digits and underscores, begins "
+            f"with a letter, and is at most 100 long"
         )
     for ending in _TAKEN:
         if name.endswith(ending):

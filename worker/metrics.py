@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -192,3 +192,10 @@ def add_tasks(metrics: CollectorRegistry, engine: Engine, topology: str) -> None
     """Show the tasks of an engine, and what their components registered."""
     metrics.register(TaskCollector(engine, topology))
     metrics.register(RegisteredCollector(engine, topology))
+
+
+def text_of_tasks(engine: Engine, topology: str) -> str:
+    """The same as text."""
+    metrics = CollectorRegistry()
+    add_tasks(metrics, engine, topology)
+    return generate_latest(metrics).decode()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values, and Chromium
-# for those of the web UI, with the typeface of its pictures. Installs them from Debian's packages where it may; otherwise
+# See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values, Prometheus for
+# those of metrics and alerts, and Chromium for those of the web UI, with the typeface of its pictures. Installs them from Debian's packages where it may; otherwise
 # says so in one sentence, and these tests are skipped: status 0.
 set -eu
 . "$(dirname "$0")/apt.sh"
@@ -16,6 +16,7 @@ has_postgres() {
 missing=
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 has_postgres || missing="$missing postgresql"
+command -v prometheus >/dev/null 2>&1 && command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 [ -x "${TUPLETREE_CHROMIUM:-}" ] || command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-inter"
 command -v ip >/dev/null 2>&1 || missing="$missing iproute2"  # for machines that are network namespaces
 [ -n "$missing" ] || exit 0

@@ -34,6 +34,7 @@ from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
 from ..desk import Desk
+from ..metrics import NimbusMetrics
 from . import calls, openapi
 from .forward import Forwarding
 from .gate import Gate
@@ -43,6 +44,8 @@ from .routes import ENDPOINTS, PREFIX, Endpoint
 
 log = logging.getLogger("tupletree.http")
 
+_PATTERN: Final = "tupletree.pattern"
+_OWN_PATHS: Final = ("/healthz", "/readyz", "/metrics")
 _STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -89,7 +92,7 @@ class WebApplication:
             routes.append(Mount("/", StaticFiles(directory=_STATIC, html=True)))
         handlers = {HTTPException: _http_failed, Exception: _failed}
         inner = Starlette(routes=routes, exception_handlers=handlers)
-        self.asgi: ASGIApp = _with_headers(inner)
+        self.asgi: ASGIApp = _with_headers(_counted(inner, desk.office.metrics))
 
     def serve_at(self, http_port: int) -> None:
         """The port that this is served at."""
@@ -118,6 +121,7 @@ class WebApplication:
 
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
+            request.scope[_PATTERN] = PREFIX + endpoint.path
             callback = request.query_params.get("callback", "") if endpoint.method == "GET" else ""
             operation = f"{endpoint.method} {PREFIX}{endpoint.path}"
             try:
@@ -218,6 +222,26 @@ async def _failed(request: Request, error: Exception) -> Response:
         log.error("http.failed path=%s", request.url.path, exc_info=error)
     status, body = calls.failure(error)
     return _json(status, body)
+
+
+def _counted(inner: ASGIApp, metrics: NimbusMetrics) -> ASGIApp:
+    """Counts requests by the pattern that their path matched: whatever is asked for, their number is that of routes."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                metrics.answered(_pattern(scope), message["status"])
+            await send(message)
+
+        await inner(scope, receive, send_counted)
+
+    return application
+
+
+def _pattern(scope: Scope) -> str:
+    """The pattern of the path that was served; "other" for the files of the web UI and for what there is not."""
+    path = str(scope.get(_PATTERN, scope["path"]))
+    return path if _PATTERN in scope or path in _OWN_PATHS else "other"
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:

@@ -17,6 +17,7 @@ from tupletree.v1 import topology_pb2 as pb
 from .. import lifecycle
 from ..config import NimbusConfig
 from ..desk import Desk
+from ..targets import targets
 from . import ackers, actions, cluster, component, flow, logs, overview, progress, topology
 from .calls import Call
 from .forms import dumps_link
@@ -69,6 +70,9 @@ class Pages:
 
     async def history(self, call: Call) -> Any:
         return cluster.history(await self._desk.look())
+
+    async def prometheus_targets(self, call: Call) -> Any:
+        return targets(await self._desk.look())
 
     # Topologies
 

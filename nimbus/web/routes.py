@@ -57,6 +57,11 @@ ENDPOINTS: Final = (
     _get("/owner-resources", Pages.owners, "What the topologies of each owner use"),
     _get("/owner-resources/{id}", Pages.owner, "What the topologies of one owner use, and which they are"),
     _get("/history/summary", Pages.history, "The topologies whose logs may be read"),
+    _get(
+        "/prometheus/targets",
+        Pages.prometheus_targets,
+        "Every daemon and worker, as Prometheus' HTTP service discovery",
+    ),
     _get("/supervisor/summary", Pages.supervisor_summary, "Every supervisor"),
     _get("/supervisor", Pages.supervisor, "One supervisor by id, or those of a host, with their workers"),
     _get("/topology/summary", Pages.topology_summary, "Every topology"),

@@ -133,7 +133,7 @@ def daemon_registry(role: str, readiness: Readiness, directories: Mapping[str, s
 
     ``directories``: what it keeps on disk, by use, for the free space of these disks.
     """
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

@@ -97,7 +97,7 @@ def test_trees_expire_and_orphans_vanish(start_acker: StartAcker, connect: Conne
     wait_until(lambda: worker.verdicts["expired"] == {1: [10]})
     assert acker.ledger()["shards"][0]["timeouts"] == 1
     metrics = acker.http("/metrics")[1]
-    assert 'tupletree_acker_timeouts_total{shard="0",topology="wc-1"} 1.0' in metrics
+    assert 'tupletree_acker_expired_trees_total{shard="0",topology="wc-1",topology_id="wc-1"} 1.0' in metrics
     assert "tupletree_acker_entries 0.0" in metrics
 
 
@@ -225,10 +225,10 @@ def test_every_ledger_figure_is_a_metric(start_acker: StartAcker, connect: Conne
         "acks_total": 2,
         "fails_total": 1,
         "resets_total": 1,
-        "timeouts_total": 0,
+        "expired_trees_total": 0,
         "completed_trees_total": 0,
     }.items():
-        assert f'tupletree_acker_{name}{{shard="0",topology="wc-1"}} {value}.0\n' in metrics
-    assert 'tupletree_acker_held_bytes{shard="0",topology="wc-1"}' in metrics
-    assert 'tupletree_acker_oldest_pending_age_seconds{shard="0",topology="wc-1"}' in metrics
+        assert f'tupletree_acker_{name}{{shard="0",topology="wc-1",topology_id="wc-1"}} {value}.0\n' in metrics
+    assert 'tupletree_acker_held_bytes{shard="0",topology="wc-1",topology_id="wc-1"}' in metrics
+    assert 'tupletree_acker_oldest_pending_age_seconds{shard="0",topology="wc-1",topology_id="wc-1"}' in metrics
     assert "tupletree_acker_ready 1.0" in metrics

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from local_components import Do
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from tupletree import TopologyBuilder
 from tupletree.component import TopologyContext
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.engine import Engine
-from tupletree.worker.metrics import registry
+from tupletree.worker.metrics import add_tasks
 from tupletree.worker.statuses import StatusReader
 
 
@@ -92,12 +92,13 @@ def test_a_metric_that_raises_is_left_out_said_once_and_leaves_the_others(caplog
         context.register_metric("broken", lambda: 1 / 0)
         context.register_metric("none", lambda: None)
         context.register_metric("good", lambda: 7)
-        metrics = registry(engine)
+        metrics = CollectorRegistry()
+        add_tasks(metrics, engine, "t")
         shown = [generate_latest(metrics).decode() for _ in range(2)][1]
-    assert 'tupletree_worker_user_metric{component="bolt",name="good",task="1"} 7.0' in shown
-    assert "broken" not in shown
+    assert 'tupletree_user_good{component="bolt",task="1",topology="t"} 7.0' in shown
+    assert "tupletree_user_broken{" not in shown
     assert "tupletree_worker_executed_tuples_total" in shown
     broken = [record.getMessage() for record in caplog.records if "metric.broken" in record.getMessage()]
     assert len(broken) == 2
-    assert "component=bolt task=1 metric=broken" in broken[0]
+    assert "component=bolt task=1 metric=tupletree_user_broken" in broken[0]
     assert "ZeroDivisionError" in broken[0]
