@@ -95,6 +95,7 @@ REPLIES: Final[Mapping[str, Type]] = {
             }
         ],
     },
+    "GET /prometheus/targets": [{"targets": ["string"], "labels": {"*": "string"}}],
     "GET /nimbus/summary": {
         "nimbuses": [
             {

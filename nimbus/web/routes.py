@@ -21,6 +21,7 @@ Right = Literal[
     "debug",
     "profile",
     "restart_worker",
+    "metrics",
 ]
 Answer = Callable[[Pages, Call], Awaitable[Any]]
 
@@ -61,6 +62,12 @@ ENDPOINTS: Final = (
         "/prometheus/targets",
         Pages.prometheus_targets,
         "Every daemon and worker, as Prometheus' HTTP service discovery",
+    ),
+    _get(
+        "/prometheus/targets",
+        Pages.prometheus_targets,
+        "What Prometheus is to scrape: HTTP service discovery",
+        "metrics",
     ),
     _get("/supervisor/summary", Pages.supervisor_summary, "Every supervisor"),
     _get("/supervisor", Pages.supervisor, "One supervisor by id, or those of a host, with their workers"),

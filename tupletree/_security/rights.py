@@ -222,6 +222,7 @@ PATHS: Final[dict[str, Row]] = {
     f"GET {_API}/cluster/configuration": _SEE,
     f"GET {_API}/cluster/summary": _SEE,
     f"GET {_API}/cluster/overview": _SEE,
+    f"GET {_API}/prometheus/targets": Row(Right.METRICS),
     f"GET {_API}/nimbus/summary": _SEE,
     f"GET {_API}/owner-resources": _SEE,
     f"GET {_API}/owner-resources/{{id}}": _SEE,
