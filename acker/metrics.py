@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import cumulated, daemon_registry
-from tupletree.state.settings import topology_name
+from tupletree._wire.names import topology_name
 from tupletree.v1 import acker_pb2 as pb
 
 from .gate import Gate

@@ -29,10 +29,10 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
 from tupletree._daemon.logs import event
 from tupletree._rpc.server import RpcServer, start_server
+from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec
 from tupletree.errors import TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
-from tupletree.state.settings import topology_name
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
 from .ackers import Ackers, TrackTies

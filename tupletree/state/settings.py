@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tupletree._wire.names import topology_name
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.providers import check_provider
 
@@ -44,12 +45,6 @@ def state_id(conf: Mapping[str, Any], topology_id: str) -> str:
     found = str(chosen) if chosen is not None else topology_name(topology_id)
     check_state_id(found)
     return found
-
-
-def topology_name(topology_id: str) -> str:
-    """The name that a topology was submitted under; nimbus appends a number and the time."""
-    name, *numbers = topology_id.rsplit("-", 2)
-    return name if len(numbers) == 2 and all(number.isdigit() for number in numbers) else topology_id
 
 
 def check_state_id(state_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tupletree._wire.names import topology_name
 from tupletree.errors import AuthorityError, InternalError, NotFoundError, UnavailableError, UsageError
 from tupletree.state.coordinator import Phase
 from tupletree.state.record import (
@@ -14,7 +15,7 @@ from tupletree.state.record import (
     load_checkpoint,
     state_ids,
 )
-from tupletree.state.settings import check_state_id, topology_name
+from tupletree.state.settings import check_state_id
 from tupletree.transactional.layout import encode_stored
 from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import DeposedError
