@@ -22,7 +22,7 @@ class SteadyLines(Spout):
     def open(self, conf, context, collector):
         self.collector = collector
         self.text = [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
-        self.failed = deque()
+        self.failed: deque[int] = deque()
         self.emitted = 0
         self.began_s = time.monotonic()
 
@@ -56,7 +56,7 @@ class Count(BasicBolt):
     outputs = ["word", "count"]
 
     def prepare(self, conf, context):
-        self.counts = Counter()
+        self.counts: Counter[str] = Counter()
 
     def execute(self, tup, collector):
         self.counts[tup["word"]] += 1
@@ -67,8 +67,8 @@ class Top(BasicBolt):
     """Knows the ten words that came most often, and says so as its status."""
 
     def prepare(self, conf, context):
-        self.counts = {}
-        context.register_status(lambda: {"top": sorted(self.counts, key=self.counts.get, reverse=True)[:10]})
+        self.counts: Counter[str] = Counter()
+        context.register_status(lambda: {"top": [word for word, _ in self.counts.most_common(10)]})
 
     def execute(self, tup, collector):
         self.counts[tup["word"]] = tup["count"]

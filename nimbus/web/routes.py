@@ -61,11 +61,6 @@ ENDPOINTS: Final = (
     _get(
         "/prometheus/targets",
         Pages.prometheus_targets,
-        "Every daemon and worker, as Prometheus' HTTP service discovery",
-    ),
-    _get(
-        "/prometheus/targets",
-        Pages.prometheus_targets,
         "What Prometheus is to scrape: HTTP service discovery",
         "metrics",
     ),

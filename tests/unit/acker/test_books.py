@@ -15,9 +15,7 @@ from tupletree.errors import AuthorityError, ProtocolError
 E1, E2 = 0x9E3779B97F4A7C15, 0x0123456789ABCDEF
 
 
-def hello(
-    topology: str = "wc-1", spouts: Sequence[int] = (1,), timeout_s: float = 30.0, worker: str = "w1"
-) -> Hello:
+def hello(topology: str = "wc-1", spouts: Sequence[int] = (1,), timeout_s: float = 30.0, worker: str = "w1") -> Hello:
     return Hello(topology, worker, frozenset(spouts), timeout_s, 4)
 
 
