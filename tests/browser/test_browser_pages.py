@@ -12,7 +12,7 @@ from typing import Any
 
 import browser_topologies
 import pytest
-from browser_harness import Watched, address, api, contrasts, horizontal_excess, shot, topology_id
+from browser_harness import LEAST_CONTRAST, Watched, address, api, contrasts, horizontal_excess, shot, topology_id
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from examples import stateful_words, transactional_words
@@ -20,7 +20,6 @@ from tupletree.testing import DevCluster, wait_until
 
 SOON_MS = 20_000.0
 NAMES = ("ailing", "stateful", "transactional", "words")
-LEAST_CONTRAST = 4.5
 
 
 @pytest.fixture(scope="module")
