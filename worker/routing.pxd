@@ -3,6 +3,12 @@ cimport cython
 cdef class One:
     cpdef object choose(self, values)
 
+cdef class Watched(One):
+    cdef One _inner
+    cdef object _see
+    cdef long long _passed_over
+    cpdef object choose(self, values)
+
 cdef class Fixed(One):
     cdef object _target
     cpdef object choose(self, values)

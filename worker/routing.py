@@ -34,6 +34,23 @@ class One:
         return self.choose(values)
 
 
+class Watched(One):
+    """Another chooser, through which a tuple is seen now and then: ``see`` says how many are then passed over."""
+
+    def __init__(self, inner: One, see: Callable[[Sequence[Any], Any], int], passed_over: int) -> None:
+        self._inner = inner
+        self._see = see
+        self._passed_over = passed_over
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        target = self._inner.choose(values)
+        if self._passed_over > 0:
+            self._passed_over -= 1
+        else:
+            self._passed_over = self._see(values, target)
+        return target
+
+
 class Randomness(Protocol):
     """What routing needs of ``random.Random``."""
 

@@ -20,11 +20,12 @@ from tupletree.outputs import RESERVED_PREFIXES
 
 from .eventlog import EventLog
 from .observed import Switches
-from .outbox import OutStream
-from .routing import Many, One
+from .outbox import OutBuffer, OutStream
+from .routing import Many, One, Watched
 from .tasks import Task
 
 MOST_A_SECOND: Final = 500  # of a worker
+_MOST_PASSED_OVER: Final = 2**60
 
 _short = reprlib.Repr()
 _short.maxlevel = 4
@@ -62,7 +63,7 @@ class Pace:
 
 
 class Lens:
-    """Looks at the tuples of one stream of one task, and writes a share of them down. On the task's thread."""
+    """Writes tuples of one stream of one task down, and says how many are then passed over. On the task's thread."""
 
     def __init__(self, stream: OutStream, share: float, pace: Pace, events: EventLog, rng: random.Random) -> None:
         self._origin = stream.origin
@@ -70,18 +71,30 @@ class Lens:
         self._pace = pace
         self._events = events
         self._rng = rng
-        self._passed_over = 0  # how many more are not written down
-        self._draw()
+        self._passed_over = self.draw()  # of those that no chooser of one target counts
 
-    def see(self, values: Sequence[Any], targets: Callable[[], list[int]]) -> None:
-        """A tuple comes by."""
+    def draw(self) -> int:
+        """How many tuples to pass over: each tuple has the same chance, whatever became of those before."""
+        if self._log_rest == -math.inf:
+            return 0
+        return min(_MOST_PASSED_OVER, int(math.log(1.0 - self._rng.random()) / self._log_rest))
+
+    def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
+        """Write one down that goes to one task; how many are to be passed over."""
+        self._write(values, [buffer.task])
+        return self.draw()
+
+    def see(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
+        """A tuple comes by that goes to any number of tasks."""
         if self._passed_over:
             self._passed_over -= 1
-            return
-        self._draw()
+        else:
+            self._write(values, [buffer.task for buffer in buffers])
+            self._passed_over = self.draw()
+
+    def _write(self, values: Sequence[Any], targets: list[int]) -> None:
         if self._pace.allows():
             origin = self._origin
-            texts = [shown(value) for value in values[:MOST_VALUES]]
             self._events.put(
                 {
                     "at": time.time(),
@@ -89,27 +102,10 @@ class Lens:
                     "component": origin.component,
                     "task": origin.task,
                     "stream": origin.stream,
-                    "targets": targets(),
-                    "values": texts,
+                    "targets": targets,
+                    "values": [shown(value) for value in values[:MOST_VALUES]],
                 }
             )
-
-    def _draw(self) -> None:
-        if self._log_rest != -math.inf:
-            self._passed_over = int(math.log(1.0 - self._rng.random()) / self._log_rest)
-
-
-class SampledOne(One):
-    """A chooser of one target through a lens."""
-
-    def __init__(self, inner: One, lens: Lens) -> None:
-        self._inner = inner
-        self._lens = lens
-
-    def choose(self, values: Sequence[Any]) -> Any:
-        buffer = self._inner.choose(values)
-        self._lens.see(values, lambda: [buffer.task])
-        return buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +152,14 @@ class Sampler:
 
         def choose_many(values: Sequence[Any]) -> Sequence[Any]:
             buffers = plain.many(values)
-            lens.see(values, lambda: [buffer.task for buffer in buffers])
+            lens.see(values, buffers)
             return buffers
 
         def observe(values: Sequence[Any]) -> None:
             if plain.observe is not None:
                 plain.observe(values)
-            lens.see(values, list)
+            lens.see(values, ())
 
         if plain.one is not None:
-            stream.choose_one = SampledOne(plain.one, lens)
+            stream.choose_one = Watched(plain.one, lens.see_one, lens.draw())
         stream.choose_many, stream.observe = choose_many, observe

@@ -86,7 +86,7 @@ class Tracer:
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """As the task's ``run``, with the rows of followed trees one at a time."""
-        due = [row for row in self._due(rows) if start <= row < stop]
+        due = self._due(rows, start, stop)
         if task.takes_batches and due:
             return self._run(task, rows, start, stop, origin, due)
         at = start
@@ -145,17 +145,19 @@ class Tracer:
                             self._put(outcome, root, until, component=task.component_id, task=task.task_id)
         return done
 
-    def _due(self, rows: Rows) -> list[int]:
-        """The rows of a batch that belong to a followed tree, ascending."""
-        due = self._due_of(rows.roots)
+    def _due(self, rows: Rows, start: int = 0, stop: int | None = None) -> list[int]:
+        """The rows of a batch, or of a part of it, that belong to a followed tree, ascending."""
+        end = len(rows) if stop is None else stop
+        due = self._due_of(rows.roots, start, end)
         if rows.pairs:
             several = [row for row, pairs in rows.pairs.items() if any(self.follows(root) for root, _ in pairs)]
-            due = sorted({*due, *several})
+            due = sorted({*due, *(row for row in several if start <= row < end)})
         return due
 
-    def _due_of(self, roots: Any) -> list[int]:
-        numbers = self._numpy.frombuffer(roots, "<u8")
-        found: list[int] = self._numpy.nonzero((numbers % self._one_in == 0) & (numbers != 0))[0].tolist()
+    def _due_of(self, roots: Any, start: int = 0, stop: int | None = None) -> list[int]:
+        numbers = self._numpy.frombuffer(roots, "<u8")[start:stop]
+        divisible = self._numpy.flatnonzero(numbers % self._one_in == 0)
+        found: list[int] = [start + row for row in divisible.tolist() if numbers[row]] if divisible.size else []
         return found
 
     def _now(self) -> float:

@@ -21,8 +21,8 @@ from tupletree.worker.eventlog import EventLog
 from tupletree.worker.loggers import Loggers
 from tupletree.worker.observed import Observed, Switches
 from tupletree.worker.outbox import OutStream
-from tupletree.worker.routing import Fixed
-from tupletree.worker.sampling import MOST_A_SECOND, Lens, Pace, SampledOne, Sampler, shown
+from tupletree.worker.routing import Fixed, Watched
+from tupletree.worker.sampling import MOST_A_SECOND, Lens, Pace, Sampler, shown
 from tupletree.worker.tracing import Tracer, follow_collector
 
 NOW = 1_700_000_000.0
@@ -184,7 +184,7 @@ def test_about_the_share_that_was_asked_for_is_sampled(share: float) -> None:
     stream = stream_to(3)
     lens = Lens(stream, share, Pace(events, lambda: next(ticks)), events, random.Random(7))
     assert stream.choose_one is not None
-    chooser = SampledOne(stream.choose_one, lens)
+    chooser = Watched(stream.choose_one, lens.see_one, lens.draw())
     for _ in range(20_000):
         assert chooser.choose(["word"]) is stream.buffers[3]
     expected = 20_000 * share
@@ -219,8 +219,8 @@ def test_a_stream_is_what_it_was_when_sampling_ends() -> None:
     before = {name: (one.choose_one, one.choose_many, one.observe) for name, one in task.streams.items()}
     sampler = Sampler([task], events)  # type: ignore[list-item]
     sampler.follow(Switches(shares={"": 1.0}))
-    assert isinstance(task.streams["default"].choose_one, SampledOne)
-    assert not isinstance(task.streams["__ack"].choose_one, SampledOne), "streams of ours are not sampled"
+    assert isinstance(task.streams["default"].choose_one, Watched)
+    assert not isinstance(task.streams["__ack"].choose_one, Watched), "streams of ours are not sampled"
     sampler.follow(Switches(shares={"split": 0.5}))
     sampler.follow(Switches(shares={"split": 0.0, "": 1.0}))
     assert {name: (one.choose_one, one.choose_many, one.observe) for name, one in task.streams.items()} == before
