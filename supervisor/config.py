@@ -35,6 +35,7 @@ class SupervisorConfig:
     worker_module: str  # supervisor.worker.module: run with `python -m`
     stop_workers: bool  # supervisor.stop.workers.on.shutdown
     bundle_delay_s: float  # supervisor.bundle.deletion.delay.secs: how long an unneeded bundle stays
+    logs_retention_s: float | None  # supervisor.logs.retention.secs: how long logs outlive their topology
     output_max_bytes: int  # worker.log.max.bytes: where worker.out is cut
     audit_max_bytes: int  # nimbus.audit.log.max.bytes, which holds for every audit log
     audit_backups: int  # nimbus.audit.log.backups
@@ -78,6 +79,7 @@ class SupervisorConfig:
             worker_module=conf["supervisor.worker.module"],
             stop_workers=bool(conf["supervisor.stop.workers.on.shutdown"]),
             bundle_delay_s=float(conf["supervisor.bundle.deletion.delay.secs"]),
+            logs_retention_s=conf["supervisor.logs.retention.secs"],
             output_max_bytes=int(conf["worker.log.max.bytes"]),
             audit_max_bytes=int(conf["nimbus.audit.log.max.bytes"]),
             audit_backups=int(conf["nimbus.audit.log.backups"]),

@@ -17,6 +17,7 @@ import contextlib
 import functools
 import logging
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -47,7 +48,8 @@ from .coordination import Coordination
 from .effects import Effects
 from .events import Assigned
 from .identity import choose_slots, claim, former_port, keep_port, load_id
-from .leftovers import BundleAges, abandoned_workers
+from .leftovers import BundleAges, abandoned_workers, old_logs
+from .logfiles import last_written_unix_s
 from .logtail import limit_output
 from .metrics import Metrics
 from .presences import WorkerPresences
@@ -64,6 +66,7 @@ _GRACE_S = 0.5  # for calls in flight at the end
 _KILL_S = 5.0  # for killed workers to be gone
 _SETTLE_S = 2.0  # for ZooKeeper to hear of the last deaths
 _CLEAN_UP_S = 5.0  # between two rounds of clean-up
+_LOGS_S = 60.0  # between two looks at the logs of topologies that are gone, at the most
 
 
 class SupervisorDaemon:
@@ -77,6 +80,7 @@ class SupervisorDaemon:
         self._reserved = ReservedPorts()
         self._readiness = Readiness()
         self._epoch = NewestEpoch()
+        self._living: frozenset[str] | None = None  # all topologies that have an assignment, once that is known
         self._workers = Workers(config, self._supervisor_id)
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -88,6 +92,7 @@ class SupervisorDaemon:
             self._background.start(self._slots.keep_time(), "time")
             following = self._background.start(self._follow(), "assignments")
             self._background.start(self._clean_up(), "clean-up")
+            self._background.start(self._remove_old_logs(), "old logs")
             stopping = asyncio.create_task(stop.wait())
             ends: set[asyncio.Future[Any]] = {stopping, self._background.failed}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -213,6 +218,7 @@ class SupervisorDaemon:
                 self._readiness.set("assignments", str(error))
             else:
                 self._readiness.set("assignments", None)
+                self._living = frozenset(assignment.topology_id for assignment in assignments)
                 self._epoch.observe(newest_epoch(assignments))
                 silence_s = self._config.limits.silence_timeout_s
                 plan = plan_work(assignments, records, self._supervisor_id, self._ports, silence_s)
@@ -260,6 +266,22 @@ class SupervisorDaemon:
             except OSError as error:
                 event(log, "clean_up.failed", level=logging.WARNING, cause=str(error))
             await asyncio.sleep(_CLEAN_UP_S)
+
+    async def _remove_old_logs(self) -> None:
+        """Now and then: remove the logs of topologies that are long gone."""
+        retention_s, logs_dir = self._config.logs_retention_s, Path(self._config.logs_dir)
+        while retention_s is not None:
+            if self._living is None:  # who lives is not known yet
+                await asyncio.sleep(self._config.monitor_s)
+                continue
+            try:
+                written = await asyncio.to_thread(last_written_unix_s, logs_dir)
+                for topology_id in old_logs(written, self._living, time.time(), retention_s):
+                    await asyncio.to_thread(shutil.rmtree, logs_dir / topology_id)
+                    event(log, "logs.removed", topology=topology_id)
+            except OSError as error:
+                event(log, "clean_up.failed", level=logging.WARNING, cause=str(error))
+            await asyncio.sleep(min(_LOGS_S, max(1.0, retention_s)))
 
     def _needs(self, digest: str) -> bool:
         return digest in self._slots.bundles_in_use() or digest in self._effects.bundles_being_localized

@@ -1,4 +1,4 @@
-"""Which bundles and worker directories are nobody's any more.
+"""Which bundles, worker directories and logs are nobody's any more.
 
 A bundle is kept for a while after the last slot that needed it: a worker that moves away and back, or a topology that
 is submitted again, finds it still there.
@@ -28,3 +28,11 @@ class BundleAges:
 def abandoned_workers(on_disk: Collection[str], known: Collection[str]) -> list[str]:
     """The worker directories that no slot and no clean-up knows: what an interrupted removal left."""
     return sorted(set(on_disk) - set(known))
+
+
+def old_logs(
+    written_unix_s: Mapping[str, float], living: Collection[str], now_unix_s: float, retention_s: float
+) -> list[str]:
+    """The topologies whose logs go: those that are gone, and in whose directory nothing was written for so long."""
+    gone = {one: at_s for one, at_s in written_unix_s.items() if one not in living}
+    return sorted(one for one, at_s in gone.items() if now_unix_s - at_s >= retention_s)

@@ -11,6 +11,7 @@ user code, and a name comes from a stranger.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -28,6 +29,7 @@ LOGS: Final = (LOG, OUTPUT, EVENTS)
 PROFILE_SUFFIXES: Final = {"flamegraph": "svg", "speedscope": "json", "raw": "txt"}
 
 _ROTATED: Final = re.compile(rf"({'|'.join(map(re.escape, LOGS))})\.([1-9]\d{{0,5}})")
+_TOPOLOGY_ID: Final = re.compile(r".+-[0-9]+-[0-9]{9,}")
 _PROFILE: Final = re.compile(rf"profile-\d{{8}}T\d{{6}}\.({'|'.join(PROFILE_SUFFIXES.values())})")
 
 
@@ -95,6 +97,20 @@ def topology_directory(logs_dir: Path, topology_id: str) -> Path:
     return logs_dir / topology_id
 
 
+def last_written_unix_s(logs_dir: Path) -> dict[str, float]:
+    """When anything was last written below the directory of each topology, by topology id.
+
+    What is not named like one is left alone: other things may lie beside them.
+    """
+    found = {}
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(logs_dir):
+            directory = logs_dir / name
+            if _TOPOLOGY_ID.fullmatch(name) and directory.is_dir() and not directory.is_symlink():
+                found[name] = max(map(_modified_unix_s, [directory, *directory.rglob("*")]))
+    return found
+
+
 def ports_in(directory: Path) -> list[int]:
     """The slots whose workers of a topology have written here, ascending."""
     try:
@@ -121,6 +137,13 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _modified_unix_s(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:  # rotated away meanwhile
+        return 0.0
 
 
 def inode_of(path: Path) -> int:

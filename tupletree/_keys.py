@@ -203,6 +203,12 @@ _SUPERVISOR: Final = (
         "How long a bundle that no slot needs any more stays on this machine.",
         minimum=0,
     ),
+    _secs(
+        "supervisor.logs.retention.secs",
+        604800,
+        "How long the logs of a topology that is gone stay after the last of them was written; null: for ever.",
+        minimum=0,
+    ),
 )
 
 _WORKER: Final = (

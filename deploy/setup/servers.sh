@@ -1,7 +1,8 @@
 #!/bin/sh
 # See that redis-server and PostgreSQL are there, for the tests of the databases that hold committed values, Prometheus for
-# those of metrics and alerts, and Chromium for those of the web UI, with the typeface of its pictures. Installs them from Debian's packages where it may; otherwise
-# says so in one sentence, and these tests are skipped: status 0.
+# those of metrics and alerts, Chromium for those of the web UI, with the typeface of its pictures, and ip for those of
+# machines that are network namespaces. Installs them from Debian's packages where it may; otherwise says so in one
+# sentence, and these tests are skipped: status 0.
 set -eu
 . "$(dirname "$0")/apt.sh"
 
@@ -18,7 +19,7 @@ command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 has_postgres || missing="$missing postgresql"
 command -v prometheus >/dev/null 2>&1 && command -v promtool >/dev/null 2>&1 || missing="$missing prometheus"
 [ -x "${TUPLETREE_CHROMIUM:-}" ] || command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-inter"
-command -v ip >/dev/null 2>&1 || missing="$missing iproute2"  # for machines that are network namespaces
+command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 [ -n "$missing" ] || exit 0
 # shellcheck disable=SC2086 # one word for each package
 if ! apt_install $missing; then

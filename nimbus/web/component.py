@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -39,24 +39,46 @@ def page(
 
     ``profiled``: the workers that are being profiled, by host and port.
     """
-    record = topology.record
-    if component_id not in record.tasks and unquote_plus(component_id) in record.tasks:
-        component_id = unquote_plus(component_id)  # it is still encoded
-    if component_id not in record.tasks:
-        known = ", ".join(sorted(record.tasks))
-        raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'; it has {known}")
+    component_id = _known(topology, component_id)
     is_spout = topology.kinds.get(component_id) == _SPOUT
-    sampled = dict(record.sampled_percent)
     where = _where(topology)
-    own = sorted({where[one.start] for one in topology.executors(component_id) if one.start in where})
     figures = topology.figures(component_id, window)
-    executors = topology.executors(component_id)
-    found: dict[str, Any] = {
+    found = {
         "user": user,
+        **_identity(topology, component_id, window, is_spout),
+        **_inspection(topology, component_id, where, profiled),
+        "componentErrors": [error(one, topology) for one in topology.errors if one.component_id == component_id],
+        "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
+        "executorStats": [
+            _executor(topology, one, where, window, sys, is_spout) for one in topology.executors(component_id)
+        ],
+    }
+    windows = [_in_window(topology, component_id, one, sys, is_spout) for one in WINDOWS]
+    if is_spout:
+        found["spoutSummary"] = windows
+    else:
+        found["boltStats"] = windows
+        found["inputStats"] = [_input(figures, one) for one in figures.inputs(sys)]
+    return found
+
+
+def _known(topology: Topology, component_id: str) -> str:
+    """The component's id, which may have come still encoded. Raises NotFoundError."""
+    record = topology.record
+    for one in (component_id, unquote_plus(component_id)):
+        if one in record.tasks:
+            return one
+    known = ", ".join(sorted(record.tasks))
+    raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'; it has {known}")
+
+
+def _identity(topology: Topology, component_id: str, window: str, is_spout: bool) -> dict[str, Any]:
+    record = topology.record
+    return {
         "id": component_id,
         "encodedId": encoded(component_id),
         "name": record.name,
-        "executors": len(executors),
+        "executors": len(topology.executors(component_id)),
         "tasks": record.tasks[component_id],
         "topologyId": record.id,
         "encodedTopologyId": encoded(record.id),
@@ -69,6 +91,20 @@ def page(
         "requestedCpu": 0.0,
         "requestedGenericResourcesComp": "",
         "schedulerDisplayResource": False,
+    }
+
+
+def _inspection(
+    topology: Topology,
+    component_id: str,
+    where: Mapping[int, tuple[str, int, str]],
+    profiled: Sequence[tuple[str, int]],
+) -> dict[str, Any]:
+    """Sampling, and profiles under way."""
+    record = topology.record
+    sampled = dict(record.sampled_percent)
+    own = sorted({where[one.start] for one in topology.executors(component_id) if one.start in where})
+    return {
         "debug": component_id in sampled or "" in sampled,
         "samplingPct": sampled.get(component_id, sampled.get("", 10.0)),
         "eventLogLink": _event_log_link(topology, own),
@@ -83,19 +119,7 @@ def page(
             }
             for host, port in profiled
         ],
-        "componentErrors": [error(one, topology) for one in topology.errors if one.component_id == component_id],
-        "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
-        "executorStats": [
-            _executor(topology, one, where, window, sys, is_spout) for one in topology.executors(component_id)
-        ],
     }
-    windows = [_in_window(topology, component_id, one, sys, is_spout) for one in WINDOWS]
-    if is_spout:
-        found["spoutSummary"] = windows
-    else:
-        found["boltStats"] = windows
-        found["inputStats"] = [_input(figures, one) for one in figures.inputs(sys)]
-    return found
 
 
 def _in_window(topology: Topology, component_id: str, window: str, sys: bool, is_spout: bool) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def command(
         return
     reply = client.describe(name)
     if not reply.summary.record.acker_shards:
-        raise UsageError(f"topology '{name}' is not tracked (topology.acker.shards is 0): its tuples have no trees")
+        raise UsageError(f"topology '{name}' is not tracked (topology.acker.executors is 0): its tuples have no trees")
     exporter = _exporter(otlp) if otlp is not None else None
     if recent:
         events = _recent_events(client, name)

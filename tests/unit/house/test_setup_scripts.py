@@ -116,7 +116,8 @@ def test_servers_that_are_there_are_left_alone(machine: Machine) -> None:
     machine.add("redis-server", "exit 99")
     (machine.path / "postgresql" / "15" / "bin").mkdir(parents=True)
     machine.add("postgresql/15/bin/initdb", "exit 99")
-    machine.add("chromium", "exit 99")
+    for program in ("prometheus", "promtool", "chromium", "ip"):
+        machine.add(program, "exit 99")
     machine.add("apt-get", "exit 99")
     run = machine.run("servers.sh")
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
@@ -124,7 +125,8 @@ def test_servers_that_are_there_are_left_alone(machine: Machine) -> None:
 
 def test_only_the_server_that_is_missing_is_installed(machine: Machine) -> None:
     machine.add("initdb", "exit 99")
-    machine.add("chromium", "exit 99")
+    for program in ("prometheus", "promtool", "chromium", "ip"):
+        machine.add(program, "exit 99")
     machine.add("apt-get", 'case "$*" in *postgresql*) exit 99;; esac')
     run = machine.run("servers.sh")
     assert (run.returncode, run.stdout, run.stderr) == (0, "installing redis-server from Debian's packages\n", "")
@@ -136,4 +138,4 @@ def test_servers_that_may_not_be_installed_are_asked_for_in_one_sentence_and_no_
     assert run.returncode == 0
     assert run.stderr.count("\n") == 1
     assert "The tests that need it are skipped" in run.stderr
-    assert "sudo apt-get install -y redis-server postgresql chromium fonts-inter" in run.stderr
+    assert "sudo apt-get install -y redis-server postgresql prometheus chromium fonts-inter iproute2" in run.stderr

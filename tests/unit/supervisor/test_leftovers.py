@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tupletree.supervisor.leftovers import BundleAges, abandoned_workers
+from tupletree.supervisor.leftovers import BundleAges, abandoned_workers, old_logs
 
 
 def test_a_bundle_goes_when_nobody_has_needed_it_for_the_delay() -> None:
@@ -30,3 +30,9 @@ def test_a_second_look_at_the_same_time_finds_nothing_new() -> None:
 
 def test_a_worker_directory_without_a_worker_is_abandoned() -> None:
     assert abandoned_workers(["a", "b", "c"], {"b", "d"}) == ["a", "c"]
+
+
+def test_logs_go_when_their_topology_is_gone_and_nothing_was_written_for_the_retention() -> None:
+    written = {"gone-1-1": 0.0, "late-2-2": 95.0, "living-3-3": 0.0}
+    assert old_logs(written, {"living-3-3"}, now_unix_s=100.0, retention_s=10.0) == ["gone-1-1"]
+    assert old_logs(written, {"living-3-3"}, now_unix_s=105.0, retention_s=10.0) == ["gone-1-1", "late-2-2"]
