@@ -136,4 +136,4 @@ class NimbusService(NimbusServicer):
         return rpc.WorkerReportReply(epoch=rule.reign.epoch)
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
-        return rpc.TopologyReply(record=await self._desk.ask(name, request))
+        return rpc.TopologyReply(record=views.shown(await self._desk.ask(name, request)))

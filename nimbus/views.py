@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tupletree._masking import masked
 from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -32,7 +34,7 @@ def summary(
     placement = placement_of(stored.value) if stored is not None else {}
     ready = [one for slot in placement if (one := _ready(reign, record.id, slot, now_s))]
     return rpc.TopologySummary(
-        record=record,
+        record=shown(record),
         workers_used=len(placement),
         executors_total=len(executors(record)),
         tasks_total=sum(record.tasks.values()),
@@ -62,9 +64,30 @@ def topology(
         ),
         workers=[_worker(reign, record.id, worker, now_s) for worker in (assignment.workers if assignment else ())],
         errors=errors,
-        spec=spec,
+        spec=shown_spec(spec),
         unscheduled=unscheduled(record, assignment, len(free_slots(loaded))),
     )
+
+
+def shown(record: pb.TopologyRecord) -> pb.TopologyRecord:
+    """A record as it leaves nimbus: whoever may see a topology may not therefore see its passwords."""
+    found = pb.TopologyRecord()
+    found.CopyFrom(record)
+    found.conf_json = _masked(record.conf_json)
+    return found
+
+
+def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
+    """Its definition likewise: components have a configuration of their own."""
+    found = pb.TopologySpec()
+    found.CopyFrom(spec)
+    for component in found.components:
+        component.conf_json = _masked(component.conf_json)
+    return found
+
+
+def _masked(conf_json: str) -> str:
+    return json.dumps(masked(json.loads(conf_json))) if conf_json else ""
 
 
 def cluster(

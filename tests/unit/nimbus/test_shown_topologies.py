@@ -1,0 +1,36 @@
+"""What leaves nimbus of a topology: passwords in its configuration and in its components' stay."""
+
+from __future__ import annotations
+
+import json
+
+from tupletree._coord.versioned import Versioned
+from tupletree.nimbus import views
+from tupletree.nimbus.cycle import Loaded
+from tupletree.nimbus.reign import Reign
+from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpec
+
+CONF = {"database.password": "hunter2", "database.url": "redis://me:hunter2@cache", "topology.workers": 1}
+RECORD = TopologyRecord(id="words-1-5", name="words", conf_json=json.dumps(CONF), tasks={"split": 1})
+SPEC = TopologySpec(components=[ComponentSpec(id="split", conf_json=json.dumps(CONF))])
+LOADED = Loaded(
+    records={"words-1-5": Versioned(RECORD, 0)}, assignments={}, supervisors={}, ackers={}, worker_presences={}
+)
+
+
+def test_neither_a_list_nor_a_description_shows_a_password() -> None:
+    reign = Reign(1, 30.0, 120.0, 0.0)
+    (listed,) = views.topologies(LOADED, reign, 0.0, 0.0)
+    described = views.topology(LOADED, reign, RECORD, SPEC, [], 0.0, 0.0)
+    for reply in (listed, described, views.shown(RECORD)):
+        assert "hunter2" not in str(reply)
+    assert json.loads(listed.record.conf_json)["topology.workers"] == 1
+    assert json.loads(described.spec.components[0].conf_json)["topology.workers"] == 1
+
+
+def test_what_is_stored_stays_as_it_is() -> None:
+    views.shown(RECORD)
+    views.shown_spec(SPEC)
+    assert json.loads(RECORD.conf_json) == CONF
+    assert json.loads(SPEC.components[0].conf_json) == CONF
+    assert views.shown_spec(TopologySpec(components=[ComponentSpec(id="b")])).components[0].conf_json == ""
