@@ -68,7 +68,7 @@ class Gatekeeper:
         if self.security.keyring is None:
             return label
         topology: Acl | str | None = None
-        if row is not None and row.by:
+        if row is not None and row.by and who is not None:  # a stranger is worth no look into ZooKeeper
             if row.right is Right.WORKER:
                 topology = str(named)
             elif self.topologies is not None:

@@ -9,7 +9,8 @@ from tupletree._security.rights import Acl, acl_of
 def whose(store: Store, by: str, named: str) -> Acl | None:
     """By "name", or by id under whatever field it came; None if there is none. Blocks. Raises UnavailableError."""
     if by not in ("name", "port"):
-        stored = store.topology(named) if named and "/" not in named else None
+        is_name = named.isprintable() and "/" not in named and named not in ("", ".", "..")  # of a node
+        stored = store.topology(named) if is_name else None
         return None if stored is None else acl_of(stored.value)
     found = (stored.value for stored in store.topologies().values() if stored.value.name == named)
     return next((acl_of(record) for record in found), None)

@@ -105,9 +105,10 @@ class Keyring:
 
         try:
             kid = jwt.get_unverified_header(token).get("kid")
-        except jwt.InvalidTokenError:
+        except (jwt.InvalidTokenError, UnicodeEncodeError):
             raise UnauthenticatedError("what was shown as a token is none") from None
-        candidates = self._keys_of(kid) if isinstance(kid, str) else []
+        # What is not printable is no name of ours; half a character, which JSON can hold, cannot even be encoded.
+        candidates = self._keys_of(kid) if isinstance(kid, str) and kid.isprintable() else []
         if not candidates:
             raise UnauthenticatedError("the token is signed with a key that does not count here")
         for number, key in enumerate(candidates, start=1):

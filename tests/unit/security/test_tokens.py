@@ -96,6 +96,12 @@ def none_algorithm() -> str:
     return f"{part({'alg': 'none', 'typ': 'JWT', 'kid': CLUSTER})}.{part(claims | {'iat': now, 'exp': now + 60})}."
 
 
+def named(kid: str) -> str:
+    """A token of nobody's whose header names this key."""
+    header = json.dumps({"alg": "HS256", "kid": kid}).encode()
+    return f"{base64.urlsafe_b64encode(header).rstrip(b'=').decode()}.e30.AA"
+
+
 def tampered() -> str:
     header, payload, signature = signed({"roles": ["read"]}).split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -126,6 +132,9 @@ def tampered() -> str:
         (lambda: "not.a.token", "is none"),
         (lambda: "", "is none"),
         (lambda: "x" * 10_000, "too long"),
+        (lambda: "\udc80.\u00e9.x", "is none"),
+        (lambda: named("topology:\ud800"), "does not count here"),
+        (lambda: named("topology:\x00"), "does not count here"),
     ],
 )
 def test_what_does_not_count(make: Callable[[], str], sentence: str) -> None:
