@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from tupletree._security.guard import Gatekeeper, bearer, caller
 from tupletree._security.rights import PAGES, PATHS, Principal, Right, Row
 from tupletree._security.tokens import unverified
-from tupletree.errors import UnauthenticatedError
+from tupletree.errors import ForbiddenError, UnauthenticatedError
 
 from . import calls
 
@@ -49,6 +49,10 @@ class Gate:
             return ""
         who = self.identify(request)
         caller.set(who)
+        is_by_cookie = who is not None and bearer(request.headers.get("authorization")) is None
+        if is_by_cookie and "callback" in request.query_params:
+            # A page at another port of this machine, or at a neighbour, loads scripts from here with the cookie.
+            raise ForbiddenError("a callback takes a token in the Authorization header: the cookie does not do for it")
         await self._keeper.judge(who, row, operation, _named(request, row))
         return who.name if who is not None else ""
 

@@ -215,6 +215,9 @@ def test_logging_in_by_browser(site: Site) -> None:
     assert ask("GET", "/", Cookie=shown)[0] == 200
     assert ask("GET", f"{PREFIX}/topology/{site.ids['THIS']}", Cookie=shown)[0] == 200
     assert ask("GET", f"{PREFIX}/topology/{site.ids['OTHER']}", Cookie=shown)[0] == 403
+    script = f"{PREFIX}/topology/{site.ids['THIS']}?callback=take"  # what a page at another port could include
+    assert ask("GET", script, Cookie=shown)[0] == 403
+    assert ask("GET", script, Cookie=shown, Authorization=f"Bearer {token}")[2].startswith("/**/take(")
     deactivate = f"{PREFIX}/topology/{site.ids['THIS']}/activate"
     assert ask("POST", deactivate, Cookie=shown)[0] == 403  # as a foreign page would have it sent
     assert ask("POST", deactivate, Cookie=shown, Origin=own)[0] == 200
