@@ -83,10 +83,10 @@ class Desk:
             raise UnavailableError("no nimbus leads at the moment")
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
-    async def look(self) -> Look:
+    async def look(self, *, is_whole: bool = False) -> Look:
         """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since.
 
-        Of the topologies only those that whoever asks may see.
+        Of the topologies only those that whoever asks may see, unless it ``is_whole``.
         """
         rule, office = self.rule(), self._office
         loaded = rule.loaded
@@ -98,7 +98,7 @@ class Desk:
             self._peers = (time.monotonic(), nimbuses, holders)
         leadership = office.leadership
         return Look(
-            loaded=visible(loaded, caller.get(), current().admins),
+            loaded=loaded if is_whole else visible(loaded, caller.get(), current().admins),
             nimbuses=self._peers[1],
             leader_id=leadership.identity if leadership is not None else "",
             holders=self._peers[2],

@@ -72,7 +72,8 @@ class Pages:
         return cluster.history(await self._desk.look())
 
     async def prometheus_targets(self, call: Call) -> Any:
-        return targets(await self._desk.look())
+        # Who may read metrics may read those of every worker, which name its topology, and has to find it.
+        return targets(await self._desk.look(is_whole=True))
 
     # Topologies
 

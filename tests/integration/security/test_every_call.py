@@ -108,7 +108,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "supervisor.worker.start.timeout.secs": 60,
     }
     with DevCluster(supervisors=1, slots=3, nimbuses=2, conf=conf) as cluster:
-        acl = {"topology.users": ["bob"], "topology.readonly.users": ["carol"], "topology.max.spout.pending": 50}
+        acl = {
+            "topology.users": ["bob"],
+            "topology.readonly.users": ["carol"],
+            "topology.max.spout.pending": 50,
+            "numbers.password": "hunter2",
+        }
         ids = {}
         for key, name, owner in (("THIS", "numbers", "alice"), ("OTHER", "others", "dave")):
             with NimbusClient(conf={**cluster.conf, "security.token": secured.user(owner, "submit")}) as client:
@@ -292,6 +297,23 @@ def test_another_s_topology_is_not_in_any_page_of_the_cluster(site: Site) -> Non
     assert "numbers" in everything and "others" in everything
     readers = body(site, f"{PREFIX}/topology/summary", site.token(site.principal("topology.readonly.users")))
     assert "numbers" in readers and "others" not in readers  # and not out of what was built for somebody else
+
+
+def test_prometheus_finds_the_workers_of_all_topologies(site: Site) -> None:
+    def found() -> set[str]:
+        entries = json.loads(body(site, f"{PREFIX}/prometheus/targets", site.token(site.principal("metrics"))))
+        return {one["labels"].get("__meta_tupletree_topology", "") for one in entries}
+
+    wait_until(lambda: found() >= {"numbers", "others"}, 30, what="the workers of both topologies are targets")
+    assert "others" not in body(site, f"{PREFIX}/topology/summary", site.token(site.principal("owner")))
+
+
+def test_no_password_of_a_topology_leaves_nimbus(site: Site) -> None:
+    with site.client("reads everything") as client:
+        seen = json.loads(client.describe("numbers").summary.record.conf_json)
+        listed = [one for one in client.list() if one.record.name == "numbers"]
+    assert seen["numbers.password"] == "*****"
+    assert "hunter2" not in str(listed)
 
 
 def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
