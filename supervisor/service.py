@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from .logtail import Start, tail
 from .slot import Running, Slot, knows, live_worker, state_name
 from .slots import Slots, log
 
-MOST_SEARCHES: Final = 2  # at the same time; more wait
+MOST_SEARCHES: Final = 2  # at work at the same time; more wait
 END: Final = object()
 
 
@@ -96,12 +96,17 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             raise NotFoundError(f"there is no {name} in {directory}")
         async with self._searches:
             found = search(files, query, await asyncio.to_thread(matcher, query))
-            while (one := await asyncio.to_thread(next, found, END)) is not END:
-                match one:
-                    case Match():
-                        yield pb.SearchLogReply(match=pb.LogMatch(**asdict(one)))
-                    case SearchEnd():
-                        yield pb.SearchLogReply(end=pb.SearchEnd(**asdict(one)))
+        while (one := await self._searched(found)) is not END:
+            match one:
+                case Match():
+                    yield pb.SearchLogReply(match=pb.LogMatch(**asdict(one)))
+                case SearchEnd():
+                    yield pb.SearchLogReply(end=pb.SearchEnd(**asdict(one)))
+
+    async def _searched(self, found: Iterator[Any]) -> Any:
+        """The next thing that a search finds. Whoever does not take what was found keeps nobody else waiting."""
+        async with self._searches:
+            return await asyncio.to_thread(next, found, END)
 
     async def ProfileWorker(
         self, request: pb.ProfileWorkerRequest, context: Any
