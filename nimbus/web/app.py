@@ -219,7 +219,7 @@ async def _http_failed(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     if not isinstance(error, ClientDisconnect):
-        log.error("http.failed path=%s", request.url.path, exc_info=error)
+        log.error("http.failed path=%r", request.url.path[:200], exc_info=error)
     status, body = calls.failure(error)
     return _json(status, body)
 

@@ -58,7 +58,8 @@ def setup_logging(
 def event(logger: logging.Logger, name: str, *, level: int = logging.INFO, **context: Any) -> None:
     """Log one state transition: ``name`` ("slot.launched") and what it concerns, as ``key=value`` in order.
 
-    A value with spaces, quotes or line breaks is quoted, so that an event is always one line.
+    A value with spaces, quotes, line breaks or control characters is quoted, so that an event is always one line, and
+    says nothing to a terminal.
     """
     if logger.isEnabledFor(level):
         logger.log(level, "%s", " ".join([name, *(f"{key}={_shown(value)}" for key, value in context.items())]))
@@ -66,7 +67,7 @@ def event(logger: logging.Logger, name: str, *, level: int = logging.INFO, **con
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else str(value)
-    if not text or any(char.isspace() or char in "\"'=" for char in text):
+    if not text or not text.isprintable() or any(char.isspace() or char in "\"'=" for char in text):
         return repr(text)
     return text
 

@@ -71,6 +71,7 @@ def test_a_body_is_json_or_nothing() -> None:
         ({"host": "h:1", "origin": "http://evil", "x-requested-with": "x"}, True),
         ({"host": "h:1", "origin": "null", "content-type": "application/json"}, True),
         ({"host": "h:1", "origin": "h:1"}, True),
+        ({"host": "h:1", "origin": "http://[", "content-type": "application/json"}, True),
     ],
 )
 def test_which_posts_may_come_from_a_foreign_page(headers: dict[str, str], is_refused: bool) -> None:
