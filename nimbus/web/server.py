@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ class WebServer:
         )
         config.load()
         config.ssl = tls
-        self._server = _Server(config)
+        self._server = _Server(config, limits.request_s)
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -73,9 +74,25 @@ class WebServer:
 class _Server(uvicorn.Server):
     """Without signal handlers, and without waking ten times a second to see whether to go on."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, handshake_s: float) -> None:
         super().__init__(config)
+        self._handshake_s = handshake_s
         self._finished = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, but a handshake has its time too: until it is over, no clock runs and nobody counts it."""
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            return config.http_protocol_class(config=config, server_state=self.server_state, app_state={})  # type: ignore[call-arg]
+
+        tls: dict[str, Any] = (
+            {} if config.ssl is None else {"ssl": config.ssl, "ssl_handshake_timeout": self._handshake_s}
+        )
+        self.servers = [
+            await loop.create_server(protocol, sock=one, backlog=config.backlog, **tls) for one in sockets or ()
+        ]
+        self.started = True
 
     def finish(self) -> None:
         self._finished.set()

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -19,6 +20,7 @@ from security_harness import Secured, in_loop
 from tupletree._daemon import certificates
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
+from tupletree._daemon.http_connection import Limits
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._rpc.status import from_rpc_error
@@ -26,6 +28,7 @@ from tupletree._security.authority import Authority
 from tupletree._security.current import OFF, Security
 from tupletree._security.guard import Gatekeeper
 from tupletree.errors import TupletreeError
+from tupletree.nimbus.web.server import WebServer
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 
 
@@ -151,6 +154,24 @@ async def test_http_with_tls_and_its_certificate_s_end(
             await get(port, "/healthz", ssl.create_default_context())
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await get(port, "/healthz", None)
+    finally:
+        await server.stop()
+
+
+@in_loop
+async def test_nimbus_does_not_wait_for_a_handshake(secured: Secured) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    server = WebServer(application, Limits(request_s=0.5), secured.tls().server_context())
+    port = await server.start("127.0.0.1", 0)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(20):  # asyncio itself would wait for a minute
+            assert await reader.read() == b""
+        writer.close()
+        assert (await get(port, "/", secured.tls(None).client_context())).startswith(b"HTTP/1.1 200")
     finally:
         await server.stop()
 
