@@ -27,7 +27,18 @@ from .tasks import Task
 MOST_A_SECOND: Final = 500  # of a worker
 _MOST_PASSED_OVER: Final = 2**60
 
-_short = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    """Also for bytes, which ``reprlib`` writes out whole before it cuts them."""
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return repr(value[: self.maxother])
+
+    def repr_bytearray(self, value: bytearray, level: int) -> str:
+        return repr(value[: self.maxother])
+
+
+_short = _Short()
 _short.maxlevel = 4
 _short.maxstring = _short.maxother = _short.maxlong = LONGEST_VALUE
 _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = _short.maxdeque = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,18 @@ def test_values_are_shown_as_they_are(value: Any, text: str) -> None:
 )
 def test_large_values_are_cut(value: Any) -> None:
     assert len(shown(value)) <= LONGEST_VALUE
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_of_many_bytes_only_the_first_are_written_out(kind: type) -> None:
+    value = kind(2**24)
+    tracemalloc.start()
+    try:
+        assert len(shown(value)) <= LONGEST_VALUE and len(shown([value])) <= LONGEST_VALUE
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+    assert shown(kind(b"ab")) == repr(kind(b"ab"))
 
 
 def stream_to(task: int) -> OutStream:
