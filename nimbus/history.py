@@ -22,6 +22,7 @@ from .counts import Counts, Key
 WINDOWS_S: Final = (600, 10_800, 86_400)
 BUCKETS: Final = 30
 STEP_S: Final = WINDOWS_S[0] / BUCKETS
+_MOST_COLUMNS: Final = 16_384  # what workers name further is not counted
 
 
 class History:
@@ -55,7 +56,7 @@ class History:
         return {key: max(0.0, row[column] - before[column]) for key, column in self._column.items() if key in counts}
 
     def _row(self, counts: Mapping[Key, float], now_s: float) -> array[float]:
-        fresh = [key for key in counts if key not in self._column]
+        fresh = [key for key in counts if key not in self._column][: max(0, _MOST_COLUMNS - len(self._column))]
         for key in fresh:
             self._column[key] = len(self._column) + 1
         if fresh:
@@ -64,7 +65,8 @@ class History:
         row = array("d", bytes(8 * (len(self._column) + 1)))
         row[0] = now_s
         for key, count in counts.items():
-            row[self._column[key]] = count
+            if (column := self._column.get(key)) is not None:
+                row[column] = count
         return row
 
 

@@ -20,6 +20,7 @@ from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
 from . import cycle, lifecycle, observation, views
 from .desk import Desk, named
+from .reported import check_report
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -131,6 +132,7 @@ class NimbusService(NimbusServicer):
 
     async def ReportWorker(self, request: rpc.WorkerReport, context: Context) -> rpc.WorkerReportReply:
         rule = self._desk.rule()
+        check_report(request)
         rule.reign.report(request, time.monotonic())
         self._office.metrics.reports.inc()
         return rpc.WorkerReportReply(epoch=rule.reign.epoch)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
@@ -39,6 +40,7 @@ from .counts import (
     scalars_of,
 )
 from .history import STEP_S, History
+from .reported import MOST_STREAMS
 from .series import STEP_S as CHART_STEP_S
 from .series import Point, Series, moment_of
 from .statuses import STALE_S, Statuses
@@ -47,6 +49,7 @@ RATE_WINDOW_S = 10.0
 CAPACITY_WINDOW_S = 600.0
 _CAPACITY_STEP_S = 10.0
 _RETIRED_KEPT = 1000
+_MOST_SUMMED = 2**63
 
 _GAUGES = ("queued", "pending")
 
@@ -256,28 +259,34 @@ class TopologyStatistics:
 
 
 def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
-    """Add the counters of one to another, stream by stream and bucket by bucket."""
-    for counter in TASK_COUNTERS:
-        setattr(total, counter, getattr(total, counter) + getattr(more, counter))
+    """Add the counters of one to another, stream by stream and bucket by bucket.
+
+    Whatever workers report, in however many incarnations: a sum stays what a message can hold, and has so many streams.
+    """
+    _raise(total, TASK_COUNTERS, more)
     total.component_id = total.component_id or more.component_id
     streams = {stream.stream: stream for stream in total.streams}
     for stream in more.streams:
-        into = streams.get(stream.stream)
-        if into is None:
-            into = streams[stream.stream] = total.streams.add(stream=stream.stream)
-        for counter in STREAM_COUNTERS:
-            setattr(into, counter, getattr(into, counter) + getattr(stream, counter))
+        if stream.stream not in streams and len(streams) < MOST_STREAMS:
+            streams[stream.stream] = total.streams.add(stream=stream.stream)
+        if stream.stream in streams:
+            _raise(streams[stream.stream], STREAM_COUNTERS, stream)
     inputs = {(one.source_component, one.stream): one for one in total.inputs}
     for one in more.inputs:
-        known = inputs.get((one.source_component, one.stream))
-        if known is None:
-            known = total.inputs.add(source_component=one.source_component, stream=one.stream)
-        for counter in INPUT_COUNTERS:
-            setattr(known, counter, getattr(known, counter) + getattr(one, counter))
+        key = one.source_component, one.stream
+        if key not in inputs and len(inputs) < MOST_STREAMS:
+            inputs[key] = total.inputs.add(source_component=one.source_component, stream=one.stream)
+        if key in inputs:
+            _raise(inputs[key], INPUT_COUNTERS, one)
     for name in ("process_counts", "complete_counts"):
         buckets, summand = getattr(total, name), getattr(more, name)
         if summand:
-            buckets[:] = [a + b for a, b in zip_longest(buckets, summand, fillvalue=0)]
+            buckets[:] = [min(_MOST_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]
+
+
+def _raise(total: Message, counters: Iterable[str], more: Message) -> None:
+    for counter in counters:
+        setattr(total, counter, min(_MOST_SUMMED, getattr(total, counter) + getattr(more, counter)))
 
 
 def encode_memory(memory: Memory) -> bytes:

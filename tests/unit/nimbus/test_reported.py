@@ -1,0 +1,86 @@
+"""What workers can have nimbus believe and hold, whatever they report."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tupletree._wire.latency import BUCKETS
+from tupletree.errors import ProtocolError
+from tupletree.nimbus.history import History
+from tupletree.nimbus.reported import LONGEST_NAME, MOST_COUNTED, MOST_STREAMS, check_report
+from tupletree.nimbus.stats import TopologyStatistics
+from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
+
+
+def report(worker_id: str = "w", **task: Any) -> WorkerReport:
+    tasks = [TaskStats(**{"task_id": number, "component_id": "split", **task}) for number in (1, 2)]
+    return WorkerReport(topology_id="words-1-5", worker_id=worker_id, uptime_s=5.0, http_port=65_535, tasks=tasks)
+
+
+def test_what_a_worker_reports_is_taken() -> None:
+    check_report(WorkerReport())
+    streams = [StreamStats(stream=f"s{number}", emitted=MOST_COUNTED) for number in range(MOST_STREAMS)]
+    inputs = [InputStats(source_component="a", stream="default", execute_s=1.5)]
+    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=[1] * BUCKETS))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"executed": 2**64 - 1},
+        {"pending": 2**64 - 1},
+        {"execute_s": math.nan},
+        {"execute_s": math.inf},
+        {"process_s_sum": -1.0},
+        {"component_id": "x" * (LONGEST_NAME + 1)},
+        {"process_counts": [1] * (BUCKETS + 1)},
+        {"complete_counts": [2**64 - 1]},
+        {"streams": [StreamStats(stream=str(number)) for number in range(MOST_STREAMS + 1)]},
+        {"streams": [StreamStats(stream="x" * (LONGEST_NAME + 1))]},
+        {"streams": [StreamStats(complete_s_sum=math.nan)]},
+        {"inputs": [InputStats(source_component="a", acked=2**64 - 1)]},
+        {"inputs": [InputStats(stream="x" * (LONGEST_NAME + 1))]},
+    ],
+    ids=range(13),
+)
+def test_what_no_worker_reports_is_refused(task: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        check_report(report(**task))
+
+
+@pytest.mark.parametrize(
+    "field", [{"uptime_s": math.nan}, {"http_port": 70_000}, {"host": "x" * (LONGEST_NAME + 1)}], ids=range(3)
+)
+def test_nor_of_the_worker_itself(field: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        check_report(WorkerReport(worker_id="w", **field))
+
+
+def test_sums_stay_what_a_message_can_hold() -> None:
+    statistics = TopologyStatistics()
+    for number in range(3):
+        streams = [StreamStats(stream=f"{number} {one}", emitted=2**63) for one in range(MOST_STREAMS // 2)]
+        inputs = [
+            InputStats(source_component="a", stream="s", executed=2**63),
+            InputStats(source_component=str(number)),
+        ]
+        told = report(f"w{number}", executed=2**63, streams=streams, inputs=inputs, process_counts=[2**63])
+        statistics.report(told, float(number))
+    (kept,) = statistics.memory()[""].values()
+    assert kept.executed == 2**63 and list(kept.process_counts) == [2**63]
+    assert len(kept.streams) == MOST_STREAMS
+    assert len(kept.inputs) == 3
+    assert statistics.component("split", [1, 2]).executed == 2**63
+
+
+def test_a_history_has_so_many_counters_and_no_more() -> None:
+    history = History(["executed"])
+    for moment in range(4):
+        counts = {("stream", f"{moment} {number}", "emitted"): 1.0 for number in range(6000)}
+        history.note({"executed": 10.0 * moment, **counts}, 30.0 * moment)
+    found = history.in_window({"executed": 30.0, **counts}, 600, 90.0)
+    assert found["executed"] == 30.0
+    assert len(found) < 6000
