@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tupletree._daemon.logs import event
-from tupletree.errors import ForbiddenError, NotFoundError
+from tupletree.errors import ForbiddenError, NotFoundError, UnavailableError
 from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc
 
@@ -25,6 +25,7 @@ from .slot import Running, Slot, knows, live_worker, state_name
 from .slots import Slots, log
 
 MOST_SEARCHES: Final = 2  # at work at the same time; more wait
+MOST_READERS: Final = 200  # of logs at the same time: each has a file open, and looks at it again and again
 END: Final = object()
 
 
@@ -44,6 +45,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         self._wake = wake
         self._logs_dir = Path(logs_dir)
         self._searches = asyncio.Semaphore(MOST_SEARCHES)
+        self._readers = 0
         self._inspections = Inspections()
 
     async def Wake(self, request: pb.WakeRequest, context: Any) -> pb.WakeReply:
@@ -64,8 +66,14 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     async def TailLog(self, request: pb.TailLogRequest, context: Any) -> AsyncIterator[pb.TailLogReply]:
         directory, name = self._log_dir(request.topology_id, request.port), check_name(request.file)
         start = Start(request.last_bytes, request.offset, request.file_id)
-        async for piece in tail(directory, start, request.follow, name):
-            yield pb.TailLogReply(offset=piece.offset, data=piece.data, file_id=piece.file_id)
+        if self._readers >= MOST_READERS:
+            raise UnavailableError(f"{MOST_READERS} logs are being read here already; try again later")
+        self._readers += 1
+        try:
+            async for piece in tail(directory, start, request.follow, name):
+                yield pb.TailLogReply(offset=piece.offset, data=piece.data, file_id=piece.file_id)
+        finally:
+            self._readers -= 1
 
     async def ListLogs(self, request: pb.ListLogsRequest, context: Any) -> pb.ListLogsReply:
         return await asyncio.to_thread(self._list_logs, request.topology_id, request.port)
