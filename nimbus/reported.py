@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tupletree._wire.latency import BUCKETS
 from tupletree.errors import ProtocolError
 from tupletree.v1 import nimbus_pb2 as rpc
 
@@ -17,6 +16,7 @@ from .counts import INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
 
 MOST_COUNTED: Final = 2**53  # also of seconds
 MOST_STREAMS: Final = 5000  # that one task emits on, or receives
+MOST_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
 LONGEST_NAME: Final = 1000
 _GAUGES: Final = ("queued", "pending")
 
@@ -31,8 +31,8 @@ def check_report(report: rpc.WorkerReport) -> None:
         _check_names((stats.component_id,))
         if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")
-        if max(len(stats.process_counts), len(stats.complete_counts)) > BUCKETS:
-            raise ProtocolError(f"task {stats.task_id} reports more than {BUCKETS} buckets of latencies")
+        if max(len(stats.process_counts), len(stats.complete_counts)) > MOST_BUCKETS:
+            raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
         if max((*stats.process_counts, *stats.complete_counts), default=0) > MOST_COUNTED:
             raise ProtocolError(f"task {stats.task_id} reports a figure out of range")
         for stream in stats.streams:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tupletree._wire.latency import BUCKETS
 from tupletree.errors import ProtocolError
 from tupletree.nimbus.history import History
-from tupletree.nimbus.reported import LONGEST_NAME, MOST_COUNTED, MOST_STREAMS, check_report
+from tupletree.nimbus.reported import LONGEST_NAME, MOST_BUCKETS, MOST_COUNTED, MOST_STREAMS, check_report
 from tupletree.nimbus.stats import TopologyStatistics
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
 
@@ -24,7 +23,7 @@ def test_what_a_worker_reports_is_taken() -> None:
     check_report(WorkerReport())
     streams = [StreamStats(stream=f"s{number}", emitted=MOST_COUNTED) for number in range(MOST_STREAMS)]
     inputs = [InputStats(source_component="a", stream="default", execute_s=1.5)]
-    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=[1] * BUCKETS))
+    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=[1] * MOST_BUCKETS))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,7 @@ def test_what_a_worker_reports_is_taken() -> None:
         {"execute_s": math.inf},
         {"process_s_sum": -1.0},
         {"component_id": "x" * (LONGEST_NAME + 1)},
-        {"process_counts": [1] * (BUCKETS + 1)},
+        {"process_counts": [1] * (MOST_BUCKETS + 1)},
         {"complete_counts": [2**64 - 1]},
         {"streams": [StreamStats(stream=str(number)) for number in range(MOST_STREAMS + 1)]},
         {"streams": [StreamStats(stream="x" * (LONGEST_NAME + 1))]},
