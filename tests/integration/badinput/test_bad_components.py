@@ -165,7 +165,11 @@ def test_the_error_is_shown_and_the_topology_stays(
     assert "\n" not in error.message
     assert component in ("", error.component_id)
     told = cli.ask("errors", name, "--traceback").out
-    assert f"{error.component_id}[{error.task_id}] on {error.host}:{error.port}: {error.message}\n" in told
+    shown = rf"{error.component_id}\[([\d,]+)\] on ([\w.:, ]+?)( \d+ times since [^\n]+)?: {re.escape(error.message)}\n"
+    found = re.search(shown, told)
+    assert found, told
+    assert str(error.task_id) in found[1].split(",")
+    assert f"{error.host}:{error.port}" in found[2].split(", ")
     if trace is not None:
         assert "Traceback" in told
         assert trace in told

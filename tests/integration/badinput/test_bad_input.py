@@ -258,7 +258,7 @@ def test_health_of_an_unreachable_cluster_is_down(cli: CommandLine) -> None:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         ended = cli("health", "--nimbus", address)
-    assert (ended.status, ended.err) == (1, "")
+    assert (ended.status, ended.err) == (2, "")
     assert ended.out.startswith("down")
     assert address in ended.out
 

@@ -101,7 +101,7 @@ def test_a_crash_looping_worker_waits_and_its_last_words_are_reported(subject: S
     error = wait_until(lambda: subject.store.errors(topology_id))[0]
     assert error.port == port
     assert "died before its first life sign: exit status 3: the stand-in fails on purpose" in error.message
-    assert 'exits_total{cause="error"}' in subject.get("/metrics")[1]
+    assert f'worker_exits_total{{cause="error",slot="{port}"}}' in subject.get("/metrics")[1]
     wait_until(lambda: subject.presences(topology_id) == {})
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tupletree.cli.figures import component_figures, rates, totals
-from tupletree.cli.health import find_faults
 from tupletree.cli.output import duration, message_dict, millis
-from tupletree.v1 import nimbus_pb2, topology_pb2
+from tupletree.v1 import topology_pb2
 from tupletree.v1.nimbus_pb2 import ComponentStats, StreamStats, TaskStats
 from tupletree.v1.topology_pb2 import ComponentKind, TopologyRecord, TopologyStatus
 
@@ -95,45 +94,3 @@ def test_durations(seconds: float, words: str) -> None:
 
 def test_milliseconds() -> None:
     assert (millis(None), millis(0.1234), millis(1234.5)) == ("-", "0.123", "1,234.5")
-
-
-def summary(
-    used: int, ready: int, status: TopologyStatus = TopologyStatus.TOPOLOGY_STATUS_ACTIVE
-) -> nimbus_pb2.TopologySummary:
-    return nimbus_pb2.TopologySummary(
-        record=TopologyRecord(name="wc", status=status, workers=2), workers_used=used, workers_ready=ready
-    )
-
-
-def faults(
-    topology: nimbus_pb2.TopologySummary | None = None,
-    ready: bool = True,
-    supervisors: int = 1,
-    ackers: int = 1,
-    unscheduled: str = "",
-) -> list[str]:
-    cluster = nimbus_pb2.DescribeClusterReply(supervisors=[nimbus_pb2.SupervisorSummary()] * supervisors)
-    acker = {"id": "a1", "address": "h:1", "ready": ready, "reasons": [] if ready else ["draining"]}
-    return find_faults(cluster, [acker] * ackers, [topology] if topology else [], {"wc": unscheduled})
-
-
-def test_a_cluster_that_is_well_has_no_faults() -> None:
-    assert faults() == []
-    assert faults(summary(2, 2)) == []
-    assert faults(summary(0, 0, TopologyStatus.TOPOLOGY_STATUS_KILLED)) == []
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (faults(supervisors=0), "no supervisor"),
-        (faults(ackers=0), "no acker"),
-        (faults(ready=False), "acker a1 at h:1 is not ready: draining"),
-        (faults(summary(2, 1)), "'wc' has 1 of 2 workers ready"),
-        (faults(summary(0, 0)), "'wc' has no worker"),
-        (faults(summary(1, 1), unscheduled="no free slot"), "'wc' is not fully scheduled: no free slot"),
-    ],
-)
-def test_each_fault_is_a_sentence(found: list[str], words: str) -> None:
-    [sentence] = found
-    assert words in sentence
