@@ -282,7 +282,8 @@ def test_a_writer_that_is_killed_leaves_all_of_a_commit_or_nothing(database: Dat
         printed = [int(writer.stdout.readline()) for _ in range(1 + kill)][-1]
         wait_until(lambda: any(row.txid > printed for row in database.read("words").values()), 20)  # noqa: B023
         writer.send_signal(signal.SIGKILL)
-        said = [int(line) for line in writer.communicate()[0].split()]
+        said = [int(line) for line in writer.stdout.read().split()]  # communicate would pass over what is read already
+        writer.wait()
         rows = database.read("words")
         assert len({(row.txid, row.value, row.previous) for row in rows.values()}) == 1
         assert len(rows) == 300
