@@ -57,19 +57,22 @@ class Request:
 def place(request: Request) -> Placement:
     """A place for every executor, by slot, as far as there is one. Empty if there is no slot at all."""
     known = set(request.executors)
+    offered = set(request.offered)
     alive = {slot: run for slot, all_ in request.alive.items() if (run := tuple(e for e in all_ if e in known))}
+    # A worker whose executors change has to be started again, which takes a supervisor.
+    alive = {slot: run for slot, run in alive.items() if slot in offered or run == request.alive[slot]}
     total = min(request.workers, len(known), len({*alive, *request.offered}))
     placed = {executor for run in alive.values() for executor in run}
     if len(alive) == total and placed == known:
         return _sorted(alive)
 
     kept = _keep(alive, even_sizes(len(known), total))
-    usable = set(request.offered) - kept.keys()
+    usable = offered - kept.keys()
     fresh = _by_trust(usable, request.suspect)[: total - len(kept)]
     # Too few places: living workers without a supervisor keep theirs, whatever their size.
     orphans = sorted(alive.keys() - kept.keys() - usable)
     kept |= {slot: alive[slot] for slot in orphans[: total - len(kept) - len(fresh)]}
-    targets = fresh or sorted(kept.keys() & set(request.offered))
+    targets = fresh or sorted(kept.keys() & offered)
     dealt = _deal(known, kept, targets)
     if placed == known and len(dealt) <= len(alive) <= total:
         return _sorted(alive)  # moving would not spread the executors over more slots

@@ -183,3 +183,9 @@ def test_a_fresh_placement_is_even_and_spread(count: int, workers: int, offered:
     used = [slot.supervisor_id for slot in placed]
     supervisors = {slot.supervisor_id for slot in offered}
     assert len(set(used)) == min(len(supervisors), len(placed))
+
+
+def test_a_living_worker_without_a_supervisor_keeps_all_that_it_runs_or_nothing() -> None:
+    alive = {Slot("gone", 1): ((1, 1), (2, 2), (3, 3))}
+    assert place(Request([(1, 1), (2, 2), (3, 3)], 1, alive, [])) == alive
+    assert place(Request([(1, 2), (3, 3)], 1, alive, [])) == {}
