@@ -31,6 +31,7 @@ TASK_COUNTERS: Final = (
     "complete_samples",
     "timeouts",
 )
+GAUGES: Final = ("queued", "pending")
 SUMS: Final = ("emitted", "transferred", "system_emitted", "system_transferred")
 STREAM_COUNTERS: Final = ("emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
 INPUT_COUNTERS: Final = ("executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples")

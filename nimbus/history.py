@@ -32,10 +32,6 @@ class History:
         self._column: dict[Key, int] = {key: number for number, key in enumerate(keys, 1)}
         self._rings = [_Ring(window_s / BUCKETS) for window_s in WINDOWS_S]
 
-    def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next moment of the shortest window."""
-        return self._rings[0].is_due(now_s)
-
     def note(self, counts: Mapping[Key, float], now_s: float) -> None:
         """What the counters are now. More often than each ``STEP_S`` makes no difference."""
         if any(ring.is_due(now_s) for ring in self._rings):

@@ -12,13 +12,12 @@ from typing import Final
 from tupletree.errors import ProtocolError
 from tupletree.v1 import nimbus_pb2 as rpc
 
-from .counts import INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
+from .counts import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
 
 MOST_COUNTED: Final = 2**53  # also of seconds
 MOST_STREAMS: Final = 5000  # that one task emits on, or receives
 MOST_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
 LONGEST_NAME: Final = 1000
-_GAUGES: Final = ("queued", "pending")
 
 
 def check_report(report: rpc.WorkerReport) -> None:
@@ -27,7 +26,7 @@ def check_report(report: rpc.WorkerReport) -> None:
     if not 0 <= report.uptime_s <= MOST_COUNTED or report.http_port > 65_535:
         raise ProtocolError("a report has an uptime or a port that there is not")
     for stats in report.tasks:
-        _check_figures(stats, (*TASK_COUNTERS, *_GAUGES), stats.task_id)
+        _check_figures(stats, (*TASK_COUNTERS, *GAUGES), stats.task_id)
         _check_names((stats.component_id,))
         if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")

@@ -49,9 +49,6 @@ class Series:
         self.points: deque[Point] = deque(maxlen=round(KEPT_S / STEP_S))
         self._last: Moment | None = None
 
-    def is_due(self, now_s: float) -> bool:
-        return self._last is None or now_s - self._last.at_s >= STEP_S
-
     def note(self, now: Moment) -> None:
         """The sums at this moment. The first one makes no point."""
         before, self._last = self._last, now

@@ -30,6 +30,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from .counts import (
+    GAUGES,
     INPUT_COUNTERS,
     STREAM_COUNTERS,
     SUMS,
@@ -50,8 +51,6 @@ CAPACITY_WINDOW_S = 600.0
 _CAPACITY_STEP_S = 10.0
 _RETIRED_KEPT = 1000
 _MOST_SUMMED = 2**63
-
-_GAUGES = ("queued", "pending")
 
 
 ENDED = ""  # stands for all workers that are no more
@@ -141,7 +140,7 @@ class TopologyStatistics:
             if task is not None:
                 add(total, task.earlier)
                 add(total, task.latest)
-                for gauge in _GAUGES:
+                for gauge in GAUGES:
                     setattr(total, gauge, getattr(total, gauge) + getattr(task.latest, gauge))
                 total.congested = total.congested or task.latest.congested
         return total

@@ -31,6 +31,7 @@ from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 from .control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
 from .engine import Engine
 from .inbox import ACKERS, BACKLOG
+from .links import LinkFigures
 from .tracking import Updates, encode, split
 
 log = logging.getLogger(__name__)
@@ -215,7 +216,7 @@ class AckerLink:
             self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
 
 
-class Ackers:
+class Ackers(LinkFigures):
     """The links to all ackers of the topology, kept as the latest assignment says."""
 
     def __init__(self, ties: TrackTies) -> None:
@@ -332,21 +333,6 @@ class Ackers:
         return len(self._owners) == self._count and all(
             owner in self._links and self._links[owner].is_up for owner in self._owners.values()
         )
-
-    @property
-    def links_up(self) -> int:
-        """How many links stand."""
-        return sum(link.is_up for link in self._links.values())
-
-    @property
-    def links_wanted(self) -> int:
-        """How many links there are, standing or not."""
-        return len(self._links)
-
-    @property
-    def connects(self) -> int:
-        """How often a link came to stand."""
-        return self._connects + sum(link.connects for link in self._links.values())
 
     @property
     def is_idle(self) -> bool:

@@ -29,6 +29,7 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .batches import roots_of
 from .inbox import Gate
+from .links import LinkFigures
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class PeerLink:
         self._ties.gate.set(self, self._congested if is_open else self.peer.tasks)
 
 
-class Peers:
+class Peers(LinkFigures):
     """The links to all other workers, kept as the latest snapshot says."""
 
     def __init__(self, ties: Ties) -> None:
@@ -250,21 +251,6 @@ class Peers:
     def are_up(self, slots: Iterable[str]) -> bool:
         """Whether the worker of each of these slots can be reached."""
         return all(slot in self._links and self._links[slot].is_up for slot in slots)
-
-    @property
-    def links_up(self) -> int:
-        """How many links stand."""
-        return sum(link.is_up for link in self._links.values())
-
-    @property
-    def links_wanted(self) -> int:
-        """How many links there are, standing or not."""
-        return len(self._links)
-
-    @property
-    def connects(self) -> int:
-        """How often a link came to stand."""
-        return self._connects + sum(link.connects for link in self._links.values())
 
     @property
     def is_idle(self) -> bool:

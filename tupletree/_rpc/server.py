@@ -19,6 +19,7 @@ from grpc_health.v1.health import aio as health_aio
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import calls_active, calls_failed, calls_started
 from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MAX_MESSAGE_BYTES
+from tupletree._rpc.methods import parts_of
 from tupletree._rpc.ports import bind
 from tupletree._rpc.status import to_status
 from tupletree._security.current import current
@@ -139,14 +140,7 @@ class ErrorTranslation(grpc.aio.ServerInterceptor):
         if method is None:
             return None
         name = handler_call_details.method
-        if method.request_streaming and method.response_streaming:
-            make, handler = grpc.stream_stream_rpc_method_handler, method.stream_stream
-        elif method.request_streaming:
-            make, handler = grpc.stream_unary_rpc_method_handler, method.stream_unary
-        elif method.response_streaming:
-            make, handler = grpc.unary_stream_rpc_method_handler, method.unary_stream
-        else:
-            make, handler = grpc.unary_unary_rpc_method_handler, method.unary_unary
+        make, handler = parts_of(method)
         decode = method.request_deserializer if method.request_streaming else _lenient(method.request_deserializer)
         return make(_translated(str(name), handler), decode, method.response_serializer)
 

@@ -23,6 +23,7 @@ import grpc
 import grpc.aio
 
 from tupletree._daemon.logs import event
+from tupletree._rpc.methods import parts_of
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import Security
 from tupletree._security.rights import CALLS, Acl, Principal, Right, Row, refusal
@@ -171,16 +172,8 @@ class Guard(grpc.aio.ServerInterceptor):
         is_free = row is not None and row.right is Right.OPEN
         if is_free or (self._gate.security.keyring is None and not is_noted):
             return method  # type: ignore[no-any-return]
-        streams = bool(method.request_streaming)
-        if streams and method.response_streaming:
-            make, handler = grpc.stream_stream_rpc_method_handler, method.stream_stream
-        elif streams:
-            make, handler = grpc.stream_unary_rpc_method_handler, method.stream_unary
-        elif method.response_streaming:
-            make, handler = grpc.unary_stream_rpc_method_handler, method.unary_stream
-        else:
-            make, handler = grpc.unary_unary_rpc_method_handler, method.unary_unary
-        guarded = self._guarded(name.rpartition("/")[2], row, handler, streams)
+        make, handler = parts_of(method)
+        guarded = self._guarded(name.rpartition("/")[2], row, handler, bool(method.request_streaming))
         return make(guarded, method.request_deserializer, method.response_serializer)
 
     def _guarded(self, operation: str, row: Row | None, handler: Any, streams: bool) -> Any:
