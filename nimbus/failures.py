@@ -15,7 +15,7 @@ Times are seconds of a monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .scheduler import Executor, Slot
 
@@ -24,7 +24,7 @@ _LONGEST_GAP_S = 5.0
 Placements = Mapping[str, Mapping[Slot, tuple[Executor, ...]]]  # by topology id
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Life:
     """What is known of the worker that an assignment puts into a slot."""
 
@@ -68,7 +68,7 @@ class Liveness:
         life = self._lives.get((topology_id, slot))
         if life is None:
             return False
-        self._lives[topology_id, slot] = replace(life, reported_at_s=now_s)
+        life.reported_at_s = now_s
         return True
 
     def dead(self, timeouts_s: Mapping[str, float], now_s: float) -> frozenset[tuple[str, Slot]]:

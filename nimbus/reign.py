@@ -14,6 +14,7 @@ from tupletree.errors import NameInUseError
 from tupletree.v1 import nimbus_pb2 as rpc
 
 from .failures import Liveness, Placements
+from .reported import leave_out_unknown
 from .scheduler import Slot
 from .stats import TopologyStatistics
 from .statuses import split
@@ -43,11 +44,7 @@ class Reign:
         figures of tasks that the topology does not have: what is held is bounded by what was submitted."""
         slot = Slot(report.supervisor_id, report.port)
         if self.liveness.reported(report.topology_id, slot, now_s):
-            last_task = self._last_tasks[report.topology_id]
-            if any(not 0 < one.task_id <= last_task for one in report.tasks):
-                known = [one for one in report.tasks if 0 < one.task_id <= last_task]
-                del report.tasks[:]
-                report.tasks.extend(known)
+            leave_out_unknown(report, self._last_tasks[report.topology_id])
             report, statuses = split(report)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
             self.statistics(report.topology_id).report(report, now_s, statuses)

@@ -6,8 +6,9 @@ So figures have bounds that no worker reaches in a lifetime, and names are not l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final
 
 from tupletree.errors import ProtocolError
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -19,37 +20,52 @@ MOST_STREAMS: Final = 5000  # that one task emits on, or receives
 MOST_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
 LONGEST_NAME: Final = 1000
 
+_Figures = Callable[[Any], Iterable[float]]
+_of_task: Final[_Figures] = attrgetter(*TASK_COUNTERS, *GAUGES)
+_of_stream: Final[_Figures] = attrgetter(*STREAM_COUNTERS)
+_of_input: Final[_Figures] = attrgetter(*INPUT_COUNTERS)
 
-def check_report(report: rpc.WorkerReport) -> None:
-    """Raises ProtocolError for a report that no worker of ours sends."""
-    _check_names((report.worker_id, report.supervisor_id, report.host))
+
+def check_report(report: rpc.WorkerReport, topology_id: str) -> None:
+    """Raises ProtocolError for a report that no worker of ours sends in a stream of that topology's."""
+    if report.topology_id != topology_id:
+        raise ProtocolError("the reports of one stream are of more than one topology")
+    _check_names(report.worker_id, report.supervisor_id, report.host)
     if not 0 <= report.uptime_s <= MOST_COUNTED or report.http_port > 65_535:
         raise ProtocolError("a report has an uptime or a port that there is not")
     for stats in report.tasks:
-        _check_figures(stats, (*TASK_COUNTERS, *GAUGES), stats.task_id)
-        _check_names((stats.component_id,))
+        _check_figures(stats.task_id, _of_task(stats))
+        _check_names(stats.component_id)
         if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")
-        if max(len(stats.process_counts), len(stats.complete_counts)) > MOST_BUCKETS:
-            raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
-        if max((*stats.process_counts, *stats.complete_counts), default=0) > MOST_COUNTED:
-            raise ProtocolError(f"task {stats.task_id} reports a figure out of range")
+        for buckets in (stats.process_counts, stats.complete_counts):
+            if len(buckets) > MOST_BUCKETS:
+                raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
+            _check_figures(stats.task_id, buckets)
         for stream in stats.streams:
-            _check_names((stream.stream,))
-            _check_figures(stream, STREAM_COUNTERS, stats.task_id)
+            _check_names(stream.stream)
+            _check_figures(stats.task_id, _of_stream(stream))
         for one in stats.inputs:
-            _check_names((one.source_component, one.stream))
-            _check_figures(one, INPUT_COUNTERS, stats.task_id)
+            _check_names(one.source_component, one.stream)
+            _check_figures(stats.task_id, _of_input(one))
 
 
-def _check_figures(
-    message: rpc.TaskStats | rpc.StreamStats | rpc.InputStats, names: Iterable[str], task_id: int
-) -> None:
+def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
+    """Take out of a report the figures of tasks that its topology, whose tasks are 1 to ``last_task``, does not have:
+    what is held is bounded by what was submitted."""
+    known = [one for one in report.tasks if 0 < one.task_id <= last_task]
+    if len(known) < len(report.tasks):
+        del report.tasks[:]
+        report.tasks.extend(known)
+
+
+def _check_figures(task_id: int, figures: Iterable[float]) -> None:
+    for figure in figures:
+        if not 0 <= figure <= MOST_COUNTED:  # nor is what is not a number
+            raise ProtocolError(f"task {task_id} reports a figure out of range: {figure:g}")
+
+
+def _check_names(*names: str) -> None:
     for name in names:
-        if not 0 <= getattr(message, name) <= MOST_COUNTED:  # nor is what is not a number
-            raise ProtocolError(f"task {task_id} reports a figure out of range: {name}")
-
-
-def _check_names(names: Iterable[str]) -> None:
-    if any(len(name) > LONGEST_NAME for name in names):
-        raise ProtocolError(f"a report names something with more than {LONGEST_NAME} characters")
+        if len(name) > LONGEST_NAME:
+            raise ProtocolError(f"a report names something with more than {LONGEST_NAME} characters")

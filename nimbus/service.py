@@ -130,12 +130,18 @@ class NimbusService(NimbusServicer):
         while chunk := await asyncio.to_thread(next, chunks, b""):
             yield rpc.FetchBundleReply(chunk=chunk)
 
-    async def ReportWorker(self, request: rpc.WorkerReport, context: Context) -> rpc.WorkerReportReply:
-        rule = self._desk.rule()
-        check_report(request)
-        rule.reign.report(request, time.monotonic())
-        self._office.metrics.reports.inc()
-        return rpc.WorkerReportReply(epoch=rule.reign.epoch)
+    async def ReportWorker(
+        self, request_iterator: AsyncIterator[rpc.WorkerReport], context: Context
+    ) -> AsyncIterator[rpc.WorkerReportReply]:
+        topology_id: str | None = None
+        async for report in request_iterator:
+            rule = self._desk.rule()
+            if topology_id is None:
+                topology_id = report.topology_id  # which the caller may report for
+            check_report(report, topology_id)
+            rule.reign.report(report, time.monotonic())
+            self._office.metrics.reports.inc()
+            yield rpc.WorkerReportReply(epoch=rule.reign.epoch)
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
         return rpc.TopologyReply(record=views.shown(await self._desk.ask(name, request)))

@@ -32,6 +32,8 @@ class Statuses:
 
     def report(self, worker_id: str, present: Collection[int], told: Mapping[int, str], now_s: float) -> None:
         """Take in all that a worker says now, by task. ``present``: the tasks that live in this worker."""
+        if not self._said and not told:
+            return
         kept = {
             task_id: said
             for task_id, said in self._said.items()

@@ -16,7 +16,7 @@ import grpc.aio
 from tupletree._coord.store import Store
 from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
-from tupletree.errors import TupletreeError
+from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
 
 from . import tracee
@@ -69,6 +69,24 @@ async def store_error(store: Store, topology_id: str, error: topology_pb2.Compon
         event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
 
 
+class _Leader:
+    """The stream of reports to a nimbus that leads."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = aio_channel(address)
+        self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
+
+    async def tell(self, report: nimbus_pb2.WorkerReport) -> None:
+        """Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError unless nimbus has taken it in."""
+        async with asyncio.timeout(DEADLINE_S):
+            await self._stream.write(report)
+            if await self._stream.read() is grpc.aio.EOF:
+                raise UnavailableError("nimbus has ended the stream of reports")
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
 class Reporter:
     """Sends the life signs, every ``worker.heartbeat.frequency.secs``."""
 
@@ -81,7 +99,7 @@ class Reporter:
         self._store = store
         self._http_port = http_port
         self._started_s = time.monotonic()
-        self._nimbus: grpc.aio.Channel | None = None
+        self._leader: _Leader | None = None
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
         """Tell the supervisor, for ever, that this worker lives; ``unwanted`` is called if it is not to."""
@@ -112,23 +130,16 @@ class Reporter:
         """Tell the leading nimbus, for ever, what the tasks have done."""
         while True:
             try:
-                if self._nimbus is None:
-                    self._nimbus = await self._find_leader()
-                if self._nimbus is not None:
-                    stub = nimbus_pb2_grpc.NimbusStub(self._nimbus)
-                    await stub.ReportWorker(await self._report(), timeout=DEADLINE_S)
-            except (grpc.aio.AioRpcError, TupletreeError):
-                await self._forget_leader()
+                if self._leader is None:
+                    leadership = await asyncio.to_thread(self._store.leadership)
+                    self._leader = _Leader(leadership.address) if leadership is not None else None
+                if self._leader is not None:
+                    await self._leader.tell(await self._report())
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, TupletreeError):
+                if self._leader is not None:
+                    await self._leader.close()
+                    self._leader = None
             await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
-
-    async def _find_leader(self) -> grpc.aio.Channel | None:
-        leadership = await asyncio.to_thread(self._store.leadership)
-        return aio_channel(leadership.address) if leadership is not None else None
-
-    async def _forget_leader(self) -> None:
-        if self._nimbus is not None:
-            await self._nimbus.close()
-            self._nimbus = None
 
     async def _report(self) -> nimbus_pb2.WorkerReport:
         launch = self._launch

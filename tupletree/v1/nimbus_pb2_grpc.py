@@ -109,7 +109,7 @@ class NimbusStub:
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBundleRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBundleReply.FromString,
                 _registered_method=True)
-        self.ReportWorker = channel.unary_unary(
+        self.ReportWorker = channel.stream_stream(
                 '/tupletree.v1.Nimbus/ReportWorker',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.WorkerReport.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.WorkerReportReply.FromString,
@@ -218,8 +218,9 @@ class NimbusServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ReportWorker(self, request, context):
-        """A worker's life sign with its statistics. Deadline: 2 s.
+    def ReportWorker(self, request_iterator, context):
+        """A worker's life signs with its statistics, one each second for as long as the same nimbus leads; each is answered.
+        All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -303,7 +304,7 @@ def add_NimbusServicer_to_server(servicer, server):
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBundleRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBundleReply.SerializeToString,
             ),
-            'ReportWorker': grpc.unary_unary_rpc_method_handler(
+            'ReportWorker': grpc.stream_stream_rpc_method_handler(
                     servicer.ReportWorker,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.WorkerReport.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.WorkerReportReply.SerializeToString,
@@ -725,7 +726,7 @@ class Nimbus:
             _registered_method=True)
 
     @staticmethod
-    def ReportWorker(request,
+    def ReportWorker(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -735,8 +736,8 @@ class Nimbus:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
             '/tupletree.v1.Nimbus/ReportWorker',
             tupletree_dot_v1_dot_nimbus__pb2.WorkerReport.SerializeToString,

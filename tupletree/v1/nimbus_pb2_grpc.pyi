@@ -68,8 +68,10 @@ class NimbusStub:
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
-    ReportWorker: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]
-    """A worker's life sign with its statistics. Deadline: 2 s."""
+    ReportWorker: _grpc.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]
+    """A worker's life signs with its statistics, one each second for as long as the same nimbus leads; each is answered.
+    All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
+    """
 
 @_typing.type_check_only
 class NimbusAsyncStub(NimbusStub):
@@ -99,8 +101,10 @@ class NimbusAsyncStub(NimbusStub):
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
-    ReportWorker: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]  # type: ignore[assignment]
-    """A worker's life sign with its statistics. Deadline: 2 s."""
+    ReportWorker: _aio.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]  # type: ignore[assignment]
+    """A worker's life signs with its statistics, one each second for as long as the same nimbus leads; each is answered.
+    All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
+    """
 
 class NimbusServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -221,9 +225,11 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ReportWorker(
         self,
-        request: _nimbus_pb2.WorkerReport,
+        request_iterator: _MaybeAsyncIterator[_nimbus_pb2.WorkerReport],
         context: _ServicerContext,
-    ) -> _typing.Union[_nimbus_pb2.WorkerReportReply, _abc.Awaitable[_nimbus_pb2.WorkerReportReply]]:
-        """A worker's life sign with its statistics. Deadline: 2 s."""
+    ) -> _typing.Union[_abc.Iterator[_nimbus_pb2.WorkerReportReply], _abc.AsyncIterator[_nimbus_pb2.WorkerReportReply]]:
+        """A worker's life signs with its statistics, one each second for as long as the same nimbus leads; each is answered.
+        All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
+        """
 
 def add_NimbusServicer_to_server(servicer: NimbusServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

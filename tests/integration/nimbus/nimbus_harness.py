@@ -259,7 +259,8 @@ def report(topology_id: str, supervisor: str, port: int, worker_id: str, *tasks:
 def send_report(nimbus: NimbusProcess, one: rpc.WorkerReport) -> rpc.WorkerReportReply:
     with channel(nimbus.address) as opened:
         try:
-            return NimbusStub(opened).ReportWorker(one, timeout=5)
+            (reply,) = NimbusStub(opened).ReportWorker(iter([one]), timeout=5)
+            return reply
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 

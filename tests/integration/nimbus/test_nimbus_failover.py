@@ -6,7 +6,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -29,6 +29,11 @@ def pair(bench: Bench) -> tuple[NimbusProcess, NimbusProcess]:
     return leader, standby
 
 
+def _report(stub: NimbusStub) -> Callable[..., object]:
+    """The call that reports once."""
+    return lambda request, timeout: list(stub.ReportWorker(iter([request]), timeout=timeout))
+
+
 def test_a_standby_names_the_leader_and_does_nothing_else(pair: tuple[NimbusProcess, NimbusProcess]) -> None:
     leader, standby = pair
     reply = standby.leader()
@@ -38,7 +43,7 @@ def test_a_standby_names_the_leader_and_does_nothing_else(pair: tuple[NimbusProc
         for call, request in (
             (NimbusStub(one).ListTopologies, rpc.ListTopologiesRequest()),
             (NimbusStub(one).Kill, rpc.KillRequest(name="wc")),
-            (NimbusStub(one).ReportWorker, rpc.WorkerReport()),
+            (_report(NimbusStub(one)), rpc.WorkerReport()),
         ):
             with pytest.raises(grpc.RpcError) as raised:
                 call(request, timeout=5)

@@ -354,7 +354,7 @@ def test_a_request_that_is_too_large_is_refused(site: Site) -> None:
     with channel(f"127.0.0.1:{site.grpc_ports['nimbus']}", site.secured.client(token)) as opened:
         report = nimbus_pb2.WorkerReport(topology_id=site.ids["THIS"], host="x" * (17 * 1024 * 1024))
         with pytest.raises(grpc.RpcError) as refused:
-            nimbus_pb2_grpc.NimbusStub(opened).ReportWorker(report, timeout=60)
+            list(nimbus_pb2_grpc.NimbusStub(opened).ReportWorker(iter([report]), timeout=60))
         assert isinstance(refused.value, grpc.Call)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         header = (("x-much", "y" * 40_000),)

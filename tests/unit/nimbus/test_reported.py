@@ -9,7 +9,14 @@ import pytest
 
 from tupletree.errors import ProtocolError
 from tupletree.nimbus.history import History
-from tupletree.nimbus.reported import LONGEST_NAME, MOST_BUCKETS, MOST_COUNTED, MOST_STREAMS, check_report
+from tupletree.nimbus.reported import (
+    LONGEST_NAME,
+    MOST_BUCKETS,
+    MOST_COUNTED,
+    MOST_STREAMS,
+    check_report,
+    leave_out_unknown,
+)
 from tupletree.nimbus.stats import TopologyStatistics
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
 
@@ -20,10 +27,11 @@ def report(worker_id: str = "w", **task: Any) -> WorkerReport:
 
 
 def test_what_a_worker_reports_is_taken() -> None:
-    check_report(WorkerReport())
+    check_report(WorkerReport(), "")
     streams = [StreamStats(stream=f"s{number}", emitted=MOST_COUNTED) for number in range(MOST_STREAMS)]
     inputs = [InputStats(source_component="a", stream="default", execute_s=1.5)]
-    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=[1] * MOST_BUCKETS))
+    counts = [1] * MOST_BUCKETS
+    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=counts), "words-1-5")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +55,7 @@ def test_what_a_worker_reports_is_taken() -> None:
 )
 def test_what_no_worker_reports_is_refused(task: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
-        check_report(report(**task))
+        check_report(report(**task), "words-1-5")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +63,18 @@ def test_what_no_worker_reports_is_refused(task: dict[str, Any]) -> None:
 )
 def test_nor_of_the_worker_itself(field: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
-        check_report(WorkerReport(worker_id="w", **field))
+        check_report(WorkerReport(worker_id="w", **field), "")
+
+
+def test_nor_of_two_topologies_in_one_stream() -> None:
+    with pytest.raises(ProtocolError, match="more than one topology"):
+        check_report(report(), "words-2-6")
+
+
+def test_figures_of_tasks_that_there_are_not_are_left_out() -> None:
+    told = WorkerReport(tasks=[TaskStats(task_id=number, executed=7) for number in (0, 1, 3, 4, 2**30)])
+    leave_out_unknown(told, 3)
+    assert [(one.task_id, one.executed) for one in told.tasks] == [(1, 7), (3, 7)]
 
 
 def test_sums_stay_what_a_message_can_hold() -> None:
