@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tarfile
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-
-from google.protobuf.message import DecodeError
 
 from tupletree._coord import paths
 from tupletree._coord.leader import Create, LeaderElection, Put, Write
 from tupletree._coord.store import Store, encode
 from tupletree._daemon.logs import event
-from tupletree.bundle import SPEC
+from tupletree.bundle import read_spec
 from tupletree.errors import ConflictError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
@@ -143,12 +139,9 @@ def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
 def read_outline(path: Path) -> pb.TopologySpec:
     """The topology in a bundle, without objects. Raises UsageError if it is not a bundle."""
     try:
-        with tarfile.open(path, mode="r:gz") as archive:
-            member = archive.extractfile(SPEC)
-            data = member.read() if member is not None else b""
-        return without_objects(pb.TopologySpec.FromString(data))
-    except (tarfile.TarError, KeyError, EOFError, OSError, zlib.error, DecodeError):
-        raise UsageError(f"the upload is not a bundle: it holds no readable {SPEC}") from None
+        return without_objects(read_spec(path))
+    except UsageError as error:
+        raise UsageError(str(error).replace(str(path), "the upload")) from None
 
 
 async def _header(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeader:

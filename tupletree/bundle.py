@@ -52,6 +52,8 @@ FORMAT: Final = 1
 
 _MAX_UNPACKED_BYTES: Final = 4 * 1024**3
 _MAX_ENTRIES: Final = 100_000
+_MAX_SPEC_BYTES: Final = 512 * 1024**2
+_MAX_HEADER_BYTES: Final = 1024**2
 _MAX_PADDING_BYTES: Final = 1024**2
 _SKIPPED: Final = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 _PathLike = str | os.PathLike[str]
@@ -127,21 +129,32 @@ def unpack(path: _PathLike, directory: _PathLike, max_bytes: int = _MAX_UNPACKED
     """
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
-    left = max_bytes
-    try:
-        with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
-            for count, member in enumerate(archive, start=1):
-                left -= member.size
-                if left < 0 or count > _MAX_ENTRIES:
-                    raise UsageError(
-                        f"bundle {path} is refused: it holds more than {max_bytes} bytes or too many files"
-                    )
-                _extract(archive, member, root, str(path))
-            _drain(packed)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UsageError(f"{path} is not a readable bundle: {error}") from None
+    for archive, member in _members(path, max_bytes):
+        _extract(archive, member, root, str(path))
     if not (root / SPEC).is_file():
         raise UsageError(f"{path} is not a bundle: it has no {SPEC}")
+
+
+def read_spec(path: _PathLike, max_bytes: int = _MAX_SPEC_BYTES) -> topology_pb2.TopologySpec:
+    """The topology of a bundle that is not unpacked; holds no more in memory than that, whatever the bundle is.
+
+    Raises UsageError: not a bundle, or one that ``unpack`` refuses, or its topology has more than ``max_bytes``.
+    """
+    found: bytes | None = None
+    for archive, member in _members(path, _MAX_UNPACKED_BYTES):
+        if member.name != SPEC or not member.isreg() or found is not None:
+            continue
+        if member.size > max_bytes:
+            raise UsageError(f"{path} is refused: its {SPEC} has more than {max_bytes} bytes")
+        source = archive.extractfile(member)
+        assert source is not None, "a regular file has contents"
+        found = source.read()
+    try:
+        if found is not None:
+            return topology_pb2.TopologySpec.FromString(found)
+    except DecodeError:
+        pass
+    raise UsageError(f"{path} is not a bundle: it has no readable {SPEC}")
 
 
 def load_spec(directory: _PathLike) -> topology_pb2.TopologySpec:
@@ -262,6 +275,38 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
         archive.addfile(entry, file)
 
 
+class _Bounded:
+    """A file that is not read beyond an allowance: archives tell how long their headers are, and tarfile reads them."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self.allowance = _MAX_HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        self.allowance -= size
+        if self.allowance < 0:
+            raise tarfile.ReadError(f"a header of more than {_MAX_HEADER_BYTES} bytes")
+        return self._file.read(size)
+
+
+def _members(path: _PathLike, max_bytes: int) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """What a bundle holds, one by one; each can be read while it is the last one that came. Raises UsageError."""
+    left = max_bytes
+    try:
+        with gzip.open(path) as packed:
+            bounded = _Bounded(packed)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+                for count, member in enumerate(archive, start=1):
+                    left -= member.size
+                    if left < 0 or count > _MAX_ENTRIES:
+                        raise UsageError(f"{path} is refused: it holds more than {max_bytes} bytes or too many files")
+                    bounded.allowance = member.size + _MAX_HEADER_BYTES
+                    yield archive, member
+            _drain(packed)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UsageError(f"{path} is not a bundle: {error}") from None
+
+
 def _drain(packed: gzip.GzipFile) -> None:
     """Read the padding behind the archive: only at its end does gzip compare its checksum."""
     for _ in range(_MAX_PADDING_BYTES // 1024):
@@ -273,13 +318,13 @@ def _drain(packed: gzip.GzipFile) -> None:
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, bundle: str) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or "\\" in member.name or "\0" in member.name:
-        raise UsageError(f"bundle {bundle} is refused: the name {member.name!r} leads outside")
+        raise UsageError(f"{bundle} is refused: the name {member.name!r} leads outside")
     target = root.joinpath(*name.parts)
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
         return
     if not member.isreg():
-        raise UsageError(f"bundle {bundle} is refused: {member.name!r} is neither a file nor a directory")
+        raise UsageError(f"{bundle} is refused: {member.name!r} is neither a file nor a directory")
     target.parent.mkdir(parents=True, exist_ok=True)
     source = archive.extractfile(member)
     assert source is not None, "a regular file has contents"
@@ -287,5 +332,5 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, bund
         with open(target, "xb") as file:
             shutil.copyfileobj(source, file)
     except FileExistsError:
-        raise UsageError(f"bundle {bundle} is refused: {member.name!r} occurs twice, or {root} is not empty") from None
+        raise UsageError(f"{bundle} is refused: {member.name!r} occurs twice, or {root} is not empty") from None
     target.chmod(0o755 if member.mode & 0o100 else 0o644)

@@ -91,21 +91,18 @@ def test_two_uploads_of_one_name_do_not_both_succeed(leader: NimbusProcess, tmp_
     good = submission(tmp_path, "twice")
 
     def slow() -> Iterator[rpc.SubmitRequest]:
-        for request in good.requests():
-            yield request
-            if request.HasField("header"):
-                wait_until(refused, what="the second submission is refused")
-
-    def refused() -> bool:
-        try:
+        requests = good.requests()
+        yield next(requests)
+        yield next(requests)
+        wait_until(lambda: [name for name in leader.files() if name.startswith("incoming/")])
+        with pytest.raises(NameInUseError, match="is being submitted"):
             upload(leader.address, iter([rpc.SubmitRequest(header=good.header)]))
-        except NameInUseError as error:
-            return "is being submitted" in str(error)
-        except UsageError:
-            return False  # the first one's header has not arrived yet
-        return False
+        tried.append(True)
+        yield from requests
 
+    tried: list[bool] = []
     assert upload(leader.address, slow())
+    assert tried == [True]
 
 
 @pytest.mark.parametrize("spoil", ["bytes", "cut", "more", "other", "none"])

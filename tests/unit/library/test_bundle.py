@@ -171,7 +171,7 @@ def test_more_than_the_limit_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(UsageError, match="not a readable bundle"):
+    with pytest.raises(UsageError, match="not a bundle"):
         bundle.unpack(tmp_path / "text", tmp_path / "out")
     write_archive(tmp_path / "empty.tar.gz", (entry("other"), b""))
     with pytest.raises(UsageError, match=r"no topology\.pb"):
@@ -272,3 +272,40 @@ def test_installed_and_standard_modules_are_not_local() -> None:
     assert bundle.is_local_module(sys.modules[__name__])
     for module in (json, pytest, cloudpickle, bundle, sys):
         assert not bundle.is_local_module(module)
+
+
+def test_a_topology_is_read_without_unpacking(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("x = 1\n")
+    bundle.pack(SPEC, {}, [tmp_path / "m.py"], None, tmp_path / "b.tar.gz")
+    assert bundle.read_spec(tmp_path / "b.tar.gz") == SPEC
+
+
+def bomb(kind: str) -> list[tuple[tarfile.TarInfo, bytes]]:
+    """An archive that is small packed and large in the memory of whoever believes it."""
+    if kind == "topology":
+        return [(entry("topology.pb"), bytes(5000))]
+    if kind == "header":
+        member = entry("topology.pb")
+        member.pax_headers = {"comment": "0" * (2 * 1024**2)}
+        return [(member, b"")]
+    return [(entry(f"code/{number}"), b"") for number in range(100_001)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("topology", r"its topology\.pb has more than 4999"), ("header", "a header of more than"), ("names", "too many")],
+)
+def test_what_would_fill_the_memory_of_its_reader_is_refused(tmp_path: Path, kind: str, sentence: str) -> None:
+    write_archive(tmp_path / "b.tar.gz", *bomb(kind))
+    with pytest.raises(UsageError, match=sentence):
+        bundle.read_spec(tmp_path / "b.tar.gz", max_bytes=4999)
+
+
+@pytest.mark.parametrize("contents", [b"hello", b""])
+def test_what_is_no_bundle_has_no_topology(tmp_path: Path, contents: bytes) -> None:
+    (tmp_path / "text").write_bytes(contents)
+    with pytest.raises(UsageError, match="is not a"):
+        bundle.read_spec(tmp_path / "text")
+    write_archive(tmp_path / "b.tar.gz", (entry("topology.pb"), b"\xff" + contents))
+    with pytest.raises(UsageError, match=r"no readable topology\.pb"):
+        bundle.read_spec(tmp_path / "b.tar.gz")
