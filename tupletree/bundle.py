@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import cloudpickle
 from google.protobuf.message import DecodeError
@@ -295,7 +295,7 @@ def _members(path: _PathLike, max_bytes: int) -> Iterator[tuple[tarfile.TarFile,
     try:
         with gzip.open(path) as packed:
             bounded = _Bounded(packed)
-            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+            with tarfile.open(fileobj=cast(Any, bounded), mode="r|") as archive:
                 for count, member in enumerate(archive, start=1):
                     left -= member.size
                     if left < 0 or count > _MAX_ENTRIES:

@@ -1,5 +1,9 @@
 cimport cython
 
+from tupletree.worker.keyhash cimport KeyHash
+
+ctypedef unsigned long long u64
+
 cdef class One:
     cpdef object choose(self, values)
 
@@ -20,8 +24,19 @@ cdef class Shuffled(One):
     cpdef object choose(self, values)
 
 cdef class ByFields(One):
-    cdef object _targets, _key_of, _component, _names
+    cdef list _targets
+    cdef object _key_of, _component, _names
     cdef Py_ssize_t _position
     cdef readonly dict _remembered
-    @cython.locals(at=Py_ssize_t)
+    cdef KeyHash _hash
+    @cython.locals(at=Py_ssize_t, hashed=Py_ssize_t)
     cpdef object choose(self, values)
+
+cdef class ByPartialKey(One):
+    cdef list _targets, _positions, _sent
+    cdef object _component, _names
+    cdef KeyHash _hash
+    @cython.locals(count=u64, hashed=Py_ssize_t, mixed=u64, first=u64, second=u64, chosen=Py_ssize_t)
+    cpdef object choose(self, values)
+
+cdef u64 _mix(u64 value) noexcept

@@ -17,10 +17,13 @@ from typing import Any, Protocol
 from tupletree._wire.codec import hash_values
 from tupletree.errors import EmitError
 
+from .keyhash import KeyHash
+
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """A chooser of any number of targets."""
 
 KEYS_REMEMBERED = 65_536
+IS_COMPILED = not __file__.endswith(".py")
 
 
 class One:
@@ -81,19 +84,28 @@ class Shuffled(One):
 
 
 class ByFields(One):
-    """The target of the fields' values. Remembers recent keys, so that a key is hashed when it is new only."""
+    """The target of the fields' values.
+
+    Remembers recent keys, so that a key is hashed when it is new only. Where compiled, short texts and numbers are
+    hashed each time: that costs less than looking them up, and no more for a key that is new.
+    """
 
     def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
-        self._targets = targets
+        self._targets = list(targets)
         self._position = positions[0] if len(positions) == 1 else -1
         self._key_of = itemgetter(*positions)
         self._component = component
         self._names = names
         self._remembered: dict[Any, Any] = {}
+        self._hash = KeyHash() if IS_COMPILED and len(positions) == 1 else None
 
     def choose(self, values: Sequence[Any]) -> Any:
         at = self._position
         key = values[at] if at >= 0 else self._key_of(values)
+        if self._hash is not None:
+            hashed = self._hash.of(key)
+            if hashed >= 0:
+                return self._targets[hashed % len(self._targets)]
         try:
             target = self._remembered.get(key)
         except TypeError:  # a list or dict is a fine field, only not one that a dict can remember
@@ -117,16 +129,20 @@ class ByPartialKey(One):
     """
 
     def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
-        self._targets = targets
+        self._targets = list(targets)
         self._positions = list(positions)
         self._component = component
         self._names = names
         self._sent = [0] * len(targets)
+        self._hash = KeyHash() if IS_COMPILED and len(positions) == 1 else None
 
     def choose(self, values: Sequence[Any]) -> Any:
         count, sent = len(self._targets), self._sent
-        key = [values[position] for position in self._positions]
-        mixed = _mix(hash_values(key, self._component, self._names))
+        hashed = self._hash.of(values[self._positions[0]]) if self._hash is not None else -1
+        if hashed < 0:
+            key = [values[position] for position in self._positions]
+            hashed = hash_values(key, self._component, self._names)
+        mixed = _mix(hashed)
         first = (mixed & 0xFFFFFFFF) % count
         second = (first + 1 + (mixed >> 32) % (count - 1)) % count
         chosen = first if sent[first] <= sent[second] else second

@@ -30,6 +30,7 @@ MODULES = (
     "tupletree.worker.pairs",
     "tupletree.worker.tracking",
     "tupletree.worker.batches",
+    "tupletree.worker.keyhash",
     "tupletree.worker.routing",
     "tupletree.worker.outbox",
     "tupletree.worker.collectors",
