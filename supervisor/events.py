@@ -94,6 +94,11 @@ class WorkerExited:
     kind: ExitKind
     text: str
 
+    @property
+    def has_said_why(self) -> bool:
+        """Whether it ended as a worker does that has reported what its component raised: nothing is to be added."""
+        return self.kind is ExitKind.ERROR and self.text.partition(":")[0] == "exit status 1"
+
 
 @dataclass(frozen=True)
 class RestartRequested:

@@ -316,10 +316,9 @@ def _exited(slot: Slot, event: WorkerExited, now_s: float) -> Step:
         deaths = _deaths_after(slot, now_s)
         cause, text, delay_s = event.kind.value, event.text, restart_delay_s(deaths)
         slot = replace(slot, deaths=deaths)
-        if isinstance(state, Starting):
-            reports = (
-                ReportError(state.work, f"the worker on port {slot.port} died before its first life sign: {text}"),
-            )
+        early = " before its first life sign" if isinstance(state, Starting) else ""
+        if early or not event.has_said_why:
+            reports = (ReportError(state.work, f"the worker on port {slot.port} died{early}: {text}"),)
     slot, effects = _begin_after(replace(slot, last_exit=text), delay_s, now_s)
     gone: tuple[Effect, ...] = (
         RemovePresence(state.work, state.worker),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import gc
 import os
 import sys
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TupletreeError as error:
         print(error, file=sys.stderr)
         return 2
+    faulthandler.enable()  # a crash in a library leaves the stacks of all threads in worker.out
     if launch.log_dir is not None:
         capture()
     tracee.allow(os.getppid())

@@ -115,7 +115,7 @@ def _call_soon(inbox: Inbox, task_id: int, context: TopologyContext, function: C
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
     try:
         user_object = cloudpickle.loads(component.object)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TopologyError(
             f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
             component=component.id,
@@ -229,7 +229,7 @@ def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tas
     try:
         grouping: CustomGrouping = cloudpickle.loads(item.custom)
         grouping.prepare(context, item.stream, tasks)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TopologyError(
             f"a custom grouping of component {context.component_id!r}'s stream {item.stream!r} cannot be prepared: "
             f"{type(error).__name__}: {error}",

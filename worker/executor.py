@@ -72,7 +72,7 @@ class Executor:
             if not task.is_open:
                 try:
                     task.open()
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise task.failure(error) from error
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Executor:
             for close in (task.close, *([task.participant.close] if task.participant is not None else [])):
                 try:
                     close()
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     task.report_error(error)
 
     def step(self) -> bool:
@@ -191,7 +191,7 @@ def call(item: Call, task: Task) -> None:
         return
     try:
         item.function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise task.failure(error) from error
 
 

@@ -221,7 +221,7 @@ class Participant:
             raise
         except AuthorityError as error:
             raise self._task.failure(error) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             event(log, "checkpoint.refused", task=self.task_id, step=step, cause=error)
             if not isinstance(error, Refused):
                 self._task.report_error(self._named(step, error))

@@ -131,7 +131,7 @@ class RunLoop(threading.Thread):
             self._flush()
         except TaskFailure as failure:
             self._settings.on_failure(failure)
-        except Exception as error:  # a fault of ours: the worker must end all the same
+        except BaseException as error:  # a fault of ours: the worker must end, or it would do nothing and look well
             self._settings.on_failure(TaskFailure("__system", -1, error))
         finally:
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended

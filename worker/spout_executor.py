@@ -160,7 +160,7 @@ class SpoutExecutor(Executor):
     def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
         try:
             call(spout, *arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise spout.failure(error) from error
 
     def _expire(self, now_s: float) -> bool:

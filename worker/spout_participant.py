@@ -147,7 +147,7 @@ class SpoutParticipant(Participant):
         try:
             for msg_id in msg_ids:
                 call(msg_id)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._task.failure(error) from error
 
 

@@ -93,7 +93,7 @@ class SpoutTask(Task):
             times -= 1
             try:
                 next_tuple()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
             if collector.emits == emits:
                 break

@@ -36,7 +36,10 @@ Clock = Callable[[], float]
 
 
 class TaskFailure(TupletreeError):
-    """A component raised: its worker must end. ``__cause__`` is the component's own exception."""
+    """A component raised: its worker must end. ``__cause__`` is the component's own exception.
+
+    SystemExit is one too: on the thread of a run loop it would end that thread alone, and nobody would hear of it.
+    """
 
     def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
         super().__init__(f"task {task_id} of component {component_id!r} failed: {type(cause).__name__}: {cause}")
@@ -103,7 +106,7 @@ class Task:
         """Let a copy of the component clean up; what it raises is reported."""
         try:
             cleanup()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.report_error(error)
 
     def renewed(self) -> Any:
@@ -169,7 +172,7 @@ class BasicBoltTask(Task):
             self.bolt = self.renewed()
             self.bolt.collector = self.collector
             self.open()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
@@ -205,7 +208,7 @@ class BasicBoltTask(Task):
                 self._fail(tup, error)
                 failed += 1
                 continue
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
             if own is not None:
                 for other, edge_there in own:
@@ -279,7 +282,7 @@ class BoltTask(Task):
             self.bolt = self.renewed()
             self.bolt.collector = self.collector
             self.open()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
@@ -309,7 +312,7 @@ class BoltTask(Task):
             at += 1
             try:
                 execute(tup)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
         self._ran(origin, at - start, self._env.clock() - started_s)
         return at - start
@@ -328,7 +331,7 @@ class BoltTask(Task):
             self.unacked.update(tuples)
         try:
             self.bolt.execute_batch(tuples)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failure(error) from error
         self._ran(origin, stop - start, self._env.clock() - started_s)
         return stop - start

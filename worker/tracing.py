@@ -118,7 +118,7 @@ class Tracer:
         at, done = self._now(), 0
         try:
             done = task.run(rows, start, stop, origin)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = type(raised.__cause__ or raised).__name__
             raise
         finally:

@@ -142,7 +142,7 @@ def _show(
     with ThreadPoolExecutor(_MOST_WORKERS) as pool:
         ends = list(pool.map(lambda source: last_lines(client, source, file, last_bytes), found))
     if not follow and not any(end.file_id for _, end in ends):
-        raise NotFoundError(f"no worker of topology '{name}' has a {file} yet")
+        raise NotFoundError(f"no worker of topology '{name}' has written anything to its {file} yet")
     begun = [(source, some[-lines:] if lines else []) for source, (some, _) in zip(found, ends, strict=True)]
     for source, line in in_order(begun):
         show(source, line)

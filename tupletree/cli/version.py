@@ -39,6 +39,9 @@ def command(
         click.echo(_sentence(cluster, versions["tupletree"]))
 
 
+_PLURALS = {"nimbus": "nimbuses", "supervisor": "supervisors", "acker": "ackers"}
+
+
 def _cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
     try:
         with connect(seeds, conf_path, overrides, leader_timeout_s=1.0) as client:
@@ -58,7 +61,7 @@ def _sentence(cluster: dict[str, Any], mine: str) -> str:
     if "error" in cluster:
         return f"no cluster: {cluster['error']}"
     parts = [
-        f"{number} {role}{'s' if number != 1 else ''} {version}"
+        f"{number} {role if number == 1 else _PLURALS[role]} {version}"
         for role, counts in cluster["daemons"].items()
         for version, number in sorted(counts.items())
     ]

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tupletree import config
+from tupletree.cli import version
 from tupletree.cli.main import _ENTRIES, main
 from tupletree.cli.submit import topology_conf
 
@@ -310,3 +311,11 @@ def test_what_a_topology_file_brings_is_above_file_and_environment_and_below_the
         "topology.tasks": 4,
         "topology.flush.interval.ms": 5,
     }
+
+
+def test_versions_are_counted_in_english() -> None:
+    daemons = {"nimbus": {"1.0": 2}, "supervisor": {"1.0": 1, "1.1": 3}, "acker": {"1.0": 1}}
+    sentence = version._sentence({"daemons": daemons}, "1.0")
+    assert sentence == (
+        "cluster: 2 nimbuses 1.0, 1 supervisor 1.0, 3 supervisors 1.1, 1 acker 1.0; not all are of the version here"
+    )

@@ -77,6 +77,9 @@ EXITED = WorkerExited("w1", ExitKind.ERROR, "exit status 1")
 FORGET = ForgetWorker(A, W, "error", "exit status 1")
 GONE = RemovePresence(A, W)
 STOPPED = ForgetWorker(A, W, "reassigned", f"stopped: {NOT_WANTED}")
+KILLED = WorkerExited("w1", ExitKind.SIGNAL, "killed by SIGKILL")
+FORGET_KILLED = ForgetWorker(A, W, "signal", "killed by SIGKILL")
+DIED = ReportError(A, "the worker on port 6700 died: killed by SIGKILL")
 DIED_EARLY = ReportError(A, "the worker on port 6700 died before its first life sign: exit status 1")
 
 TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
@@ -165,6 +168,9 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
         [GONE, FORGET, Localize(A)],
     ),
     ("crash before it settled", slot(running(NOW, NOW - 59), deaths=5), EXITED, Delayed(A, NOW + 16), [GONE, FORGET]),
+    ("killed", slot(running()), KILLED, Localizing(A), [GONE, FORGET_KILLED, DIED, Localize(A)]),
+    ("killed again", slot(running(), deaths=1), KILLED, Delayed(A, NOW + 1), [GONE, FORGET_KILLED, DIED]),
+    ("killed while it was stopping", slot(stopping(), None), KILLED, Empty(), [GONE, STOPPED]),
     ("an earlier worker's exit", slot(running()), WorkerExited("w0", ExitKind.CLEAN, ""), running(), []),
     ("the same assignment again", slot(running()), Assigned(A), running(), []),
     ("other work", slot(running()), Assigned(B), stopping(), [Terminate(W)]),
@@ -202,6 +208,24 @@ def test_edge(before: Slot, event: Event, state: State, effects: list[Effect]) -
     after, returned = step(before, event, NOW)
     assert after.state == state
     assert list(returned) == effects
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        (ExitKind.ERROR, "exit status 1", True),  # the worker has reported what its component raised
+        (ExitKind.ERROR, "exit status 1: and printed this", True),
+        (ExitKind.ERROR, "exit status 13", False),
+        (ExitKind.ERROR, "exit status 3: and printed this", False),
+        (ExitKind.CLEAN, "exit status 0", False),
+        (ExitKind.SIGNAL, "killed by SIGSEGV", False),
+        (ExitKind.UNKNOWN, "it ended", False),
+    ],
+)
+def test_a_death_that_the_worker_cannot_have_reported_is_reported(kind: ExitKind, text: str, said: bool) -> None:
+    _, effects = step(slot(running()), WorkerExited("w1", kind, text), NOW)
+    reports = [one.message for one in effects if isinstance(one, ReportError)]
+    assert reports == ([] if said else [f"the worker on port 6700 died: {text}"])
 
 
 def test_a_crash_loop_waits_longer_each_time_and_a_settled_worker_ends_it() -> None:

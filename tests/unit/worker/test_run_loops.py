@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
@@ -383,6 +384,48 @@ def test_an_exception_ends_every_loop_of_its_topology(cluster: LocalCluster) -> 
     for thread in threads:
         thread.join(ENOUGH_S)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("raised", [SystemExit("bye"), asyncio.CancelledError("no more")])
+def test_what_is_no_exception_ends_the_topology_too(cluster: LocalCluster, raised: BaseException) -> None:
+    """On the thread of a run loop these would end the thread alone: nothing runs any more, and all looks well."""
+    feeder = feeder_of_two()
+
+    def raise_it(tup: Any, collector: Any) -> None:
+        raise raised
+
+    cluster.submit("t", two_branches(feeder, DoBasic(raise_it), Do()).create_topology())
+    feeder.feed([1], 1, "left")
+    with pytest.raises(_local.TaskFailure, match=f"failed: {type(raised).__name__}: {raised}"):
+        cluster.wait_quiet()
+
+
+class Exiting(Spout):
+    """Ends the process, as it thinks, at the call that it is told."""
+
+    outputs = ("n",)
+
+    def __init__(self, at: str) -> None:
+        self.at = at
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self._reached("open")
+
+    def next_tuple(self) -> None:
+        self._reached("next_tuple")
+
+    def _reached(self, call: str) -> None:
+        if call == self.at:
+            sys.exit(f"in {call}")
+
+
+@pytest.mark.parametrize("call", ["open", "next_tuple"])
+def test_a_spout_that_calls_sys_exit_ends_its_topology(cluster: LocalCluster, call: str) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Exiting(call))
+    with pytest.raises(_local.TaskFailure, match=f"component 'spout' failed: SystemExit: in {call}"):
+        cluster.submit("t", builder.create_topology())
+        cluster.wait_until(lambda: False, ENOUGH_S)
 
 
 def test_an_idle_topology_uses_hardly_any_processor_time(cluster: LocalCluster) -> None:
