@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -13,10 +13,12 @@ from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, message_dict, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import Following, Source, in_order, last_lines, sources, worker_option
-from tupletree.errors import NotFoundError, UsageError
+from tupletree.errors import NotFoundError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
+
+_Answer = TypeVar("_Answer")
 
 _BYTES_A_LINE: Final = 400  # a generous guess: more is read than is shown
 _LEAST_BYTES: Final = 64 * 1024
@@ -119,6 +121,29 @@ def command(
         _show(client, name, found, file, lines, follow, as_json, select)
 
 
+def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list[tuple[Source, _Answer]]:
+    """What the supervisor of each worker says; a supervisor that is away is named on standard error.
+
+    Raises:
+        UnavailableError: every one is away.
+    """
+
+    def answer(source: Source) -> tuple[Source, _Answer] | UnavailableError:
+        try:
+            return source, ask(source)
+        except UnavailableError as error:
+            return error
+
+    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
+        answers = list(pool.map(answer, found))
+    away = [one for one in answers if isinstance(one, UnavailableError)]
+    if len(away) == len(answers):
+        raise away[0]
+    for sentence in sorted({str(error) for error in away}):
+        click.echo(f"tupletree: not all workers are here: {sentence}", err=True)
+    return [one for one in answers if not isinstance(one, UnavailableError)]
+
+
 def _show(
     client: NimbusClient,
     name: str,
@@ -130,17 +155,18 @@ def _show(
     select: Any,
 ) -> None:
     width = max(len(source.worker) for source in found)
+    is_named = len(found) > 1 or follow
 
     def show(source: Source, line: str) -> None:
         if as_json:
             print_json({"worker": source.worker, "line": line})
         else:
             shown = printable(line.expandtabs(), _LONGEST)
-            click.echo(f"{source.worker:{width}} | {shown}" if len(found) > 1 or follow else shown)
+            click.echo(f"{source.worker:{width}} | {shown}" if is_named else shown)
 
     last_bytes = max(_LEAST_BYTES, lines * _BYTES_A_LINE)
-    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
-        ends = list(pool.map(lambda source: last_lines(client, source, file, last_bytes), found))
+    answers = _ask_each(found, lambda source: last_lines(client, source, file, last_bytes))
+    found, ends = [source for source, _ in answers], [end for _, end in answers]
     if not follow and not any(end.file_id for _, end in ends):
         raise NotFoundError(f"no worker of topology '{name}' has written anything to its {file} yet")
     begun = [(source, some[-lines:] if lines else []) for source, (some, _) in zip(found, ends, strict=True)]
@@ -163,11 +189,10 @@ def _show(
 
 
 def _list(client: NimbusClient, found: Sequence[Source], as_json: bool) -> None:
-    files = [
-        (source, file)
-        for source in found
-        for file in client.list_logs(source.supervisor, source.topology_id, source.port)
-    ]
+    def ask(source: Source) -> list[Any]:
+        return list(client.list_logs(source.supervisor, source.topology_id, source.port))
+
+    files = [(source, file) for source, listed in _ask_each(found, ask) for file in listed]
     if as_json:
         print_json(
             [
@@ -187,12 +212,11 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
         except NotFoundError as error:  # this one has no such file
             return error
 
-    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
-        answers = list(pool.map(ask, found))
-    if all(isinstance(answer, NotFoundError) for answer in answers):
+    answers = _ask_each(found, ask)
+    if all(isinstance(answer, NotFoundError) for _, answer in answers):
         raise NotFoundError(f"no worker of the topology has a {query['file']} yet")
     total = 0
-    for source, answer in zip(found, answers, strict=True):
+    for source, answer in answers:
         replies = answer if isinstance(answer, list) else []
         matches = [reply.match for reply in replies if reply.HasField("match")]
         total += len(matches)

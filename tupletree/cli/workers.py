@@ -31,8 +31,15 @@ class Source(NamedTuple):
     worker: str  # host:port
     host: str
     port: int
-    supervisor: str  # address
+    supervisor_address: str  # "" if it is not there
     topology_id: str
+
+    @property
+    def supervisor(self) -> str:
+        """The address of its supervisor. Raises UnavailableError if that is not there."""
+        if not self.supervisor_address:
+            raise UnavailableError(f"the supervisor of worker {self.worker} is not there")
+        return self.supervisor_address
 
 
 class Position(NamedTuple):
@@ -65,9 +72,7 @@ def sources_of(
             continue
         if not any(r.first_task <= task <= r.last_task for r in assigned.executors for task in tasks):
             continue
-        if assigned.supervisor_id not in addresses:
-            raise UnavailableError(f"the supervisor of worker {place} is not there")
-        address = addresses[assigned.supervisor_id]
+        address = addresses.get(assigned.supervisor_id, "")
         found.append(Source(place, assigned.host, assigned.port, address, reply.summary.record.id))
     if not found:
         places = ", ".join(f"{a.host}:{a.port}" for a in reply.assignment.workers) or "no worker yet"
