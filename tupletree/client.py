@@ -297,11 +297,12 @@ class NimbusClient(SupervisorCalls):
                 if leader.is_me:
                     self._leader = address
                     return address
+                reasons.append(f"nimbus at {address} answers and does not lead (GET /readyz of its HTTP port says why)")
             why = "; ".join(dict.fromkeys(reasons))
             if not answered:
                 raise UnavailableError(why)
             if time.monotonic() >= deadline:
-                raise UnavailableError(f"no nimbus leads at the moment: {why or 'asked ' + ', '.join(self.seeds)}")
+                raise UnavailableError(f"no nimbus leads at the moment: {why}")
             time.sleep(_PAUSE_S)
 
     def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:

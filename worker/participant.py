@@ -236,7 +236,7 @@ class Participant:
             self._has_begun |= step.action is Action.INITSTATE
         self._release()
 
-    def _named(self, step: Step, error: Exception) -> Exception:
+    def _named(self, step: Step, error: BaseException) -> Exception:
         """An error of ours says what it is about; one of a hook or a state of the user's is told when it was raised."""
         if isinstance(error, TupletreeError):
             return error

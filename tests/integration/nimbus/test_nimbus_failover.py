@@ -15,6 +15,7 @@ from nimbus_harness import Bench, NimbusProcess, report, send_report, submission
 
 from tupletree._rpc.channels import channel
 from tupletree._wait import wait_until
+from tupletree.client import NimbusClient
 from tupletree.errors import UnavailableError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
@@ -165,6 +166,9 @@ def test_a_nimbus_without_a_living_topologys_bundle_does_not_lead_until_it_has_i
     wait_until(lambda: not again.readiness()[0], what="it is not ready")
     assert again.readiness()[1] == ["bundles: no nimbus that answers has the bundle of 'wc'; start one that has it"]
     assert again.leader() == rpc.GetLeaderReply()
+    said = f"no nimbus leads at the moment: nimbus at {again.address} answers and does not lead .*/readyz.* says why"
+    with NimbusClient(again.address, leader_timeout_s=0.5) as impatient, pytest.raises(UnavailableError, match=said):
+        impatient.list()
     shutil.copy(saved, nimbus.blobs / name)
     wait_until(again.leads, 10)
     assert again.readiness() == (True, [])
