@@ -91,6 +91,12 @@ class Tree:
             waiting.extend(reversed(hop.children))
         return found
 
+    def name_hops(self, components: Mapping[int, str]) -> None:
+        """Name the hops that have not begun, of which only the task is known, by the components of tasks."""
+        for hop in self.all_hops():
+            if not hop.component and hop.task is not None:
+                hop.component = components.get(hop.task, "")
+
 
 def join(events: Iterable[Mapping[str, Any]]) -> list[Tree]:
     """The trees that some events tell of, in the order in which they began. What makes no sense is passed over."""

@@ -18,6 +18,7 @@ from tupletree.cli.output import print_json
 from tupletree.cli.trees import print_tree, tree_dict
 from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
+from tupletree.parallelism import task_ranges
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -110,7 +111,10 @@ def command(
     if not trees:
         what = "no tree failed" if failed else "no tree was complete"
         raise UnavailableError(f"{what} in the time: try --for, or a smaller --one-in; is '{name}' active?")
+    ranges = task_ranges(dict(reply.summary.record.tasks))
+    components = {task: component for component, tasks in ranges.items() for task in tasks}
     for tree in trees:
+        tree.name_hops(components)
         print_json(tree_dict(tree)) if as_json else print_tree(tree)
     if exporter is not None:
         exporter.export(name, trees)

@@ -93,6 +93,15 @@ def test_a_whole_tree() -> None:
     assert [round((at or 0) - BEGAN_S, 4) for at in last.times()] == [0.007, 0.009, 0.012, 0.013, 0.013]
 
 
+def test_a_hop_that_has_not_begun_is_named_by_its_task() -> None:
+    tree = only(
+        [one for one in events() if one["kind"] in ("begin", "send", "verdict") and one.get("edge") in (None, "e0")]
+    )
+    assert [(hop.component, hop.task) for hop in tree.all_hops()] == [("", 2)]
+    tree.name_hops({1: "lines", 2: "split"})
+    assert [(hop.component, hop.task) for hop in tree.all_hops()] == [("split", 2)]
+
+
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 19), max_size=8))
 def test_order_and_repetition_change_nothing(seed: int, again: list[int]) -> None:
     given_ = events()
