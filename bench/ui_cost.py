@@ -33,12 +33,14 @@ PAGES: Final[Mapping[str, Sequence[str]]] = {
         "supervisor/summary",
         "topology/summary",
         "acker/summary",
+        "cluster/health",
     ),
     "topology": (
         "nimbus/summary",
         "topology/{id}?window=600",
         "topology/{id}/visualization?window=600",
         "topology/{id}/series",
+        "cluster/health",
     ),
 }
 

@@ -25,6 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import from_rpc_error
 from tupletree.v1 import acker_pb2
 from tupletree.v1.acker_pb2_grpc import AckerStub
 from tupletree.v1.topology_pb2 import Presence
@@ -61,6 +62,7 @@ class AckerWatch:
         self._states: dict[str, State] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.ledgers: dict[str, LedgerHistory] = {}  # of those that are followed, by id
+        self.silences: dict[str, str] = {}  # why those do not answer that do not, by id
 
     def follow(self, presences: Mapping[str, Presence]) -> None:
         """The ackers registered now. Where two share an address, the older one is dead: its node outlives it.
@@ -76,6 +78,7 @@ class AckerWatch:
             self._tasks.pop(acker_id).cancel()
             self._states.pop(acker_id, None)
             self.ledgers.pop(acker_id, None)
+            self.silences.pop(acker_id, None)
         for acker_id in wanted.keys() - self._tasks.keys():
             self._states[acker_id] = State.UNKNOWN
             self.ledgers[acker_id] = LedgerHistory()
@@ -104,13 +107,14 @@ class AckerWatch:
         self._states.clear()
         self._presences.clear()
         self.ledgers.clear()
+        self.silences.clear()
 
     async def _watch(self, acker_id: str, address: str) -> None:
         while True:
             async with aio_channel(address) as channel:
                 try:
                     if await self._is_another(acker_id, channel):
-                        self._set(acker_id, State.UNREACHABLE, f"{address} is another acker now")
+                        self._set(acker_id, State.UNREACHABLE, "there is another acker at its address now")
                         return
                     asking = asyncio.create_task(self._keep_asking(acker_id, channel))
                     try:
@@ -123,7 +127,8 @@ class AckerWatch:
                     if self._states.get(acker_id) in _HEARD:
                         self._states[acker_id] = State.UNKNOWN
                         continue  # the stream broke: one more try decides
-                    self._set(acker_id, State.UNREACHABLE, error.details() or str(error.code()))
+                    who = f"acker at {address}"
+                    self._set(acker_id, State.UNREACHABLE, str(from_rpc_error(error, who)).removeprefix(f"{who} "))
             await asyncio.sleep(_RETRY_S)
 
     async def _follow_health(self, acker_id: str, channel: grpc.aio.Channel) -> None:
@@ -152,6 +157,10 @@ class AckerWatch:
         if before is None or before == state:
             return
         self._states[acker_id] = state
+        if state == State.UNREACHABLE:
+            self.silences[acker_id] = cause
+        elif state in _HEARD:
+            self.silences.pop(acker_id, None)
         level = logging.WARNING if state == State.UNREACHABLE else logging.INFO
         event(log, "acker.state", level=level, acker=acker_id, state=state.value, was=before.value, cause=cause)
         self._wake()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from tupletree._coord import paths
@@ -13,15 +13,18 @@ from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree._daemon.logs import event
+from tupletree._judgement import Verdict, judge
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-from . import cycle, lifecycle, views
+from . import cycle, facts, lifecycle, views
 from .blobs import BlobStore
 from .look import Look
 from .metrics import NimbusMetrics
+from .recent_errors import RecentErrors
+from .recent_slots import RecentSlots
 from .rule import Rule
 from .upload import Uploads, read_outline
 from .visible import visible
@@ -67,6 +70,8 @@ class Desk:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
+        self._recent_errors = RecentErrors(self.errors)
+        self._slots = RecentSlots()
         self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # when read; nimbuses, holders
 
     @property
@@ -108,7 +113,24 @@ class Desk:
             version=office.version,
             now_s=time.monotonic(),
             now_unix_s=time.time(),
+            silences=rule.ackers.silences,
         )
+
+    async def verdict(self) -> Verdict:
+        """The verdict on the cluster: of topologies, on those that whoever asks may see."""
+        look = await self.look()
+        slots = await self._slots.of(self.rule(), look.loaded.supervisors)
+        errors = await self.recent_errors(one.id for one in look.records())
+        topologies = [
+            facts.topology(look, one, await self.outline(one), errors.get(one.id, [])) for one in look.records()
+        ]
+        seeds = self._office.conf["nimbus.seeds"]
+        absent = [f"{host}:{port}" for host, port in facts.absent_nimbuses(look, seeds)]
+        return judge(facts.ackers(look), facts.supervisors(look, slots), topologies, absent)
+
+    async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
+        """The errors of some topologies as they were some seconds ago, newest first."""
+        return await self._recent_errors.of(topology_ids)
 
     async def errors(self, topology_id: str) -> list[pb.ComponentError]:
         """The errors of a topology, newest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tupletree.errors import NotFoundError
@@ -30,6 +30,7 @@ class Look:
     version: str
     now_s: float  # monotonic
     now_unix_s: float
+    silences: Mapping[str, str] = field(default_factory=dict)  # why ackers do not answer, by id
 
     @cached_property
     def free_slots(self) -> int:

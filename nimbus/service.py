@@ -123,6 +123,9 @@ class NimbusService(NimbusServicer):
         reachable = rule.ackers.alive()
         return views.cluster(loaded, nimbuses, leader_id, reachable, rule.reign.epoch, self._office.version)
 
+    async def DescribeHealth(self, request: rpc.DescribeHealthRequest, context: Context) -> rpc.DescribeHealthReply:
+        return views.health(await self._desk.verdict())
+
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
     ) -> AsyncIterator[rpc.FetchBundleReply]:

@@ -156,6 +156,17 @@ class TopologyStatistics:
         history = self._histories.get(component_id)
         return {} if history is None else history.in_window(self._sum(component_id), window_s, now_s)
 
+    def lately(self, component_id: str, counters: Sequence[str], window_s: float, now_s: float) -> list[int]:
+        """A few of a component's own counters in the last ``window_s``: as ``counts``, at a fraction of the cost."""
+        tasks = [self._tasks[one] for one in self._members.get(component_id, ())]
+        now: Counts = {
+            one: sum(getattr(task.earlier, one) + getattr(task.latest, one) for task in tasks) for one in counters
+        }
+        if not any(now.values()):
+            return [0 for _ in counters]
+        found = self._histories[component_id].in_window(now, window_s, now_s)
+        return [round(found.get(one, 0)) for one in counters]
+
     def task_counts(self, tasks: Iterable[int], window_s: float | None, now_s: float) -> Counts:
         """The scalar counters of some tasks together, likewise. Of all time: since this leader heard of them."""
         found: Counts = {}

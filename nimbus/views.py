@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
+from tupletree._judgement import Fault, Verdict
 from tupletree._masking import masked
 from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
@@ -32,7 +34,7 @@ def summary(
 ) -> rpc.TopologySummary:
     stored = loaded.assignments.get(record.id)
     placement = placement_of(stored.value) if stored is not None else {}
-    ready = [one for slot in placement if (one := _ready(reign, record.id, slot, now_s))]
+    ready = [one for slot in placement if (one := is_ready(reign, record.id, slot, now_s))]
     return rpc.TopologySummary(
         record=shown(record),
         workers_used=len(placement),
@@ -62,7 +64,7 @@ def topology(
         components=summarize(
             reign.statistics(record.id), record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s
         ),
-        workers=[_worker(reign, record.id, worker, now_s) for worker in (assignment.workers if assignment else ())],
+        workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,
         spec=shown_spec(spec),
         unscheduled=unscheduled(record, assignment, len(free_slots(loaded))),
@@ -119,6 +121,15 @@ def cluster(
     )
 
 
+def health(verdict: Verdict) -> rpc.DescribeHealthReply:
+    """A verdict as it is sent."""
+
+    def reasons(found: Sequence[Fault]) -> list[rpc.HealthReason]:
+        return [rpc.HealthReason(**asdict(one)) for one in found]
+
+    return rpc.DescribeHealthReply(verdict=verdict.status, faults=reasons(verdict.faults), notes=reasons(verdict.notes))
+
+
 def worker_at(loaded: Loaded, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
     """The worker of a topology in that place. Raises NotFoundError."""
     stored = loaded.assignments.get(record.id)
@@ -144,14 +155,16 @@ def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
     return [presences[one] for one in sorted(presences)]
 
 
-def _ready(reign: Reign, topology_id: str, slot: Slot, now_s: float) -> bool:
+def is_ready(reign: Reign, topology_id: str, slot: Slot, now_s: float) -> bool:
+    """Whether the worker in a slot is ready, as it said lately."""
     reported = reign.reports.get((topology_id, slot))
     return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
 
-def _worker(reign: Reign, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
+def worker(reign: Reign, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
+    """A worker as it is shown, with what it reported last."""
     slot = Slot(worker.supervisor_id, worker.port)
-    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=_ready(reign, topology_id, slot, now_s))
+    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=is_ready(reign, topology_id, slot, now_s))
     view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
     reported = reign.reports.get((topology_id, slot))
     if reported is not None:

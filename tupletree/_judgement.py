@@ -1,54 +1,125 @@
-"""One verdict for a whole cluster, from what its daemons say of themselves. Pure.
+"""One verdict for a whole cluster, from what its leading nimbus knows of it. Pure.
 
     healthy     a nimbus leads, every daemon that is registered answers, every active topology has all its workers
     degraded    topologies run, but something of that is missing, or one of them does not get on
     down        nobody leads or can be asked, or there is nothing to run topologies or to track their tuples
 
 A topology that is being killed or rebalanced, or was submitted a moment ago, is not at fault for lacking workers.
+
+What makes a verdict worse is a fault. A note changes no verdict: a *warning* is what somebody should look at although
+all runs (tuples fail, a bolt is saturated), a mere *note* is as somebody wanted it (a topology is not active).
+The command, the REST interface and the web UI all say what is found here, in these words.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from tupletree._complaints import Complaint, latest_of_each
 from tupletree._wire.statuses import decode_status
-from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2
+from tupletree.v1 import nimbus_pb2, supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 Status = Literal["healthy", "degraded", "down"]
+Severity = Literal["down", "degraded", "warning", "note"]
 
 DEATHS: Final = 3  # in a row: a crash loop
 FAILURES: Final = 3  # in a row, of a commit or of a checkpoint
 STARTING_S: Final = 20.0  # after its submission a topology may lack workers for so long
+LATELY_S: Final = 600.0  # of what figures and errors a note is made
+SATURATED: Final = 0.9  # the share of its time that a bolt's busiest executor is at work
 _LEAST_STALL_S: Final = 60.0
+_LONGEST_MESSAGE: Final = 200
+_ORDER: Final = ("down", "degraded", "warning", "note")
 _RUNNING: Final = frozenset({pb.TOPOLOGY_STATUS_ACTIVE, pb.TOPOLOGY_STATUS_INACTIVE})
+_WANTED: Final = {
+    pb.TOPOLOGY_STATUS_INACTIVE: ("topology.inactive", "is not active: its spouts emit nothing"),
+    pb.TOPOLOGY_STATUS_REBALANCING: ("topology.rebalancing", "is being rebalanced"),
+    pb.TOPOLOGY_STATUS_KILLED: ("topology.killed", "is being killed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AckerFacts:
+    """An acker that is registered, and what it said last. ``silence``: why it does not answer; empty if it does."""
+
+    id: str
+    address: str
+    silence: str = ""
+    is_ready: bool = True
+    reasons: Sequence[str] = ()
+    is_draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorFacts:
+    """A supervisor that is registered, and its slots if it answered."""
+
+    id: str
+    host: str
+    address: str
+    silence: str = ""
+    slots: Sequence[supervisor_pb2.SlotSummary] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentFacts:
+    """What a component says of itself, and what it did in the last LATELY_S."""
+
+    id: str
+    is_spout: bool = False
+    statuses: Sequence[nimbus_pb2.TaskStatus] = ()
+    failed: int = 0  # trees of a spout, tuples of a bolt
+    timeouts: int = 0  # of these
+    capacity: float = 0.0  # of a bolt's busiest executor
+    is_congested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFacts:
+    """A topology: its workers, its components, and its errors of the last LATELY_S."""
+
+    record: pb.TopologyRecord
+    uptime_s: float
+    workers_used: int
+    workers_ready: int
+    unscheduled: str = ""
+    components: Sequence[ComponentFacts] = ()
+    complaints: Sequence[Complaint] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that is not as it should be: ``kind`` for programs, a sentence for people, and where to look next."""
 
-    severity: Literal["degraded", "down"]
+    severity: Severity
     kind: str  # such as "acker.not_ready"
     subject: str  # whose fault: the name of a topology, the id of a daemon
     sentence: str
     look: str = ""  # a command
+    topology_id: str = ""  # if it is about one
+    component: str = ""  # likewise
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The status, which is the worst of the faults', and the faults, the worst first."""
+    """The status, which is the worst of the faults', the faults and the notes; of each the worst first."""
 
     status: Status
     faults: tuple[Fault, ...]
+    notes: tuple[Fault, ...] = ()
 
     @staticmethod
-    def of(faults: Iterable[Fault]) -> Verdict:
-        found = sorted(faults, key=lambda fault: fault.severity != "down")
-        return Verdict(found[0].severity if found else "healthy", tuple(found))
+    def of(found: Iterable[Fault]) -> Verdict:
+        ordered = sorted(found, key=lambda one: _ORDER.index(one.severity))
+        faults = tuple(one for one in ordered if one.severity in ("down", "degraded"))
+        notes = tuple(ordered[len(faults) :])
+        if not faults:
+            return Verdict("healthy", (), notes)
+        return Verdict("down" if faults[0].severity == "down" else "degraded", faults, notes)
 
 
 def unreachable(reason: str) -> Verdict:
@@ -57,105 +128,138 @@ def unreachable(reason: str) -> Verdict:
 
 
 def judge(
-    cluster: nimbus_pb2.DescribeClusterReply,
-    ledgers: Mapping[str, acker_pb2.DescribeLedgerReply | str],
-    topologies: Sequence[nimbus_pb2.DescribeTopologyReply],
-    slots: Mapping[str, supervisor_pb2.ListSlotsReply | str],
+    ackers: Sequence[AckerFacts],
+    supervisors: Sequence[SupervisorFacts],
+    topologies: Sequence[TopologyFacts],
+    absent_nimbuses: Sequence[str] = (),
 ) -> Verdict:
-    """The verdict on what a leader, its ackers and its supervisors say.
+    """The verdict on what a leader knows.
 
-    ``ledgers``: by acker id, what each said of itself, or why it did not. ``slots``: likewise, by supervisor id.
+    What happens in slots is said of ``topologies`` only, so that nobody reads of one that they may not see.
+    ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered.
     """
-    faults = [*_ackers(cluster, ledgers), *_supervisors(cluster, slots, topologies)]
+    found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
     for topology in topologies:
-        if topology.summary.record.status in _RUNNING:
-            faults += [*_workers(topology), *_progress(topology)]
-    return Verdict.of(faults)
+        if topology.record.status in _RUNNING:
+            found += [*_workers(topology), *_progress(topology)]
+        found += _notes(topology)
+    return Verdict.of(found)
 
 
-def _ackers(
-    cluster: nimbus_pb2.DescribeClusterReply, ledgers: Mapping[str, acker_pb2.DescribeLedgerReply | str]
-) -> Iterator[Fault]:
-    if not cluster.ackers:
+def _nimbuses(absent: Sequence[str]) -> Iterator[Fault]:
+    for address in absent:
+        sentence = f"no nimbus is registered at {address}, which nimbus.seeds names"
+        yield Fault("warning", "nimbus.absent", address, sentence, "tupletree version")
+
+
+def _ackers(ackers: Sequence[AckerFacts]) -> Iterator[Fault]:
+    if not ackers:
         why = "no acker service is registered, so tracked topologies cannot run"
         yield Fault("down", "acker.none", "ackers", why)
         return
-    sick = []
-    for summary in cluster.ackers:
-        presence = summary.presence
-        said = ledgers.get(presence.id, "it was not asked")
-        if isinstance(said, str):
-            kind, why = "acker.unreachable", said
-        elif not said.ready:
-            kind, why = "acker.not_ready", "; ".join(said.reasons) or "it gives no reason"
+    sick = 0
+    for one in ackers:
+        name = f"acker {one.id} at {one.address}"
+        if one.silence:
+            kind, why = "acker.unreachable", one.silence
+        elif not one.is_ready:
+            kind, why = "acker.not_ready", "; ".join(one.reasons) or "it gives no reason"
         else:
+            if one.is_draining:
+                yield Fault("note", "acker.draining", one.id, f"{name} is draining: it takes no new trees")
             continue
-        address = f"{presence.host}:{presence.grpc_port}"
-        sentence = f"acker {presence.id} at {address} is not ready: {why}"
-        sick.append(Fault("degraded", kind, presence.id, sentence, "tupletree ackers"))
-    yield from sick
-    if len(sick) == len(cluster.ackers):
+        sick += 1
+        yield Fault("degraded", kind, one.id, f"{name} is not ready: {why}", "tupletree ackers")
+    if sick == len(ackers):
         yield Fault("down", "acker.none_ready", "ackers", "no acker is ready, so spouts of tracked topologies wait")
 
 
-def _supervisors(
-    cluster: nimbus_pb2.DescribeClusterReply,
-    slots: Mapping[str, supervisor_pb2.ListSlotsReply | str],
-    topologies: Sequence[nimbus_pb2.DescribeTopologyReply],
-) -> Iterator[Fault]:
-    if not cluster.supervisors:
+def _supervisors(supervisors: Sequence[SupervisorFacts], topologies: Sequence[TopologyFacts]) -> Iterator[Fault]:
+    if not supervisors:
         yield Fault("down", "supervisor.none", "supervisors", "no supervisor is registered, so no topology can run")
-    names = {topology.summary.record.id: topology.summary.record.name for topology in topologies}
-    for summary in cluster.supervisors:
-        presence = summary.presence
-        said = slots.get(presence.id)
-        if isinstance(said, str):
-            where = f"supervisor {presence.id} at {presence.host}:{presence.grpc_port}"
-            yield Fault("degraded", "supervisor.unreachable", presence.id, f"{where} does not answer: {said}")
-        elif said is not None:
-            for slot in said.slots:
-                yield from _slot(presence, slot, names)
+    records = {topology.record.id: topology.record for topology in topologies}
+    for one in supervisors:
+        if one.silence:
+            sentence = f"supervisor {one.id} at {one.address} does not answer: {one.silence}"
+            yield Fault("degraded", "supervisor.unreachable", one.id, sentence)
+        for slot in one.slots:
+            if slot.topology_id in records:
+                yield from _slot(one.host, slot, records[slot.topology_id])
 
 
-def _slot(presence: pb.Presence, slot: supervisor_pb2.SlotSummary, names: Mapping[str, str]) -> Iterator[Fault]:
-    name = names.get(slot.topology_id, slot.topology_id)
-    place = f"{presence.host}:{slot.port}"
-    last = f": {slot.last_exit}" if slot.last_exit else ""
+def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord) -> Iterator[Fault]:
+    name, look = record.name, f"tupletree errors {record.name}"
+    place = f"{host}:{slot.port}"
+    last = f": {_text(slot.last_exit)}" if slot.last_exit else ""
     if slot.deaths >= DEATHS:
         sentence = f"topology '{name}': its worker at {place} died {slot.deaths} times in a row{last}"
-        yield Fault("degraded", "worker.crash_loop", name, sentence, f"tupletree errors {name}")
+        yield Fault("degraded", "worker.crash_loop", name, sentence, look, record.id)
     if slot.misses:
         sentence = f"topology '{name}': its bundle cannot be made ready at {place}, {slot.misses} times so far{last}"
-        yield Fault("degraded", "worker.no_bundle", name, sentence, f"tupletree errors {name}")
+        yield Fault("degraded", "worker.no_bundle", name, sentence, look, record.id)
 
 
-def _workers(topology: nimbus_pb2.DescribeTopologyReply) -> Iterator[Fault]:
-    summary, name = topology.summary, topology.summary.record.name
+def _workers(topology: TopologyFacts) -> Iterator[Fault]:
+    name, topology_id = topology.record.name, topology.record.id
     if topology.unscheduled:
         sentence = f"topology '{name}' is not fully scheduled: {topology.unscheduled}"
-        yield Fault("degraded", "topology.unscheduled", name, sentence, "tupletree list")
-    elif summary.workers_ready < summary.workers_used or not summary.workers_used:
-        if summary.uptime_s < STARTING_S:
-            return
-        if not summary.workers_used:
-            sentence = f"topology '{name}' has no worker"
+        yield Fault("degraded", "topology.unscheduled", name, sentence, "tupletree list", topology_id)
+    elif topology.workers_ready < topology.workers_used or not topology.workers_used:
+        what = f"has {topology.workers_ready} of {topology.workers_used} workers ready"
+        sentence = f"topology '{name}' {what if topology.workers_used else 'has no worker'}"
+        look = f"tupletree describe {name}"
+        if topology.uptime_s < STARTING_S:
+            yield Fault("note", "topology.starting", name, f"{sentence}: it was just submitted", look, topology_id)
         else:
-            sentence = f"topology '{name}' has {summary.workers_ready} of {summary.workers_used} workers ready"
-        yield Fault("degraded", "topology.workers_not_ready", name, sentence, f"tupletree describe {name}")
+            yield Fault("degraded", "topology.workers_not_ready", name, sentence, look, topology_id)
 
 
-def _progress(topology: nimbus_pb2.DescribeTopologyReply) -> Iterator[Fault]:
+def _notes(topology: TopologyFacts) -> Iterator[Fault]:
+    """What figures and errors of the last ten minutes, and the status that somebody gave it, are worth saying."""
+    name, topology_id = topology.record.name, topology.record.id
+    if topology.record.status in _WANTED:
+        kind, what = _WANTED[topology.record.status]
+        yield Fault("note", kind, name, f"topology '{name}' {what}", "tupletree list", topology_id)
+    errors, describe = f"tupletree errors {name}", f"tupletree describe {name}"
+    for one in topology.components:
+        where = f"topology '{name}', {one.id}"
+        if one.failed:
+            what = "tuple tree" if one.is_spout else "tuple"
+            timeouts = f", {one.timeouts} by timeout" if one.timeouts else ""
+            sentence = f"{where}: {_plural(one.failed, what)} failed in the last ten minutes{timeouts}"
+            kind = "trees.failed" if one.is_spout else "tuples.failed"
+            yield Fault("warning", kind, name, sentence, describe, topology_id, one.id)
+        if one.capacity >= SATURATED:
+            sentence = f"{where}: its busiest executor works {one.capacity:.0%} of the time; more executors would help"
+            yield Fault("warning", "component.saturated", name, sentence, describe, topology_id, one.id)
+        if one.is_congested:
+            sentence = f"{where}: it is congested, and what feeds it waits"
+            yield Fault("warning", "component.congested", name, sentence, describe, topology_id, one.id)
+    for complaint in latest_of_each([one for one in topology.complaints if not one.is_over]):
+        latest = complaint.latest
+        times = f" {complaint.count} times" if complaint.count > 1 else ""
+        message = _text(latest.message or latest.traceback, _LONGEST_MESSAGE)
+        sentence = f"topology '{name}', {latest.component_id}: reported an error{times}: {message}"
+        yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
+
+
+def _progress(topology: TopologyFacts) -> Iterator[Fault]:
     """Commits and checkpoints that do not get on, as tasks say. That is user code: any field may be wrong."""
-    name = topology.summary.record.name
-    stall_s = max(_LEAST_STALL_S, 2 * message_timeout_s(topology.summary.record))
+    name, topology_id = topology.record.name, topology.record.id
+    if not any(component.statuses for component in topology.components):
+        return
+    look = f"tupletree describe {name}"
+    stall_s = max(_LEAST_STALL_S, 2 * message_timeout_s(topology.record))
     for component in topology.components:
         for one in component.statuses:
             status = decode_status(one.status_json)
             if status is None:
                 continue
-            where = f"topology '{name}', {component.component_id}[{one.task_id}]"
+            where = f"topology '{name}', {component.id}[{one.task_id}]"
             for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, stall_s):
-                yield Fault("degraded", kind, name, f"{where}: {what}", f"tupletree describe {name}")
+                yield Fault("degraded", kind, name, f"{where}: {what}", look, topology_id, component.id)
+            for severity, kind, what in _remarks(status):
+                yield Fault(severity, kind, name, f"{where}: {what}", look, topology_id, component.id)
 
 
 def _pipeline(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
@@ -188,6 +292,19 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
         yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last one"
 
 
+def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
+    """What is worth a note of any kind of status."""
+    batches = [*_objects(status.get("active")), *_objects(status.get("batches"))]
+    worst = max(batches, key=lambda one: _number(one.get("failures")), default={})
+    if failures := int(_number(worst.get("failures"))):
+        yield "warning", "commit.retried", f"transaction {_text(worst.get('txid'))} failed {_plural(failures, 'time')}"
+    lag = status.get("lag")
+    if isinstance(lag, dict) and lag.get("error"):
+        yield "warning", "lag.unknown", f"how far its source is ahead is not known: {_text(lag['error'])}"
+    if status.get("is_recovering") is True:
+        yield "note", "checkpoint.recovering", "the states are recovering from their last checkpoint"
+
+
 def _nothing(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
     return iter(())
 
@@ -203,16 +320,23 @@ def message_timeout_s(record: pb.TopologyRecord) -> float:
         return 30.0
 
 
+def _objects(entries: Any) -> list[dict[str, Any]]:
+    return [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+
+
 def _oldest_s(entries: Any) -> float:
-    found = entries if isinstance(entries, list) else []
-    return max((_number(one.get("age_s")) for one in found if isinstance(one, dict)), default=0.0)
+    return max((_number(one.get("age_s")) for one in _objects(entries)), default=0.0)
 
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18 else 0.0
 
 
-def _text(value: Any) -> str:
+def _plural(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _text(value: Any, longest: int = 300) -> str:
     """Of what user code says, one line that a terminal can bear."""
-    text = " ".join(str(value or "no reason given").split())[:300]
+    text = " ".join(str(value or "no reason given").split())[:longest]
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

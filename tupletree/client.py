@@ -224,6 +224,10 @@ class NimbusClient(SupervisorCalls):
         """The daemons that are there, and how many slots are used."""
         return self._call(lambda stub: stub.DescribeCluster(nimbus_pb2.DescribeClusterRequest(), timeout=_CALL_S))
 
+    def health(self) -> nimbus_pb2.DescribeHealthReply:
+        """The leader's verdict on the cluster, with its reasons."""
+        return self._call(lambda stub: stub.DescribeHealth(nimbus_pb2.DescribeHealthRequest(), timeout=_CALL_S))
+
     def leader(self) -> str:
         """The address of the leading nimbus, asked afresh. Raises UnavailableError."""
         self._leader = None

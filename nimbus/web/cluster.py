@@ -12,6 +12,7 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from ..decision import executors, placement_of
+from ..facts import absent_nimbuses
 from ..look import Look
 from ..scheduler import Slot
 from .forms import uptime_text, worker_log_link
@@ -74,22 +75,20 @@ def nimbuses(look: Look, seeds: Sequence[str], base: str) -> dict[str, Any]:
                 "httpPort": one.http_port,
             }
         )
-    known = {f"{one.host}:{one.grpc_port}" for one in look.nimbuses.values()}
-    for host, port in (_split(seed) for seed in seeds):
-        if f"{host}:{port}" not in known and not _is_loopback(host):
-            found.append(
-                {
-                    "host": host,
-                    "port": port,
-                    "status": "Offline",
-                    "version": _OFFLINE,
-                    "nimbusUpTime": _OFFLINE,
-                    "nimbusUpTimeSeconds": _OFFLINE,
-                    "nimbusLogLink": "",
-                    "id": "",
-                    "httpPort": 0,
-                }
-            )
+    for host, port in absent_nimbuses(look, seeds):
+        found.append(
+            {
+                "host": host,
+                "port": port,
+                "status": "Offline",
+                "version": _OFFLINE,
+                "nimbusUpTime": _OFFLINE,
+                "nimbusUpTimeSeconds": _OFFLINE,
+                "nimbusLogLink": "",
+                "id": "",
+                "httpPort": 0,
+            }
+        )
     return {"nimbuses": found}
 
 
@@ -236,12 +235,3 @@ def _supervisor(look: Look, presence: pb.Presence, base: str) -> dict[str, Any]:
         "httpPort": presence.http_port,
         "slots": list(presence.slots),
     }
-
-
-def _split(seed: str) -> tuple[str, int]:
-    host, colon, port = seed.rpartition(":")
-    return (host, int(port)) if colon and port.isdigit() and not seed.endswith("]") else (seed, 6627)
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")

@@ -47,7 +47,9 @@ def page(
         "user": user,
         **_identity(topology, component_id, window, is_spout),
         **_inspection(topology, component_id, where, profiled),
-        "componentErrors": [error(one, topology) for one in topology.errors if one.component_id == component_id],
+        "componentErrors": [
+            error(one, topology) for one in topology.complaints if one.latest.component_id == component_id
+        ],
         "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
         "executorStats": [
             _executor(topology, one, where, window, sys, is_spout) for one in topology.executors(component_id)

@@ -131,6 +131,19 @@ ERROR: Final = {
     "errorWorkerLogLink": "string",
     "error": "string",
     "message": "string",
+    "times": "integer",
+    "firstErrorTime": "integer",
+    "tasks": ["integer"],
+    "isOver": "boolean",
+}
+REASON: Final = {
+    "severity": "string",
+    "kind": "string",
+    "subject": "string",
+    "sentence": "string",
+    "look": "string",
+    "topologyId": "string",
+    "component": "string",
 }
 _COMPONENT: Final = {
     "executors": "integer",

@@ -31,7 +31,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
     emitted = sum(topology.statistics.rates(topology.tasks(one), now_s).emitted for one in shown)
     busiest = max(((topology.capacity(one), one) for one in topology.components(_BOLT, sys=False)), default=(0.0, ""))
     since_s = topology.look.now_unix_s - LATELY_S
-    errors = [one for one in topology.errors if one.at_unix_s >= since_s]
+    errors = [one for one in topology.complaints if one.latest.at_unix_s >= since_s]
     return {
         "id": topology.record.id,
         "emittedPerSecond": round(emitted, 3),
@@ -45,6 +45,6 @@ def _topology(topology: Topology) -> dict[str, Any]:
         "capacity": number_text(busiest[0]),
         "busiest": busiest[1],
         "workersReady": topology.workers_ready(),
-        "errorsLately": len(errors),
+        "errorsLately": sum(one.at_unix_s >= since_s for one in topology.errors),
         "lastErrors": [error(one, topology) for one in errors[:_ERRORS_SHOWN]],
     }

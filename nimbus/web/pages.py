@@ -18,10 +18,9 @@ from .. import lifecycle
 from ..config import NimbusConfig
 from ..desk import Desk
 from ..targets import targets
-from . import ackers, actions, cluster, component, flow, logs, overview, progress, topology
+from . import ackers, actions, cluster, component, flow, health, logs, overview, progress, topology
 from .calls import Call
 from .forms import dumps_link
-from .recent_errors import RecentErrors
 from .stored import stored_checkpoints, stored_transactions
 from .supervisors import Supervisors
 from .topology import Topology
@@ -33,7 +32,6 @@ class Pages:
     def __init__(self, desk: Desk, config: NimbusConfig) -> None:
         self._desk = desk
         self._config = config
-        self._errors = RecentErrors(desk)
         self._supervisors = Supervisors()
         self.http_port = 0
 
@@ -47,9 +45,12 @@ class Pages:
 
     async def cluster_overview(self, call: Call) -> Any:
         look = await self._desk.look()
-        errors = await self._errors.of(one.id for one in look.records())
+        errors = await self._desk.recent_errors(one.id for one in look.records())
         outlines = [(one, await self._desk.outline(one)) for one in look.records()]
         return overview.page(Topology(look, one, spec, errors.get(one.id, []), call.base) for one, spec in outlines)
+
+    async def cluster_health(self, call: Call) -> Any:
+        return health.page(await self._desk.verdict())
 
     async def nimbus_summary(self, call: Call) -> Any:
         return cluster.nimbuses(await self._desk.look(), self._config.conf["nimbus.seeds"], call.base)

@@ -29,6 +29,7 @@ from .fields import (
     OWNER,
     PERCENTILES,
     RATES,
+    REASON,
     SPOUT,
     SPOUT_PAGE,
     STATUS,
@@ -74,6 +75,7 @@ REPLIES: Final[Mapping[str, Type]] = {
         "ackers": "integer",
         "ackersReachable": "integer",
     },
+    "GET /cluster/health": {"verdict": "string", "faults": [REASON], "notes": [REASON]},
     "GET /cluster/overview": {
         "window": "string",
         "topologies": [

@@ -53,6 +53,7 @@ _WORKER: Final = "/topology/{id}/profiling"
 ENDPOINTS: Final = (
     _get("/cluster/configuration", Pages.cluster_configuration, "nimbus's configuration, secrets masked", "conf"),
     _get("/cluster/summary", Pages.cluster_summary, "The cluster in figures"),
+    _get("/cluster/health", Pages.cluster_health, "One verdict on the cluster, and why, as `tupletree health` says it"),
     _get("/cluster/overview", Pages.cluster_overview, "What every topology did lately"),
     _get("/nimbus/summary", Pages.nimbus_summary, "Every nimbus, the leader first"),
     _get("/owner-resources", Pages.owners, "What the topologies of each owner use"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from tupletree._complaints import Complaint
 from tupletree._masking import masked
 from tupletree._wire.latency import percentile_s
 from tupletree.errors import NotFoundError
@@ -16,6 +17,7 @@ from tupletree.v1 import topology_pb2 as pb
 
 from ..counts import Counts, Figures, add_counts, is_system
 from ..decision import executors, placement_of, unscheduled
+from ..facts import folded
 from ..lifecycle import message_timeout_s
 from ..look import Look
 from ..series import STEP_S, summed
@@ -53,6 +55,11 @@ class Topology:
     @property
     def kinds(self) -> dict[str, pb.ComponentKind]:
         return {one.id: one.kind for one in self.spec.components}
+
+    @cached_property
+    def complaints(self) -> list[Complaint]:
+        """Its errors, newest first; those of a component that say the same are one."""
+        return folded(self.look, self.record, self.errors)
 
     def tasks(self, component_id: str) -> range:
         return task_ranges(dict(self.record.tasks))[component_id]
@@ -150,7 +157,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
         "assignedSharedOffHeapMem": 0.0,
         "tracedOneIn": record.traced_one_in,
         "shards": [_shard(one) for one in look.assignment(record.id).shards],
-        "topologyErrors": [error(one, topology) for one in reversed(topology.errors)],
+        "topologyErrors": [error(one, topology) for one in reversed(topology.complaints)],
     }
 
 
@@ -199,19 +206,31 @@ def worker_list(topology: Topology, port: int) -> dict[str, Any]:
     return {"hostPortList": found, **cluster.logviewer(topology.base, port)}
 
 
-def error(one: pb.ComponentError, topology: Topology) -> dict[str, Any]:
-    """An error with its traceback, as Storm gives it in one text."""
+def error(complaint: Complaint, topology: Topology) -> dict[str, Any]:
+    """An error with its traceback, as Storm gives it in one text; and how often it came."""
+    one = complaint.latest
     return {
         "component": one.component_id,
         "task": one.task_id,
+        **_place(topology, one),
         "time": int(1000 * one.at_unix_s),
         "errorTime": int(1000 * one.at_unix_s),
+        "error": one.traceback or one.message,
+        "message": one.message,
+        "times": complaint.count,
+        "firstErrorTime": int(1000 * complaint.first_unix_s),
+        "tasks": list(complaint.tasks),
+        "isOver": complaint.is_over,
+    }
+
+
+def _place(topology: Topology, one: pb.ComponentError) -> dict[str, Any]:
+    """Where an error was, and how long ago."""
+    return {
         "errorHost": one.host,
         "errorPort": one.port,
         "errorLapsedSecs": max(0, int(topology.look.now_unix_s - one.at_unix_s)),
         "errorWorkerLogLink": worker_log_link(topology.base, topology.record.id, one.host, one.port),
-        "error": one.traceback or one.message,
-        "message": one.message,
     }
 
 
@@ -275,14 +294,10 @@ def _last_error(topology: Topology, last: pb.ComponentError | None) -> dict[str,
             "errorWorkerLogLink": "",
         }
         return dict(nothing)
-    shown = error(last, topology)
     return {
         "lastError": (last.message or last.traceback)[:_ERROR_LENGTH],
-        "errorHost": shown["errorHost"],
-        "errorPort": shown["errorPort"],
         "errorTime": int(last.at_unix_s),
-        "errorLapsedSecs": shown["errorLapsedSecs"],
-        "errorWorkerLogLink": shown["errorWorkerLogLink"],
+        **_place(topology, last),
     }
 
 

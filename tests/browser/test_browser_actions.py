@@ -135,7 +135,7 @@ def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, wa
     expect(found.get_by_label("Wait, in seconds")).to_have_value("5")
     found.get_by_label("Wait, in seconds").fill("3600")
     found.get_by_role("button", name="Kill doomed").click()
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It is being killed")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("topology 'doomed' is being killed")
     expect(page.get_by_role("button", name="Rebalance…")).to_have_count(0)
     assert status(cluster, "doomed") == "KILLED"
     found = dialog(page, "Kill…", "Kill doomed?")

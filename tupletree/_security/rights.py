@@ -189,6 +189,7 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # shows each user only what they may see
     _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
     _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
+    _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # says of topologies only what each user may see
     _NIMBUS + "FetchBundle": Row(Right.DAEMON),
     _NIMBUS + "ReportWorker": Row(Right.WORKER, by="topology_id"),
     _SUPERVISOR + "Wake": Row(Right.DAEMON),
@@ -221,6 +222,7 @@ PATHS: Final[dict[str, Row]] = {
     # What these show is made of the topologies that the user may see.
     f"GET {_API}/cluster/configuration": _SEE,
     f"GET {_API}/cluster/summary": _SEE,
+    f"GET {_API}/cluster/health": _SEE,
     f"GET {_API}/cluster/overview": _SEE,
     f"GET {_API}/prometheus/targets": Row(Right.METRICS),
     f"GET {_API}/nimbus/summary": _SEE,

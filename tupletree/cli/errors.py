@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tupletree.cli.complaints import Complaint, complaints, latest_of_each
+from tupletree._complaints import Complaint, complaints, latest_of_each
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, message_dict, print_json
 from tupletree.cli.statuses import printable
@@ -47,7 +47,8 @@ def command(
     known = {spec.id for spec in reply.spec.components} | {error.component_id for error in reply.errors}
     if component is not None and component not in known:
         raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(sorted(known))}")
-    found = complaints(reply, time.time(), component)
+    tasks = dict(reply.summary.record.tasks)
+    found = complaints(reply.errors, tasks, reply.workers, time.time(), component)
     shown = found if wants_all else latest_of_each(found)
     if as_json:
         print_json([_as_dict(one) for one in shown])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json
-from tupletree.errors import NotFoundError, TupletreeError
+from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tupletree._judgement import Verdict
+    from tupletree._judgement import Fault, Verdict
     from tupletree.client import NimbusClient
     from tupletree.v1 import nimbus_pb2
 
@@ -48,6 +45,9 @@ def command(
                   there is no supervisor, or no acker is ready
 
     Each reason says where to look next. A topology that was submitted less than 20 seconds ago may lack workers.
+    Notes change no verdict: what a topology failed in the last ten minutes, a bolt that is saturated, and the like.
+    The leading nimbus judges, and of topologies that you may see; the web UI and GET /api/v1/cluster/health say the
+    same.
 
     \b
     Examples:
@@ -57,64 +57,46 @@ def command(
     from tupletree._judgement import unreachable
 
     facts: dict[str, Any] = {}
+    found: nimbus_pb2.DescribeHealthReply | Verdict
     with connect(seeds, conf_path, overrides, leader_timeout_s=timeout_s) as client:
         try:
-            verdict, facts = _judged(client)
-        except NotFoundError:
-            raise
+            found, facts = client.health(), _figures(client)
+            status = found.verdict
         except TupletreeError as error:
-            verdict = unreachable(str(error))
+            found = unreachable(str(error))
+            status = found.status
     if as_json:
-        faults = [
-            {"severity": f.severity, "kind": f.kind, "subject": f.subject, "sentence": f.sentence, "look": f.look}
-            for f in verdict.faults
-        ]
-        reasons = [fault.sentence for fault in verdict.faults]
-        print_json({"verdict": verdict.status, "reasons": reasons, "faults": faults, **facts})
+        reasons = [fault.sentence for fault in found.faults]
+        faults, notes = map(_as_dict, found.faults), map(_as_dict, found.notes)
+        print_json({"verdict": status, "reasons": reasons, "faults": [*faults], "notes": [*notes], **facts})
     else:
-        click.echo(verdict.status)
-        for fault in verdict.faults:
-            click.echo(f"  {fault.sentence}" + (f"  ({fault.look})" if fault.look else ""))
-    return _STATUSES[verdict.status]
+        click.echo(status)
+        for one in (*found.faults, *found.notes):
+            mark = "" if one.severity in ("down", "degraded") else f"{one.severity}: "
+            click.echo(f"  {mark}{one.sentence}" + (f"  ({one.look})" if one.look else ""))
+    return _STATUSES[status]
 
 
-def _judged(client: NimbusClient) -> tuple[Verdict, dict[str, Any]]:
-    from tupletree._judgement import judge
+def _as_dict(one: nimbus_pb2.HealthReason | Fault) -> dict[str, str]:
+    return {
+        "severity": one.severity,
+        "kind": one.kind,
+        "subject": one.subject,
+        "sentence": one.sentence,
+        "look": one.look,
+        "topology_id": one.topology_id,
+        "component": one.component,
+    }
 
+
+def _figures(client: NimbusClient) -> dict[str, Any]:
     cluster = client.cluster()
-    names = [summary.record.name for summary in client.list()]
-    ackers = {one.presence.id: f"{one.presence.host}:{one.presence.grpc_port}" for one in cluster.ackers}
-    supervisors = {one.presence.id: f"{one.presence.host}:{one.presence.grpc_port}" for one in cluster.supervisors}
-    with ThreadPoolExecutor(16) as pool:
-        ledgers = dict(zip(ackers, pool.map(_or_why(client.ledger, "acker"), ackers.values()), strict=True))
-        slots = dict(zip(supervisors, pool.map(_or_why(client.slots, "supervisor"), supervisors.values()), strict=True))
-        described = [one for one in pool.map(lambda name: _described(client, name), names) if one is not None]
-    facts = {
+    return {
         "nimbuses": len(cluster.nimbuses),
         "supervisors": len(cluster.supervisors),
         "ackers": len(cluster.ackers),
         "slots": cluster.slots_total,
         "slots_used": cluster.slots_used,
-        "topologies": len(names),
+        "topologies": cluster.topologies,
         "epoch": cluster.epoch,
     }
-    return judge(cluster, ledgers, described, slots), facts
-
-
-def _or_why(ask: Callable[[str], Any], role: str) -> Callable[[str], Any]:
-    """What a daemon answers, or why it does not."""
-
-    def asked(address: str) -> Any:
-        try:
-            return ask(address)
-        except TupletreeError as error:
-            return str(error).removeprefix(f"{role} at {address} ")
-
-    return asked
-
-
-def _described(client: NimbusClient, name: str) -> nimbus_pb2.DescribeTopologyReply | None:
-    try:
-        return client.describe(name)
-    except NotFoundError:  # it has gone since
-        return None

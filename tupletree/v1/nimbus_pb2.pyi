@@ -285,6 +285,38 @@ class DescribeClusterReply(_message.Message):
     topologies: int
     def __init__(self, nimbuses: _Optional[_Iterable[_Union[NimbusSummary, _Mapping]]] = ..., supervisors: _Optional[_Iterable[_Union[SupervisorSummary, _Mapping]]] = ..., ackers: _Optional[_Iterable[_Union[AckerSummary, _Mapping]]] = ..., epoch: _Optional[int] = ..., version: _Optional[str] = ..., slots_total: _Optional[int] = ..., slots_used: _Optional[int] = ..., topologies: _Optional[int] = ...) -> None: ...
 
+class DescribeHealthRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class HealthReason(_message.Message):
+    __slots__ = ("severity", "kind", "subject", "sentence", "look", "topology_id", "component")
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    severity: str
+    kind: str
+    subject: str
+    sentence: str
+    look: str
+    topology_id: str
+    component: str
+    def __init__(self, severity: _Optional[str] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., sentence: _Optional[str] = ..., look: _Optional[str] = ..., topology_id: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
+
+class DescribeHealthReply(_message.Message):
+    __slots__ = ("verdict", "faults", "notes")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    verdict: str
+    faults: _containers.RepeatedCompositeFieldContainer[HealthReason]
+    notes: _containers.RepeatedCompositeFieldContainer[HealthReason]
+    def __init__(self, verdict: _Optional[str] = ..., faults: _Optional[_Iterable[_Union[HealthReason, _Mapping]]] = ..., notes: _Optional[_Iterable[_Union[HealthReason, _Mapping]]] = ...) -> None: ...
+
 class FetchBundleRequest(_message.Message):
     __slots__ = ("sha256", "offset")
     SHA256_FIELD_NUMBER: _ClassVar[int]

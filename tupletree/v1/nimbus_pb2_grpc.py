@@ -99,6 +99,11 @@ class NimbusStub:
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.FromString,
                 _registered_method=True)
+        self.DescribeHealth = channel.unary_unary(
+                '/tupletree.v1.Nimbus/DescribeHealth',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
+                _registered_method=True)
         self.GetConfiguration = channel.unary_unary(
                 '/tupletree.v1.Nimbus/GetConfiguration',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
@@ -204,6 +209,13 @@ class NimbusServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeHealth(self, request, context):
+        """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetConfiguration(self, request, context):
         """What the leader was started with, secrets masked. Deadline: 10 s.
         """
@@ -293,6 +305,11 @@ def add_NimbusServicer_to_server(servicer, server):
                     servicer.DescribeCluster,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.SerializeToString,
+            ),
+            'DescribeHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeHealth,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.SerializeToString,
             ),
             'GetConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.GetConfiguration,
@@ -661,6 +678,33 @@ class Nimbus:
             '/tupletree.v1.Nimbus/DescribeCluster',
             tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/DescribeHealth',
+            tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
             options,
             channel_credentials,
             insecure,

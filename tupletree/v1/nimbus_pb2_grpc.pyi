@@ -64,6 +64,8 @@ class NimbusStub:
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]
+    DescribeHealth: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]
+    """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
@@ -97,6 +99,8 @@ class NimbusAsyncStub(NimbusStub):
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]  # type: ignore[assignment]
+    DescribeHealth: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]  # type: ignore[assignment]
+    """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]  # type: ignore[assignment]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
@@ -205,6 +209,14 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         request: _nimbus_pb2.DescribeClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.DescribeClusterReply, _abc.Awaitable[_nimbus_pb2.DescribeClusterReply]]: ...
+
+    @_abc_1.abstractmethod
+    def DescribeHealth(
+        self,
+        request: _nimbus_pb2.DescribeHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.DescribeHealthReply, _abc.Awaitable[_nimbus_pb2.DescribeHealthReply]]:
+        """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
 
     @_abc_1.abstractmethod
     def GetConfiguration(

@@ -155,10 +155,11 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     assert all(s["topology_id"] == running and s["inits"] > 0 for acker in ackers for s in acker["shards"])
     assert running in cli("ackers")
 
-    assert cli.json("health") | {"epoch": 1} == {
+    assert cli.json("health") | {"epoch": 1, "notes": []} == {  # it may have seen a three by now
         "verdict": "healthy",
         "reasons": [],
         "faults": [],
+        "notes": [],
         "nimbuses": 1,
         "supervisors": 1,
         "ackers": 2,
@@ -167,7 +168,7 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
         "topologies": 1,
         "epoch": 1,
     }
-    assert cli("health") == "healthy\n"
+    assert cli("health").startswith("healthy\n")
 
     wait_until(lambda: cli.json("errors", "numbers"), 30)
     error = cli.json("errors", "numbers")[0]

@@ -7,54 +7,56 @@ from typing import Any
 
 import pytest
 
-from tupletree._judgement import DEATHS, Verdict, judge, unreachable
-from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2
+from tupletree._complaints import Complaint
+from tupletree._judgement import (
+    DEATHS,
+    AckerFacts,
+    ComponentFacts,
+    SupervisorFacts,
+    TopologyFacts,
+    Verdict,
+    judge,
+    unreachable,
+)
+from tupletree.v1 import nimbus_pb2, supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
-READY = acker_pb2.DescribeLedgerReply(acker_id="a1", ready=True)
+ACKERS = (AckerFacts("a0", "h:6640"), AckerFacts("a1", "h:6641"))
+SUPERVISORS = (SupervisorFacts("s0", "h", "h:6628"),)
 
 
-def cluster(ackers: int = 2, supervisors: int = 1) -> nimbus_pb2.DescribeClusterReply:
-    return nimbus_pb2.DescribeClusterReply(
-        ackers=[
-            nimbus_pb2.AckerSummary(presence=pb.Presence(id=f"a{n}", host="h", grpc_port=6640 + n))
-            for n in range(ackers)
-        ],
-        supervisors=[
-            nimbus_pb2.SupervisorSummary(presence=pb.Presence(id=f"s{n}", host="h", grpc_port=6628))
-            for n in range(supervisors)
-        ],
-    )
-
-
-def topology(ready: int = 2, used: int = 2, **fields: Any) -> nimbus_pb2.DescribeTopologyReply:
+def topology(ready: int = 2, used: int = 2, **fields: Any) -> TopologyFacts:
     given: dict[str, Any] = {"status": pb.TOPOLOGY_STATUS_ACTIVE, "uptime_s": 100.0, "statuses": [], "conf": {}}
     given |= fields
-    record = pb.TopologyRecord(id="words-1", name="words", status=given["status"], conf_json=json.dumps(given["conf"]))
-    return nimbus_pb2.DescribeTopologyReply(
-        summary=nimbus_pb2.TopologySummary(
-            record=record, workers_used=used, workers_ready=ready, uptime_s=given["uptime_s"]
+    return TopologyFacts(
+        record=pb.TopologyRecord(
+            id="words-1", name="words", status=given["status"], conf_json=json.dumps(given["conf"])
         ),
+        uptime_s=given["uptime_s"],
+        workers_used=used,
+        workers_ready=ready,
         unscheduled=given.get("unscheduled", ""),
         components=[
-            nimbus_pb2.ComponentStats(
-                component_id="c",
+            ComponentFacts(
+                "c",
                 statuses=[
                     nimbus_pb2.TaskStatus(task_id=3, status_json=s if isinstance(s, str) else json.dumps(s))
                     for s in given["statuses"]
                 ],
+                **given.get("figures", {}),
             )
         ],
+        complaints=given.get("complaints", []),
     )
 
 
 def verdict(
-    *topologies: nimbus_pb2.DescribeTopologyReply,
-    of: nimbus_pb2.DescribeClusterReply | None = None,
-    ledgers: dict[str, Any] | None = None,
-    slots: dict[str, Any] | None = None,
+    *topologies: TopologyFacts,
+    ackers: tuple[AckerFacts, ...] = ACKERS,
+    supervisors: tuple[SupervisorFacts, ...] = SUPERVISORS,
+    absent: tuple[str, ...] = (),
 ) -> Verdict:
-    return judge(of or cluster(), {"a0": READY, "a1": READY, **(ledgers or {})}, topologies, slots or {})
+    return judge(ackers, supervisors, topologies, absent)
 
 
 def kinds(found: Verdict) -> list[str]:
@@ -66,43 +68,99 @@ def test_nothing_wrong_is_healthy() -> None:
 
 
 def test_one_sick_acker_is_degraded_and_all_of_them_is_down() -> None:
-    sick = acker_pb2.DescribeLedgerReply(ready=False, reasons=["zookeeper: connecting"])
-    found = verdict(topology(), ledgers={"a1": sick})
+    well, sick = ACKERS[0], AckerFacts("a1", "h:6641", is_ready=False, reasons=["zookeeper: connecting"])
+    found = verdict(topology(), ackers=(well, sick))
     assert (found.status, kinds(found)) == ("degraded", ["acker.not_ready"])
     assert found.faults[0].sentence == "acker a1 at h:6641 is not ready: zookeeper: connecting"
-    found = verdict(topology(), ledgers={"a0": "connection refused", "a1": sick})
+    found = verdict(topology(), ackers=(AckerFacts("a0", "h:6640", "cannot be reached: connection refused"), sick))
     assert (found.status, kinds(found)) == ("down", ["acker.none_ready", "acker.unreachable", "acker.not_ready"])
-    assert verdict(of=cluster(ackers=0)).status == "down"
+    assert found.faults[1].sentence == "acker a0 at h:6640 is not ready: cannot be reached: connection refused"
+    assert verdict(ackers=()).status == "down"
+
+
+def test_an_acker_that_drains_is_worth_a_note() -> None:
+    found = verdict(ackers=(ACKERS[0], AckerFacts("a1", "h:6641", is_draining=True)))
+    assert (found.status, kinds(found), [one.kind for one in found.notes]) == ("healthy", [], ["acker.draining"])
 
 
 def test_without_a_supervisor_it_is_down() -> None:
-    found = verdict(of=cluster(supervisors=0))
+    found = verdict(supervisors=())
     assert (found.status, kinds(found)) == ("down", ["supervisor.none"])
-    found = verdict(slots={"s0": "connection refused"})
+    found = verdict(supervisors=(SupervisorFacts("s0", "h", "h:6628", "cannot be reached: connection refused"),))
     assert (found.status, kinds(found)) == ("degraded", ["supervisor.unreachable"])
 
 
-def test_a_crash_loop_names_topology_worker_and_how_it_ended() -> None:
-    def slots(**fields: Any) -> dict[str, Any]:
-        slot = supervisor_pb2.SlotSummary(port=6700, topology_id="words-1", **fields)
-        return {"s0": supervisor_pb2.ListSlotsReply(slots=[slot])}
+def slots(**fields: Any) -> tuple[SupervisorFacts, ...]:
+    slot = supervisor_pb2.SlotSummary(port=6700, topology_id="words-1", **fields)
+    return (SupervisorFacts("s0", "h", "h:6628", "", [slot]),)
 
-    found = verdict(topology(), slots=slots(deaths=DEATHS, last_exit="exit status 1: KeyError: 'x'"))
+
+def test_a_crash_loop_names_topology_worker_and_how_it_ended() -> None:
+    found = verdict(topology(), supervisors=slots(deaths=DEATHS, last_exit="exit status 1: KeyError: 'x'"))
     assert kinds(found) == ["worker.crash_loop"]
     assert found.faults[0].sentence == (
         "topology 'words': its worker at h:6700 died 3 times in a row: exit status 1: KeyError: 'x'"
     )
-    assert verdict(topology(), slots=slots(deaths=DEATHS - 1)).status == "healthy"
-    assert kinds(verdict(topology(), slots=slots(misses=1))) == ["worker.no_bundle"]
+    assert (found.faults[0].topology_id, found.faults[0].look) == ("words-1", "tupletree errors words")
+    assert verdict(topology(), supervisors=slots(deaths=DEATHS - 1)).status == "healthy"
+    assert kinds(verdict(topology(), supervisors=slots(misses=1))) == ["worker.no_bundle"]
+
+
+def test_nothing_is_said_of_a_topology_that_one_may_not_see() -> None:
+    assert verdict(supervisors=slots(deaths=DEATHS, misses=1)) == Verdict("healthy", ())
+
+
+def test_an_absent_nimbus_is_worth_a_warning() -> None:
+    found = verdict(absent=("n2:6627",))
+    assert found.status == "healthy"
+    assert [one.sentence for one in found.notes] == ["no nimbus is registered at n2:6627, which nimbus.seeds names"]
+
+
+def test_what_was_lately_is_worth_a_warning_and_no_fault() -> None:
+    figures = {"is_spout": True, "failed": 12, "timeouts": 3}
+    found = verdict(topology(figures=figures))
+    assert (found.status, found.faults) == ("healthy", ())
+    [note] = found.notes
+    assert (note.severity, note.kind, note.subject, note.component) == ("warning", "trees.failed", "words", "c")
+    assert note.sentence == "topology 'words', c: 12 tuple trees failed in the last ten minutes, 3 by timeout"
+    busy = verdict(topology(figures={"failed": 1, "capacity": 0.95, "is_congested": True}))
+    assert [one.kind for one in busy.notes] == ["tuples.failed", "component.saturated", "component.congested"]
+    assert busy.notes[0].sentence == "topology 'words', c: 1 tuple failed in the last ten minutes"
+    assert "works 95% of the time" in busy.notes[1].sentence
+    assert verdict(topology(figures={"capacity": 0.89})).notes == ()
+
+
+def test_the_newest_error_of_a_component_is_told_unless_it_is_over() -> None:
+    def complaint(message: str, count: int = 1, is_over: bool = False) -> Complaint:
+        error = pb.ComponentError(component_id="c", message=message)
+        return Complaint(error, count, 0.0, (3,), ("h:6700",), is_over)
+
+    found = verdict(topology(complaints=[complaint("Value\x1bError: x", 4), complaint("older")]))
+    assert found.status == "healthy"
+    assert [one.sentence for one in found.notes] == [
+        "topology 'words', c: reported an error 4 times: Value\\x1bError: x"
+    ]
+    assert verdict(topology(complaints=[complaint("x", is_over=True)])).notes == ()
 
 
 def test_missing_workers() -> None:
     assert kinds(verdict(topology(ready=1))) == ["topology.workers_not_ready"]
     assert verdict(topology(ready=0, used=0)).faults[0].sentence == "topology 'words' has no worker"
     assert kinds(verdict(topology(ready=0, unscheduled="2 slots are missing"))) == ["topology.unscheduled"]
-    assert verdict(topology(ready=1, uptime_s=5.0)).status == "healthy", "it has only just been submitted"
-    for status in (pb.TOPOLOGY_STATUS_KILLED, pb.TOPOLOGY_STATUS_REBALANCING):
-        assert verdict(topology(ready=0, status=status)).status == "healthy"
+    found = verdict(topology(ready=1, uptime_s=5.0))
+    assert (found.status, found.notes[0].kind) == ("healthy", "topology.starting"), "it has only just been submitted"
+
+
+def test_what_somebody_wanted_is_a_note() -> None:
+    for status, kind in (
+        (pb.TOPOLOGY_STATUS_KILLED, "topology.killed"),
+        (pb.TOPOLOGY_STATUS_REBALANCING, "topology.rebalancing"),
+    ):
+        found = verdict(topology(ready=0, status=status))
+        assert (found.status, [(one.severity, one.kind) for one in found.notes]) == ("healthy", [("note", kind)])
+    found = verdict(topology(ready=1, status=pb.TOPOLOGY_STATUS_INACTIVE))
+    assert kinds(found) == ["topology.workers_not_ready"]
+    assert [one.kind for one in found.notes] == ["topology.inactive"]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +199,37 @@ def test_commits_and_checkpoints_that_do_not_get_on(status: dict[str, Any], kind
 )
 def test_what_gets_on_or_makes_no_sense_is_no_fault(status: Any) -> None:
     assert verdict(topology(statuses=[status])).status == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "what"),
+    [
+        (
+            {"kind": "coordinator", "active": [{"txid": 7, "failures": 2}]},
+            "commit.retried",
+            "transaction 7 failed 2 times",
+        ),
+        (
+            {"kind": "pipeline", "batches": [{"txid": 8, "failures": 1}]},
+            "commit.retried",
+            "transaction 8 failed 1 time",
+        ),
+        (
+            {"kind": "coordinator", "lag": {"error": "no such\ntopic"}},
+            "lag.unknown",
+            "how far its source is ahead is not known: no such topic",
+        ),
+        (
+            {"kind": "checkpoint", "is_recovering": True},
+            "checkpoint.recovering",
+            "the states are recovering from their last checkpoint",
+        ),
+    ],
+)
+def test_what_a_task_says_may_be_worth_a_note(status: Any, kind: str, what: str) -> None:
+    found = verdict(topology(statuses=[status]))
+    assert (found.status, [one.kind for one in found.notes]) == ("healthy", [kind])
+    assert found.notes[0].sentence == f"topology 'words', c[3]: {what}"
 
 
 def test_a_longer_message_timeout_makes_a_longer_patience() -> None:

@@ -31,6 +31,18 @@ def test_figures_go_on_rising_when_a_worker_is_restarted() -> None:
     assert (total.executed, total.streams[0].emitted, total.queued) == (107, 9, 1)
 
 
+def test_a_few_counters_of_lately_are_as_among_all_counters() -> None:
+    one = TopologyStatistics()
+    assert one.lately("c", ["failed"], 600, 0) == [0]
+    for number in range(40):  # for 800 seconds, with a restart in the middle
+        stats = rpc.TaskStats(task_id=1, component_id="c", failed=3 * (number % 20), timeouts=number % 20)
+        one.report(report(f"w{number // 20}", stats), 20.0 * number)
+    counts = one.counts("c", 600, 790.0)
+    assert one.lately("c", ["failed", "timeouts"], 600, 790.0) == [round(counts["failed"]), round(counts["timeouts"])]
+    assert 0 < round(counts["timeouts"]) < 38
+    assert one.lately("d", ["failed", "timeouts"], 600, 790.0) == [0, 0]
+
+
 def test_a_late_report_of_a_replaced_worker_is_ignored() -> None:
     one = TopologyStatistics()
     one.report(report("w1", task(executed=100)), 0)

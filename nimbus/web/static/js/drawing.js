@@ -1,8 +1,10 @@
 // What a topology's page and its visualization say, as boxes and lines for the drawing. Pure.
 
-import { num } from "./format.js";
-import { failing } from "./health.js";
+import { count, num } from "./format.js";
 import { to } from "./routes.js";
+
+const JUST_NOW_S = 120;
+const FAILING_SHARE = 0.01; // of the verdicts of ten minutes
 
 /**
  * `page`: topology/{id} of ten minutes. `picture`: topology/{id}/visualization, by component, with the streams that each
@@ -38,6 +40,14 @@ function box(page, one, name, kind, nowS) {
     capacity: kind === "spout" ? null : num(one.capacity),
     failing: failing(one, nowS),
   };
+}
+
+/** Whether a component fails now, in words for its box; empty where it does not. Figures of ten minutes. */
+function failing(one, nowS) {
+  if (one.errorTime && nowS - one.errorTime < JUST_NOW_S) return "error";
+  const failed = num(one.failed) ?? 0;
+  const verdicts = failed + (num(one.acked) ?? 0);
+  return failed > 0 && failed >= FAILING_SHARE * verdicts ? `${count(failed)} failed` : "";
 }
 
 /** Which share of what a component emitted went to a stream: a tuple counts as transferred for each that takes it. */

@@ -1,8 +1,7 @@
 // Small pieces that every view is made of.
 
 import { h } from "../preact.js";
-import { ago, clock } from "../format.js";
-import { secondsOf } from "../health.js";
+import { ago, clock, num } from "../format.js";
 
 const MARKS = { ok: "✓", note: "i", warn: "!", bad: "✕" };
 
@@ -31,18 +30,25 @@ export function Section({ title, aside, children, id }) {
     children);
 }
 
-/** What is wrong, first of all: `found` is a list of {level, text, href?, more?}, worst first. */
-export function Verdict({ healthy, found }) {
-  const worst = found.find((one) => one.level === "bad") ? "bad" : found.find((one) => one.level === "warn") ? "warn" : "ok";
-  const wrong = found.filter((one) => one.level !== "note");
-  const notes = found.filter((one) => one.level === "note");
+const MOST_FOUND = 50;
+
+/** What is wrong, first of all: a word, and what was found: {level, text, href?, more?}, worst first. See health.js. */
+export function Verdict({ word, found }) {
+  const number = (level) => found.filter((one) => one.level === level).length;
+  const worst = number("bad") ? "bad" : number("warn") ? "warn" : "ok";
+  const shown = found.slice(0, MOST_FOUND);
   return h("section", { class: `verdict ${worst}`, "aria-label": "Verdict" },
-    h("p", { class: "headline" }, h(Mark, { level: worst }),
-      h("span", null, wrong.length === 0 ? healthy : wrong.length === 1 ? "One thing is wrong" : `${wrong.length} things are wrong`)),
-    wrong.length + notes.length > 0 && h("ul", null, [...wrong, ...notes].map((one) =>
-      h("li", { key: one.text, class: one.level }, wrong.length + notes.length > 0 && h(Mark, { level: one.level }),
+    h("p", { class: "headline" }, h(Mark, { level: worst }), h("span", null, headline(word, number("bad"), number("warn")))),
+    shown.length > 0 && h("ul", null, shown.map((one) =>
+      h("li", { key: one.text, class: one.level }, h(Mark, { level: one.level }),
         one.href ? h("a", { href: one.href }, one.text) : h("span", null, one.text),
-        one.more && h("span", { class: "more" }, one.more)))));
+        one.more && h("code", { class: "more" }, one.more))),
+      found.length > shown.length && h("li", { key: "", class: "note" }, h(Mark, { level: "note" }), h("span", null, `${found.length - shown.length} more: see the topologies`))));
+}
+
+function headline(word, wrong, worth) {
+  if (wrong) return `${word}: ${wrong === 1 ? "one thing is wrong" : `${wrong} things are wrong`}`;
+  return worth ? `${word}; ${worth === 1 ? "one thing is" : `${worth} things are`} worth a look` : word;
 }
 
 /** A moment, as how long ago; the exact time in its title. */
@@ -50,29 +56,25 @@ export function When({ at, now }) {
   return h("time", { dateTime: at ? new Date(at * 1000).toISOString() : null, title: clock(at) }, ago(at, now));
 }
 
-/** Errors with their tracebacks, newest first. `where(error)` is what stands in front of the message. */
+/** Errors with their tracebacks, newest first; nimbus has folded those that say the same. `where(error)` is what stands in front of the message. */
 export function Errors({ errors, now, where, empty }) {
   if (!errors.length) return h("p", { class: "none" }, empty);
-  return h("ul", { class: "errors" }, grouped(errors).map(({ error, times }) => {
+  const newestFirst = [...errors].sort((left, right) => right.errorTime - left.errorTime);
+  return h("ul", { class: "errors" }, newestFirst.map((error) => {
     const text = String(error.error ?? "").trim();
     const first = error.message || text.split("\n").at(-1); // a traceback ends with what it is about
     const more = text === first ? "" : text;
     const head = [h("span", { class: "error-when" }, h(When, { at: secondsOf(error), now })), where?.(error),
-      h("span", { class: "error-message" }, first), times > 1 && h("span", { class: "pill" }, `${times} times`)];
+      h("span", { class: "error-message" }, first), error.times > 1 && h("span", { class: "pill", title: `since ${clock(error.firstErrorTime / 1000)}, in tasks ${error.tasks.join(", ")}` }, `${error.times} times`),
+      error.isOver && h("span", { class: "pill ok", title: "its component is healthy since" }, "over")];
     return h("li", { key: keyOf(error) },
       more ? h("details", null, h("summary", null, head), h("pre", { tabIndex: 0 }, more)) : h("div", { class: "summary" }, head));
   }));
 }
 
-/** The same message of the same component once, with the newest time, newest first. */
-function grouped(errors) {
-  const groups = new Map();
-  for (const error of [...errors].sort((left, right) => right.errorTime - left.errorTime)) {
-    const found = groups.get(keyOf(error));
-    if (found) found.times += 1;
-    else groups.set(keyOf(error), { error, times: 1 });
-  }
-  return [...groups.values()];
+/** The Unix seconds of an error as the API gives it: lists say milliseconds. */
+function secondsOf(error) {
+  return (num(error.errorTime) ?? 0) / 1000;
 }
 
 function keyOf(error) {

@@ -4,12 +4,13 @@ import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
 import { bytes, count, duration, num, rate } from "../format.js";
+import { ofDaemon, verdictOf } from "../health.js";
 import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Chart, columns } from "../parts/chart.js";
 import { Table } from "../parts/table.js";
 import { stateOf } from "./ackers.js";
 
-export const requests = ({ params }) => ({ acker: path(["acker", params.id]), series: path(["acker", params.id, "series"]) });
+export const requests = ({ params }) => ({ acker: path(["acker", params.id]), series: path(["acker", params.id, "series"]), health: "cluster/health" });
 export const title = ({ params }, data) => (data.acker ? `Acker ${data.acker.host}:${data.acker.port}` : params.id);
 
 export function View({ data, errors, route }) {
@@ -19,15 +20,15 @@ export function View({ data, errors, route }) {
       h("p", { class: "crumb" }, h("a", { href: to(["ackers"]) }, "Ackers"), " / ", h("span", { class: "mono" }, route.params.id)),
       h("h1", null, acker ? `${acker.host}:${acker.port}` : "Acker"),
       acker && h(Pill, { text: stateOf(acker)[0], level: stateOf(acker)[1] })),
-    acker ? h(Content, { acker, series: data.series, errors })
+    acker && data.health ? h(Content, { acker, health: data.health, series: data.series, errors })
       : errors.acker?.status === 404
         ? h("p", null, "There is no such acker now: each start of one gets a new id. ", h("a", { href: to(["ackers"]) }, "See all"), ".")
         : h(Missing, { error: errors.acker, what: "acker" }));
 }
 
-function Content({ acker, series, errors }) {
+function Content({ acker, health, series, errors }) {
   return [
-    h(Verdict, { healthy: "Ready", found: findings(acker) }),
+    h(Verdict, verdictOf(health, ofDaemon(acker.id))),
     h(Figures, { figures: [
       ["Pending trees", count(acker.pending)], ["Oldest tree", duration(acker.oldestAgeSeconds)],
       ["Completed", rate(acker.completedPerSecond)], ["Failed", rate(acker.failedPerSecond), "", num(acker.failedPerSecond) > 0 ? "bad" : null],
@@ -36,14 +37,6 @@ function Content({ acker, series, errors }) {
     h(Section, { title: "Over time" }, series ? h(Charts, { series }) : h(Missing, { error: errors.series, what: "series" })),
     h(Section, { title: "Shards" }, h(Shards, { shards: acker.shardList ?? [] })),
   ];
-}
-
-function findings(acker) {
-  if (acker.status === "Unknown") return [{ level: "note", text: "It has not said yet how it is" }];
-  if (acker.reachable === false) return [{ level: "bad", text: "It does not answer", more: "its shards are given to other ackers" }];
-  if (acker.draining) return [{ level: "note", text: "It is draining: it finishes the trees it has and takes no new ones" }];
-  if (acker.ready === false) return (acker.reasons?.length ? acker.reasons : ["it did not say why"]).map((text) => ({ level: "bad", text: `Not ready: ${text}` }));
-  return [];
 }
 
 function Charts({ series }) {

@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { to } from "../routes.js";
 import { count, duration, millis, num, rate } from "../format.js";
-import { cluster as findingsOf } from "../health.js";
+import { verdictOf } from "../health.js";
 import { Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
 import { Command } from "../parts/command.js";
@@ -12,7 +12,7 @@ import { supervisorTable } from "./supervisors.js";
 
 export const requests = () => ({
   topologies: "topology/summary", supervisors: "supervisor/summary",
-  ackers: "acker/summary", overview: "cluster/overview",
+  ackers: "acker/summary", overview: "cluster/overview", health: "cluster/health",
 });
 export const title = () => "Cluster";
 
@@ -21,11 +21,11 @@ export function View({ data, errors, nowS }) {
   const supervisors = data.supervisors?.supervisors ?? [];
   const ackers = data.ackers?.ackers ?? [];
   const nimbuses = data.nimbuses?.nimbuses ?? [];
-  const known = data.topologies && data.overview && data.supervisors && data.ackers && data.nimbuses;
+  const known = data.topologies && data.overview && data.supervisors && data.ackers && data.nimbuses && data.health;
   return h("div", null,
     h("div", { class: "title" }, h("h1", null, "Cluster")),
-    known ? h(Verdict, { healthy: "Healthy", found: findingsOf({ nimbuses, supervisors, ackers, topologies, nowS }) })
-      : h(Missing, { error: errors.topologies ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
+    known ? h(Verdict, verdictOf(data.health))
+      : h(Missing, { error: errors.topologies ?? errors.health ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
     known && h(Figures, { figures: figures(data.cluster, topologies, supervisors, ackers) }),
     known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome, { nimbuses })),
     known && h("div", { class: "columns" },

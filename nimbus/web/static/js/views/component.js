@@ -4,14 +4,17 @@ import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
 import { count, duration, millis, num, share } from "../format.js";
-import { component as findingsOf } from "../health.js";
+import { ofComponent, verdictOf } from "../health.js";
 import { Bar, capacityLevel, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
 import { Sampling } from "./topology_observation.js";
 import { WindowChoice } from "./topology.js";
 
 export function requests({ params, query }) {
-  return { component: path(["topology", params.id, "component", params.component], { window: query.window || "600", sys: query.sys }) };
+  return {
+    component: path(["topology", params.id, "component", params.component], { window: query.window || "600", sys: query.sys }),
+    health: "cluster/health",
+  };
 }
 
 export const title = ({ params }) => params.component;
@@ -23,16 +26,16 @@ export function View({ data, errors, route, nowS, say }) {
     h("div", { class: "title" },
       h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, found?.name ?? id), " / component"),
       h("h1", null, component), found && h(Pill, { text: found.componentType, level: "note" }), found && h(Pill, { text: found.topologyStatus })),
-    found ? h(Content, { component: found, route, nowS, say }) : h(Missing, { error: errors.component, what: "component" }));
+    found && data.health ? h(Content, { component: found, health: data.health, route, nowS, say }) : h(Missing, { error: errors.component, what: "component" }));
 }
 
-function Content({ component, route, nowS, say }) {
+function Content({ component, health, route, nowS, say }) {
   const windows = component.spoutSummary ?? component.boltStats ?? [];
   const now = windows.find((one) => one.window === "600") ?? {};
   const spout = component.componentType === "spout";
   const window = route.query.window || "600";
   return [
-    h(Verdict, { healthy: "Nothing is wrong", found: findingsOf(component, now, nowS) }),
+    h(Verdict, verdictOf(health, ofComponent(component.topologyId, component.id))),
     h(Figures, { figures: spout ? spoutFigures(component, now) : boltFigures(component, now) }),
     h(Section, { title: "By window" }, h(Windows, { windows, spout })),
     h("div", { class: "columns" },

@@ -4,7 +4,7 @@ import { h, useState } from "../preact.js";
 import { path } from "../api.js";
 import { setQuery, to } from "../routes.js";
 import { count, duration, millis, num, rate } from "../format.js";
-import { topology as findingsOf, totals } from "../health.js";
+import { ofTopology, verdictOf } from "../health.js";
 import { Choice, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Graph } from "../parts/graph.js";
 import { Keys } from "../parts/keys.js";
@@ -25,6 +25,7 @@ export function requests({ params, query }) {
     now: path(["topology", params.id], { window: "600", sys: query.sys }),
     picture: [path(["topology", params.id, "visualization"], { window: "600", sys: query.sys }), SHAPE_S],
     series: path(["topology", params.id, "series"]),
+    health: "cluster/health",
     levels: path(["topology", params.id, "logconfig"]),
   };
 }
@@ -34,7 +35,7 @@ export const title = ({ params }, data) => data.topology?.name ?? params.id;
 export function View(props) {
   const { data, errors, route } = props;
   const gone = errors.topology?.status === 404;
-  if (data.topology && data.now) return h(Content, { ...props, topology: data.topology });
+  if (data.topology && data.now && data.health) return h(Content, { ...props, topology: data.topology });
   return h("div", null,
     h("div", { class: "title" }, h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster")), h("h1", null, route.params.id)),
     gone ? h("p", null, "There is no such topology; it may have been killed. ", h("a", { href: to([]) }, "See what runs"), ".")
@@ -46,7 +47,7 @@ function Content({ topology, data, errors, route, nowS, say }) {
   const window = query.window || "600";
   return h("div", null,
     h(Title, { topology, say }),
-    h(Verdict, { healthy: topology.status === "ACTIVE" ? "Healthy" : "Nothing is wrong", found: findingsOf(data.now, nowS) }),
+    h(Verdict, verdictOf(data.health, ofTopology(topology.id))),
     h(Figures, { figures: figures(data.now) }),
     h(Section, { title: "Components and streams", aside: h("span", { class: "sub" }, "capacity of the last ten minutes, rates of the last seconds") },
       data.picture ? h(Graph, drawing(data.now, data.picture, nowS)) : h(Missing, { error: errors.picture, what: "drawing" })),
@@ -85,6 +86,17 @@ export function WindowChoice({ window, sys }) {
   return h("div", { class: "tools" },
     h("label", { class: "sub" }, h("input", { type: "checkbox", checked: sys === "true", onChange: (event) => setQuery({ sys: event.target.checked ? "true" : "" }) }), " system streams"),
     h(Choice, { label: "Window", name: "window", options: WINDOWS, value: window, choose: (value) => setQuery({ window: value === "600" ? "" : value }) }));
+}
+
+/** What a topology's page says in all: of its spouts, bolts and workers. */
+function totals(page) {
+  const sum = (rows, field) => (rows ?? []).reduce((total, one) => total + (num(one[field]) ?? 0), 0);
+  return {
+    emittedPerSecond: sum(page.spouts, "emittedPerSecond") + sum(page.bolts, "emittedPerSecond"),
+    ackedPerSecond: sum(page.spouts, "ackedPerSecond"),
+    pending: sum(page.spouts, "pending"),
+    workersReady: page.workers ? page.workers.filter((one) => one.ready).length : null,
+  };
 }
 
 function figures(topology) {

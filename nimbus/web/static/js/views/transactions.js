@@ -3,15 +3,16 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, num, plural, rate } from "../format.js";
+import { count, duration, num, rate } from "../format.js";
+import { ofTopology, verdictOf } from "../health.js";
 import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
 
-const STALLED_S = 60;
 const EPOCH = 2 ** 32;
 
 export const requests = ({ params }) => ({
   transactions: path(["transactions", params.id]), pipeline: path(["pipeline", params.id]), checkpoints: path(["checkpoints", params.id]),
+  health: "cluster/health",
 });
 
 export const title = ({ params }, data) => `${data.transactions?.topologyName ?? params.id}: batches and checkpoints`;
@@ -19,7 +20,7 @@ export const title = ({ params }, data) => `${data.transactions?.topologyName ??
 export function View({ data, errors, route }) {
   const { id } = route.params;
   const name = data.transactions?.topologyName ?? id;
-  const known = data.transactions && data.pipeline && data.checkpoints;
+  const known = data.transactions && data.pipeline && data.checkpoints && data.health;
   return h("div", null,
     h("div", { class: "title" },
       h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, name)),
@@ -36,30 +37,11 @@ function Content({ data }) {
       "No task of this topology says that it coordinates transactions, drives a pipeline or asks for checkpoints. If it should, its workers may be starting."));
   }
   return [
-    h(Verdict, { healthy: "Making progress", found: findings(coordinators, pipelines, checkpoints) }),
+    h(Verdict, verdictOf(data.health, ofTopology(data.transactions.topologyId))),
     coordinators.map((one) => h(Coordinator, { key: one.component, one, elsewhere: data.transactions.storedUnavailable })),
     pipelines.map((one) => h(Pipeline, { key: one.component, one })),
     checkpoints.map((one) => h(Checkpoints, { key: one.component, one, elsewhere: data.checkpoints.storedUnavailable })),
   ];
-}
-
-function findings(coordinators, pipelines, checkpoints) {
-  const found = [];
-  for (const one of [...coordinators, ...pipelines]) {
-    if (one.state === "stopped") found.push({ level: "bad", text: `${one.component} has stopped`, more: one.reason ?? "" });
-    if ((num(one.oldestBatchSeconds) ?? 0) > STALLED_S) {
-      found.push({ level: "bad", text: `${one.component} has not finished a batch for ${duration(one.oldestBatchSeconds)}` });
-    }
-    if (one.lag?.error) found.push({ level: "warn", text: `${one.component} cannot say its lag`, more: one.lag.error });
-    for (const batch of one.batches ?? []) {
-      if (num(batch.failures) > 0) found.push({ level: "warn", text: `Transaction ${batch.txid} of ${one.component} failed ${plural(num(batch.failures), "time")}` });
-    }
-  }
-  for (const one of checkpoints) {
-    if (one.isRecovering) found.push({ level: "note", text: `${one.stateId} is recovering from its last checkpoint` });
-    if ((num(one.lastCheckpointSeconds) ?? 0) > STALLED_S) found.push({ level: "bad", text: `${one.stateId} has made no checkpoint for ${duration(one.lastCheckpointSeconds)}` });
-  }
-  return found;
 }
 
 function heading(kind, one, name) {

@@ -8,7 +8,7 @@ An error is *over* when its component is healthy since: every worker that runs t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tupletree.parallelism import task_ranges
@@ -32,14 +32,25 @@ class Complaint:
 
 
 def complaints(
-    reply: nimbus_pb2.DescribeTopologyReply, now_unix_s: float, component: str | None = None
+    errors: Sequence[pb.ComponentError],
+    tasks: Mapping[str, int],
+    workers: Sequence[nimbus_pb2.WorkerSummary],
+    now_unix_s: float,
+    component: str | None = None,
 ) -> list[Complaint]:
-    """The errors of a topology, newest first; those that say the same of one component are one."""
+    """The errors of a topology, newest first; those that say the same of one component are one.
+
+    ``tasks``: how many tasks each of its components has. ``workers``: those that it has now.
+    """
     groups: dict[tuple[str, str], list[pb.ComponentError]] = {}
-    for error in reply.errors:
+    for error in errors:
         if component in (None, error.component_id):
             groups.setdefault((error.component_id, error.message), []).append(error)
-    found = [_folded(reply, group, now_unix_s) for group in groups.values()]
+    ranges = task_ranges(dict(tasks)) if groups else {}
+    found = [
+        _folded(group, _running(set(ranges.get(component_id, ())), workers), now_unix_s)
+        for (component_id, _), group in groups.items()
+    ]
     return sorted(found, key=lambda one: -one.latest.at_unix_s)
 
 
@@ -51,8 +62,12 @@ def latest_of_each(found: Sequence[Complaint]) -> list[Complaint]:
     return list(first.values())
 
 
+def _running(tasks: set[int], workers: Sequence[nimbus_pb2.WorkerSummary]) -> list[nimbus_pb2.WorkerSummary]:
+    return [one for one in workers if not tasks or tasks.intersection(one.tasks)]
+
+
 def _folded(
-    reply: nimbus_pb2.DescribeTopologyReply, group: Sequence[pb.ComponentError], now_unix_s: float
+    group: Sequence[pb.ComponentError], workers: Sequence[nimbus_pb2.WorkerSummary], now_unix_s: float
 ) -> Complaint:
     latest = max(group, key=lambda error: error.at_unix_s)
     return Complaint(
@@ -61,13 +76,11 @@ def _folded(
         first_unix_s=min(error.at_unix_s for error in group),
         tasks=tuple(sorted({error.task_id for error in group})),
         places=tuple(sorted({f"{error.host}:{error.port}" for error in group})),
-        is_over=_is_over(reply, latest, now_unix_s),
+        is_over=_is_over(workers, latest, now_unix_s),
     )
 
 
-def _is_over(reply: nimbus_pb2.DescribeTopologyReply, error: pb.ComponentError, now_unix_s: float) -> bool:
-    tasks = set(task_ranges(dict(reply.summary.record.tasks)).get(error.component_id, ()))
-    workers = [one for one in reply.workers if not tasks or tasks.intersection(one.tasks)]
+def _is_over(workers: Sequence[nimbus_pb2.WorkerSummary], error: pb.ComponentError, now_unix_s: float) -> bool:
     age_s = now_unix_s - error.at_unix_s
     if not workers or not all(one.ready for one in workers):
         return False

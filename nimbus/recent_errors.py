@@ -1,0 +1,32 @@
+"""The errors of all topologies as lists show them: read from ZooKeeper at most every ten seconds each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from tupletree.v1 import topology_pb2 as pb
+
+_KEPT_S: Final = 10.0
+
+
+class RecentErrors:
+    """Remembers what was read last of each topology that somebody asked for lately."""
+
+    def __init__(self, read: Callable[[str], Awaitable[list[pb.ComponentError]]]) -> None:
+        self._fetch = read
+        self._read: dict[str, tuple[float, list[pb.ComponentError]]] = {}
+
+    async def of(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
+        """The errors of some topologies, newest first."""
+        found = {}
+        for topology_id in topology_ids:
+            kept = self._read.get(topology_id)
+            if kept is None or time.monotonic() - kept[0] > _KEPT_S:
+                errors = await self._fetch(topology_id)
+                kept = self._read[topology_id] = (time.monotonic(), errors)
+            found[topology_id] = kept[1]
+        oldest_s = time.monotonic() - 2 * _KEPT_S
+        self._read = {one: kept for one, kept in self._read.items() if one in found or kept[0] > oldest_s}
+        return found

@@ -1,0 +1,28 @@
+"""The verdict on the cluster, as ``tupletree health`` gives it. Not Storm's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tupletree._judgement import Fault, Verdict
+
+
+def page(verdict: Verdict) -> dict[str, Any]:
+    """``cluster/health``."""
+    return {"verdict": verdict.status, "faults": _reasons(verdict.faults), "notes": _reasons(verdict.notes)}
+
+
+def _reasons(found: Sequence[Fault]) -> list[dict[str, str]]:
+    return [
+        {
+            "severity": one.severity,
+            "kind": one.kind,
+            "subject": one.subject,
+            "sentence": one.sentence,
+            "look": one.look,
+            "topologyId": one.topology_id,
+            "component": one.component,
+        }
+        for one in found
+    ]
