@@ -154,13 +154,13 @@ class AckerWatch:
 
     def _set(self, acker_id: str, state: State, cause: str) -> None:
         before = self._states.get(acker_id)
+        if before is not None and state == State.UNREACHABLE:
+            self.silences[acker_id] = cause  # the latest: a connection that is just breaking gives another one
+        elif state in _HEARD:
+            self.silences.pop(acker_id, None)
         if before is None or before == state:
             return
         self._states[acker_id] = state
-        if state == State.UNREACHABLE:
-            self.silences[acker_id] = cause
-        elif state in _HEARD:
-            self.silences.pop(acker_id, None)
         level = logging.WARNING if state == State.UNREACHABLE else logging.INFO
         event(log, "acker.state", level=level, acker=acker_id, state=state.value, was=before.value, cause=cause)
         self._wake()

@@ -107,3 +107,21 @@ def many(components: int) -> Topology:
         if number % 20 == 0:
             bolt.shuffle_grouping(f"step-{number - 1:03}")
     return builder.create_topology()
+
+
+class Fatal(Bolt):
+    """Ends its worker with the first sentence that it gets."""
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        pass
+
+    def execute(self, tup: Any) -> None:
+        raise ValueError("no sentence at all")
+
+
+def crashing() -> Topology:
+    """One whose workers die again and again."""
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("fatal", Fatal()).shuffle_grouping("sentences")
+    return builder.create_topology()

@@ -1,0 +1,146 @@
+"""The command, the REST interface and the pages say the same of a cluster: when it is well, and when it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import browser_topologies
+import pytest
+from browser_harness import address, api, topology_id
+from playwright.sync_api import Browser, Page, expect
+
+from tupletree.cli.main import main
+from tupletree.testing import DevCluster, wait_until
+
+
+@dataclass(frozen=True)
+class Said:
+    """A verdict, its faults and its notes, as somebody tells them."""
+
+    verdict: str
+    faults: list[str]
+    notes: list[str]
+
+
+@pytest.fixture(scope="module")
+def cluster(browser: Browser) -> Iterator[DevCluster]:
+    # A killed acker is registered as long as its session lasts: long enough to be looked at from three sides.
+    with DevCluster(slots=3, ackers=2, conf={"zookeeper.session.timeout": 40_000}) as cluster:
+        cluster.client.submit("words", browser_topologies.words(), {"topology.workers": 2})
+        wait_until(lambda: cluster.client.list()[0].workers_ready == 2, 60, what="words runs")
+        yield cluster
+
+
+@pytest.fixture
+def command(cluster: DevCluster, capsys: pytest.CaptureFixture[str]) -> Callable[[], Said]:
+    """What ``tupletree health`` says, and that its exit status does."""
+
+    def ask() -> Said:
+        capsys.readouterr()
+        status = main(["health", "--json", "--nimbus", cluster.client.seeds[0]])
+        found = json.loads(capsys.readouterr().out)
+        assert status == ["healthy", "degraded", "down"].index(found["verdict"])
+        assert found["reasons"] == [one["sentence"] for one in found["faults"]]
+        return Said(found["verdict"], found["reasons"], [one["sentence"] for one in found["notes"]])
+
+    return ask
+
+
+def rest(cluster: DevCluster) -> Said:
+    found = api(cluster, "cluster/health")
+    return Said(found["verdict"], *([one["sentence"] for one in found[kind]] for kind in ("faults", "notes")))
+
+
+def shown(page: Page) -> Said:
+    """What the open page says first."""
+    verdict = page.get_by_role("region", name="Verdict")
+    headline, rows = verdict.evaluate(
+        """(region) => [
+            region.querySelector(".headline span:last-child").textContent,
+            [...region.querySelectorAll("li")].map((row) => [row.className, row.children[1].textContent]),
+        ]"""
+    )
+    word = headline.partition(":")[0].partition(";")[0]
+    faults = [text for level, text in rows if level == "bad"]
+    return Said(word.lower(), faults, [text for level, text in rows if level != "bad"])
+
+
+def kinds(cluster: DevCluster) -> list[str]:
+    return [one["kind"] for one in api(cluster, "cluster/health")["faults"]]
+
+
+def agreed(cluster: DevCluster, page: Page, command: Callable[[], Said], verdict: str, fault: str) -> Said:
+    """Wait until the cluster page shows a verdict with a fault, and all three say exactly the same; what that is.
+
+    They are asked one after the other, and figures in sentences go on changing: so at some moment, not at any.
+    """
+    said: list[Said] = []
+
+    def do_agree() -> bool:
+        said[:] = [rest(cluster), command(), shown(page), rest(cluster)]
+        first = said[0]
+        is_so = first.verdict == verdict and (any(fault in one for one in first.faults) if fault else not first.faults)
+        return is_so and all(one == first for one in said)
+
+    try:
+        wait_until(do_agree, 90)
+    except TimeoutError:
+        pytest.fail("\n".join(map(str, said)))
+    return said[0]
+
+
+def test_all_say_that_a_healthy_cluster_is_healthy(
+    cluster: DevCluster, page: Page, command: Callable[[], Said]
+) -> None:
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    agreed(cluster, page, command, "healthy", "")
+
+
+def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
+    cluster.client.submit("crashing", browser_topologies.crashing(), {})
+    wait_until(lambda: "worker.crash_loop" in kinds(cluster), 90, what="nimbus sees the crash loop")
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    said = agreed(cluster, page, command, "degraded", "died")
+    [loop] = [one for one in said.faults if "died" in one]
+    assert loop.startswith("topology 'crashing': its worker at ")
+    [error] = [one for one in said.notes if "fatal: reported an error" in one]
+    assert "ValueError: no sentence at all" in error
+
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict.get_by_role("listitem").filter(has_text="died")).to_contain_text("tupletree errors crashing")
+    verdict.get_by_role("link", name=loop.partition(" died ")[0]).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("crashing")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("Degraded")
+    own = [one for one in api(cluster, "cluster/health")["faults"] if one["topologyId"]]
+    assert {one["subject"] for one in own} == {"crashing"}
+    page.goto(address(cluster, "topology", topology_id(cluster, "words")))
+    expect(page.get_by_role("heading", level=1)).to_have_text("words")
+    assert shown(page) == Said("healthy", [], [])
+
+    page.goto(address(cluster, "topology", topology_id(cluster, "crashing")))
+    times = page.locator("ul.errors li").filter(has_text="no sentence at all")
+    expect(times).to_have_count(1)  # however often it came
+    expect(times).to_contain_text("times")
+    cluster.client.kill("crashing", wait_secs=0)
+    wait_until(lambda: kinds(cluster) == [], 60, what="all is well again")
+
+
+def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    cluster.kill("acker", 0)
+    said = agreed(cluster, page, command, "degraded", "connection refused")
+    [fault] = said.faults
+    assert fault.endswith("is not ready: cannot be reached: connection refused")
+    reason: Any = api(cluster, "cluster/health")["faults"][0]
+    assert (reason["severity"], reason["kind"], reason["look"]) == ("degraded", "acker.unreachable", "tupletree ackers")
+    page.get_by_role("region", name="Verdict").get_by_role("link", name=fault).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(":")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text(fault)
+    cluster.restart("acker", 0)
+    wait_until(lambda: kinds(cluster) == [], 60, what="the acker at its address answers")
