@@ -299,6 +299,33 @@ def test_another_s_topology_is_not_in_any_page_of_the_cluster(site: Site) -> Non
     assert "numbers" in readers and "others" not in readers  # and not out of what was built for somebody else
 
 
+def test_the_verdict_has_reasons_about_the_topologies_only_that_one_may_see(site: Site) -> None:
+    def told(name: str) -> tuple[set[str], set[str]]:
+        """The topologies that reasons are about: over HTTP and over gRPC."""
+        page = json.loads(body(site, f"{PREFIX}/cluster/health", site.token(site.principal(name))))
+        with site.client(name) as client:
+            reply = client.health()
+        return (
+            {one["topologyId"] for one in (*page["faults"], *page["notes"])} - {""},
+            {one.topology_id for one in (*reply.faults, *reply.notes)} - {""},
+        )
+
+    this, other = ({site.ids[name]} for name in ("THIS", "OTHER"))
+    with site.client("administrator") as client:  # which is worth a note
+        client.deactivate("numbers")
+        client.deactivate("others")
+    try:
+        wait_until(lambda: told("reads everything") == (this | other, this | other), 30)
+        assert told("owner") == told("topology.readonly.users") == (this, this)
+        assert told("another user") == (other, other)
+        text = body(site, f"{PREFIX}/cluster/health", site.token(site.principal("another user")))
+        assert "numbers" not in text and "others" in text
+    finally:
+        with site.client("administrator") as client:
+            client.activate("numbers")
+            client.activate("others")
+
+
 def test_prometheus_finds_the_workers_of_all_topologies(site: Site) -> None:
     def found() -> set[str]:
         entries = json.loads(body(site, f"{PREFIX}/prometheus/targets", site.token(site.principal("metrics"))))
