@@ -61,8 +61,13 @@ class RecentSlots:
     def _ask(self, rule: Rule, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
         asking = asyncio.create_task(self._take(rule, supervisor_id, address_of(presence)))
         self._asking[supervisor_id] = asking
-        asking.add_done_callback(lambda _: self._asking.pop(supervisor_id, None))
+        asking.add_done_callback(lambda done: self._asked(supervisor_id, done))
         return asking
+
+    def _asked(self, supervisor_id: str, done: asyncio.Task[None]) -> None:
+        del self._asking[supervisor_id]
+        if not done.cancelled():
+            done.exception()  # as when the leadership has just ended: it is asked again where it matters
 
     async def _take(self, rule: Rule, supervisor_id: str, address: str) -> None:
         who = f"supervisor at {address}"

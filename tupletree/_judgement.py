@@ -297,7 +297,11 @@ def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
     batches = [*_objects(status.get("active")), *_objects(status.get("batches"))]
     worst = max(batches, key=lambda one: _number(one.get("failures")), default={})
     if failures := int(_number(worst.get("failures"))):
-        yield "warning", "commit.retried", f"transaction {_text(worst.get('txid'))} failed {_plural(failures, 'time')}"
+        yield (
+            "warning",
+            "commit.retried",
+            f"transaction {_text(str(worst.get('txid')))} failed {_plural(failures, 'time')}",
+        )
     lag = status.get("lag")
     if isinstance(lag, dict) and lag.get("error"):
         yield "warning", "lag.unknown", f"how far its source is ahead is not known: {_text(lag['error'])}"

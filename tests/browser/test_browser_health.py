@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -68,8 +69,10 @@ def shown(page: Page) -> Said:
     return Said(word.lower(), faults, [text for level, text in rows if level != "bad"])
 
 
-def kinds(cluster: DevCluster) -> list[str]:
-    return [one["kind"] for one in api(cluster, "cluster/health")["faults"]]
+def kinds(cluster: DevCluster) -> set[str]:
+    """Of faults and warnings."""
+    found = api(cluster, "cluster/health")
+    return {one["kind"] for one in (*found["faults"], *found["notes"]) if one["severity"] != "note"}
 
 
 def agreed(cluster: DevCluster, page: Page, command: Callable[[], Said], verdict: str, fault: str) -> Said:
@@ -102,7 +105,9 @@ def test_all_say_that_a_healthy_cluster_is_healthy(
 
 def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
     cluster.client.submit("crashing", browser_topologies.crashing(), {})
-    wait_until(lambda: "worker.crash_loop" in kinds(cluster), 90, what="nimbus sees the crash loop")
+    wait_until(
+        lambda: {"worker.crash_loop", "component.error"} <= kinds(cluster), 90, what="nimbus sees the crash loop"
+    )
     page.goto(address(cluster))
     expect(page.get_by_role("region", name="Verdict")).to_be_visible()
     said = agreed(cluster, page, command, "degraded", "died")
@@ -127,7 +132,20 @@ def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page
     expect(times).to_have_count(1)  # however often it came
     expect(times).to_contain_text("times")
     cluster.client.kill("crashing", wait_secs=0)
-    wait_until(lambda: kinds(cluster) == [], 60, what="all is well again")
+    wait_until(lambda: not kinds(cluster), 60, what="all is well again")
+
+
+def test_a_supervisor_that_hangs_is_named_and_holds_nobody_up(cluster: DevCluster, page: Page, command: Any) -> None:
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    cluster.kill("supervisor", 0, signal.SIGSTOP)
+    try:
+        wait_until(lambda: kinds(cluster) == {"supervisor.unreachable"}, 60, what="nimbus sees that it is silent")
+        said = agreed(cluster, page, command, "degraded", "does not answer")
+        assert len(said.faults) == 1 and said.faults[0].startswith("supervisor ")
+    finally:
+        cluster.kill("supervisor", 0, signal.SIGCONT)
+    wait_until(lambda: not kinds(cluster), 60, what="it answers again")
 
 
 def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
@@ -143,4 +161,4 @@ def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Calla
     expect(page.get_by_role("heading", level=1)).to_contain_text(":")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text(fault)
     cluster.restart("acker", 0)
-    wait_until(lambda: kinds(cluster) == [], 60, what="the acker at its address answers")
+    wait_until(lambda: not kinds(cluster), 60, what="the acker at its address answers")
