@@ -132,7 +132,7 @@ def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page
     expect(times).to_have_count(1)  # however often it came
     expect(times).to_contain_text("times")
     cluster.client.kill("crashing", wait_secs=0)
-    wait_until(lambda: not kinds(cluster), 60, what="all is well again")
+    wait_until(lambda: rest(cluster).verdict == "healthy", 60, what="all is well again")
 
 
 def test_a_supervisor_that_hangs_is_named_and_holds_nobody_up(cluster: DevCluster, page: Page, command: Any) -> None:
@@ -140,12 +140,12 @@ def test_a_supervisor_that_hangs_is_named_and_holds_nobody_up(cluster: DevCluste
     expect(page.get_by_role("region", name="Verdict")).to_be_visible()
     cluster.kill("supervisor", 0, signal.SIGSTOP)
     try:
-        wait_until(lambda: kinds(cluster) == {"supervisor.unreachable"}, 60, what="nimbus sees that it is silent")
+        wait_until(lambda: "supervisor.unreachable" in kinds(cluster), 60, what="nimbus sees that it is silent")
         said = agreed(cluster, page, command, "degraded", "does not answer")
-        assert len(said.faults) == 1 and said.faults[0].startswith("supervisor ")
+        assert said.faults[0].startswith("supervisor ")
     finally:
         cluster.kill("supervisor", 0, signal.SIGCONT)
-    wait_until(lambda: not kinds(cluster), 60, what="it answers again")
+    wait_until(lambda: rest(cluster).verdict == "healthy", 60, what="it answers again")
 
 
 def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
@@ -153,12 +153,13 @@ def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Calla
     expect(page.get_by_role("region", name="Verdict")).to_be_visible()
     cluster.kill("acker", 0)
     said = agreed(cluster, page, command, "degraded", "connection refused")
-    [fault] = said.faults
+    [fault] = [one for one in said.faults if "connection refused" in one]
     assert fault.endswith("is not ready: cannot be reached: connection refused")
-    reason: Any = api(cluster, "cluster/health")["faults"][0]
+    [reason] = [one for one in api(cluster, "cluster/health")["faults"] if one["sentence"] == fault]
     assert (reason["severity"], reason["kind"], reason["look"]) == ("degraded", "acker.unreachable", "tupletree ackers")
     page.get_by_role("region", name="Verdict").get_by_role("link", name=fault).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(":")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text(fault)
+    page.goto(address(cluster))  # before the acker of the other page is gone
     cluster.restart("acker", 0)
-    wait_until(lambda: not kinds(cluster), 60, what="the acker at its address answers")
+    agreed(cluster, page, command, "healthy", "")  # with a note of the trees that failed
