@@ -31,7 +31,7 @@ class CertificateWatch:
         self._warned_s: float | None = None
         self._expires_unix_s = tls.expires_unix_s() or 0.0
         name = "tupletree_tls_certificate_expiry_timestamp_seconds"
-        ends = Gauge(name, "When this process's certificate ends.", registry=registry)
+        ends = Gauge(name, "When this process's certificate ends, in Unix time; with TLS only.", registry=registry)
         ends.set_function(lambda: self._expires_unix_s)
 
     def server_context(self) -> ssl.SSLContext:

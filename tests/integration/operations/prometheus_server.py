@@ -59,15 +59,20 @@ class Prometheus:
 
 
 @contextmanager
-def running(directory: Path, nimbus_http_port: int, alerts: str) -> Iterator[Prometheus]:
-    """Prometheus with the project's scrape configuration, asked at this nimbus, once a second."""
+def running(directory: Path, nimbus_http_port: int, alerts: str, secrets: Path | None = None) -> Iterator[Prometheus]:
+    """Prometheus with the project's scrape configuration, asked at this nimbus, once a second.
+
+    ``secrets``: a directory with ``ca.crt`` and ``token``, for the configuration that is for TLS and tokens.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    config = (DEPLOY / "prometheus.yml").read_text()
-    assert "http://127.0.0.1:8080/" in config
-    config = config.replace("http://127.0.0.1:8080/", f"http://127.0.0.1:{nimbus_http_port}/")
+    config = (DEPLOY / ("prometheus.yml" if secrets is None else "prometheus-secured.yml")).read_text()
+    assert "://127.0.0.1:8080/" in config
+    config = config.replace("://127.0.0.1:8080/", f"://127.0.0.1:{nimbus_http_port}/")
+    config = config.replace("/etc/prometheus/tupletree/", f"{secrets}/")
     config = re.sub(r"(interval): 10s", r"\1: 1s", config)
     (directory / "prometheus.yml").write_text(config)
     (directory / "alerts.yml").write_text(alerts)
+    subprocess.run(["promtool", "check", "config", directory / "prometheus.yml"], check=True, capture_output=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

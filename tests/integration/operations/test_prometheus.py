@@ -24,6 +24,8 @@ DEPLOY = prometheus_server.ROOT / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 TOPOLOGIES = ("words", "moves", "keeps")
 PATIENCE_S = 90
+NOT_HERE = ("tupletree_pipeline_", "tupletree_windows_", "tupletree_tls_")
+"""Metrics of Spark and of windows, which do not run here, and of TLS, which test_prometheus_secured.py looks at."""
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +141,9 @@ def test_dashboards_and_alerts_name_metrics_that_there_are(scraped: dict[str, st
     families: dict[str, Any] = {}
     for text in scraped.values():
         families |= shown(text)
-    pipelines = {name for name in named if name.startswith("tupletree_pipeline_")}  # of Spark, which does not run here
-    assert pipelines <= {f"{row.name}{row.suffix}" for row in documented()}
-    assert named - pipelines <= series_of(families)
+    elsewhere = {name for name in named if name.startswith(NOT_HERE)}
+    assert elsewhere <= {f"{row.name}{row.suffix}" for row in documented()}
+    assert named - elsewhere <= series_of(families)
 
 
 def test_the_table_of_metrics_is_what_the_cluster_shows(scraped: dict[str, str]) -> None:
@@ -155,11 +157,7 @@ def test_the_table_of_metrics_is_what_the_cluster_shows(scraped: dict[str, str])
                 assert row is not None, f"docs/metrics.md lacks {family.name}, which {name} shows"
                 assert (row.type, row.meaning) == (family.type, family.documentation), row
     written = {(row.name, row.type): set(row.labels) for row in documented()}
-    only_written = {
-        key
-        for key in written.keys() - found.keys()
-        if not key[0].startswith(("tupletree_pipeline_", "tupletree_windows_"))
-    }
+    only_written = {key for key in written.keys() - found.keys() if not key[0].startswith(NOT_HERE)}
     assert not only_written
     for key, labels in found.items():
         assert labels <= written[key], key
