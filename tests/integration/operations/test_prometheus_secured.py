@@ -69,9 +69,7 @@ def test_the_example_reads_every_process_of_a_secured_cluster_and_tells_of_certi
     nimbus = next(one for one in cluster.processes if one.role == "nimbus")
     alerts = prometheus_server.rules({})
     with prometheus_server.running(tmp_path, nimbus.http_port, alerts, secrets) as prometheus:
-        wait_until(
-            lambda: prometheus.targets() == [(job, "up") for job in JOBS], PATIENCE_S, what="all targets are up"
-        )
+        wait_until(lambda: prometheus.targets() == [(job, "up") for job in JOBS], PATIENCE_S, what="all targets are up")
 
         def told(name: str) -> list[str]:
             firing = prometheus.get("alerts")["alerts"]
