@@ -1,7 +1,8 @@
 """events.jsonl: sampled tuples and traced trees, written down by a thread of its own.
 
-Whoever has an event puts it into a queue and goes on; it is written beside the log and rotated like it. If more comes
-than can be written, what is too much is left out and counted. Where nothing is switched on there is neither thread nor
+Whoever has an event puts it into a queue and goes on; it is written beside the log and rotated like it, with what came
+soon after it: a write for each event would cost more than all else about it. If more comes than can be written, what is
+too much is left out and counted. Where nothing is switched on there is neither thread nor
 file.
 """
 
@@ -14,12 +15,16 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tupletree._wire.events import encode_event
 
 NAME: Final = "events.jsonl"
 MOST_WAITING: Final = 20_000
+GATHER_S: Final = 0.02  # how long an event waits for others to be written with
+_MOST_AT_ONCE: Final = 1000
+_MOST_BYTES_AT_ONCE: Final = 64 * 1024
 LINGER_S: Final = 0.5  # how long the end waits for what is still to be written
 
 Event = dict[str, Any]
@@ -73,12 +78,37 @@ class EventLog:
             return
         handler.setFormatter(logging.Formatter("%(message)s"))
         with contextlib.closing(handler):
-            while (event := self._waiting.get()) is not None:
-                self._emit(handler, event)
+            is_open = True
+            while is_open:
+                events = self._gathered()
+                is_open = None not in events
                 if self._left_out and self._waiting.empty():
                     count, self._left_out = self._left_out, 0
-                    self._emit(handler, {"at": time.time(), "kind": "left_out", "count": count})
+                    events.append({"at": time.time(), "kind": "left_out", "count": count})
+                lines = [encode_event({**event, "worker": self._worker}) for event in events if event is not None]
+                for text in _joined(lines, min(_MOST_BYTES_AT_ONCE, self._max_bytes // 10)):
+                    handler.handle(logging.makeLogRecord({"msg": text}))
 
-    def _emit(self, handler: logging.Handler, event: Event) -> None:
-        line = encode_event({**event, "worker": self._worker})
-        handler.handle(logging.makeLogRecord({"msg": line}))
+    def _gathered(self) -> list[Event | None]:
+        """The next events, once there is one; None among them is the end."""
+        events = [self._waiting.get()]
+        if events[0] is not None:
+            time.sleep(GATHER_S)
+        with contextlib.suppress(queue.Empty):
+            while len(events) < _MOST_AT_ONCE and events[-1] is not None:
+                events.append(self._waiting.get_nowait())
+        return events
+
+
+def _joined(lines: list[str], most: int) -> Iterator[str]:
+    """The lines in texts of about that length, so that files are not rotated late."""
+    text: list[str] = []
+    length = 0
+    for line in lines:
+        text.append(line)
+        length += len(line)
+        if length >= most:
+            yield "\n".join(text)
+            text, length = [], 0
+    if text:
+        yield "\n".join(text)

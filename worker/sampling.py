@@ -46,6 +46,10 @@ _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfr
 
 def shown(value: Any) -> str:
     """A value as text of bounded length. Never raises: what a value's own ``__repr__`` does is its own affair."""
+    if type(value) is str and len(value) < LONGEST_VALUE - 1:  # most are, and reprlib takes ten times as long
+        text = repr(value)
+        if len(text) <= LONGEST_VALUE:
+            return text
     try:
         text = _short.repr(value)
     except Exception as error:  # it is user code
@@ -78,7 +82,7 @@ class Lens:
 
     def __init__(self, stream: OutStream, share: float, pace: Pace, events: EventLog, rng: random.Random) -> None:
         self._origin = stream.origin
-        self._log_rest = math.log1p(-share) if share < 1 else -math.inf
+        self._per_log = 1 / math.log1p(-share) if share < 1 else -0.0
         self._pace = pace
         self._events = events
         self._rng = rng
@@ -86,13 +90,13 @@ class Lens:
 
     def draw(self) -> int:
         """How many tuples to pass over: each tuple has the same chance, whatever became of those before."""
-        if self._log_rest == -math.inf:
-            return 0
-        return min(_MOST_PASSED_OVER, int(math.log(1.0 - self._rng.random()) / self._log_rest))
+        drawn = math.log(1.0 - self._rng.random()) * self._per_log
+        return int(drawn) if drawn < _MOST_PASSED_OVER else _MOST_PASSED_OVER
 
     def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
         """Write one down that goes to one task; how many are to be passed over."""
-        self._write(values, [buffer.task])
+        if self._pace.allows():
+            self._write(values, [buffer.task])
         return self.draw()
 
     def see(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
@@ -100,23 +104,23 @@ class Lens:
         if self._passed_over:
             self._passed_over -= 1
         else:
-            self._write(values, [buffer.task for buffer in buffers])
+            if self._pace.allows():
+                self._write(values, [buffer.task for buffer in buffers])
             self._passed_over = self.draw()
 
     def _write(self, values: Sequence[Any], targets: list[int]) -> None:
-        if self._pace.allows():
-            origin = self._origin
-            self._events.put(
-                {
-                    "at": time.time(),
-                    "kind": "tuple",
-                    "component": origin.component,
-                    "task": origin.task,
-                    "stream": origin.stream,
-                    "targets": targets,
-                    "values": [shown(value) for value in values[:MOST_VALUES]],
-                }
-            )
+        origin = self._origin
+        self._events.put(
+            {
+                "at": time.time(),
+                "kind": "tuple",
+                "component": origin.component,
+                "task": origin.task,
+                "stream": origin.stream,
+                "targets": targets,
+                "values": [shown(value) for value in values[:MOST_VALUES]],
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)

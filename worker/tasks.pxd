@@ -49,3 +49,5 @@ cdef class BoltTask(Task):
         executed=cython.longlong,
     )
     cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    cpdef acked(self, Tuple tup)
+    cpdef acked_many(self, tuples)

@@ -5,7 +5,7 @@ telling each other, and nothing more travels with a tuple. While nothing is foll
 tracer, once for each batch, and components emit as ever. While something is, a batch's roots are looked through at
 once, and only rows of followed trees are run one at a time, so that each has a beginning and an end of its own.
 
-A spout's emits and a bolt's acks are seen by standing between the collector and its task.
+A spout's emits and a bolt's acks are seen by standing between the collector and its task (following.py).
 
 Which children a tuple has is read from the buffers: what was appended while it was executed. A bolt that keeps tuples
 and emits for them later shows no children then; whoever joins the events finds the nearest ones in time.
@@ -21,11 +21,12 @@ from typing import Any, Final, cast
 
 from tupletree._wire.events import id_name
 from tupletree._wire.packed import unpack_u64
-from tupletree.tuples import Origin, Tuple
+from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 
 from .batches import Rows
 from .eventlog import EventLog
+from .following import Followed, FollowedBolt, FollowedSpout
 from .outbox import OutBuffer
 from .sampling import shown
 from .spout_task import SpoutTask
@@ -38,28 +39,21 @@ class Tracer:
     """Follows the trees of one worker. Called on the threads that do what it is told of."""
 
     def __init__(self, one_in: int, events: EventLog) -> None:
-        import numpy  # not before somebody wants it: most workers never do
-
-        self._numpy = numpy
-        self._one_in = one_in
+        self.followed = Followed(one_in)
         self._events = events
         self._ahead_s = time.time() - time.perf_counter()
 
-    def follows(self, root: int) -> bool:
-        """Whether this tree is followed."""
-        return root != 0 and root % self._one_in == 0
-
     def began(self, task: Task, root: int, message: Any) -> None:
-        """A task began a tree."""
-        if self.follows(root):
-            self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
+        """A task began a tree that is followed."""
+        self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
 
     def sent(self, buffer: OutBuffer, rows: Rows) -> None:
         """A batch is handed over to its target."""
-        at = self._now()
-        for row in self._due(rows):
+        due = self._due(rows, 0, len(rows))
+        at = self._now() if due else 0.0
+        for row in due:
             for root, edge in _trees(rows, row):
-                if self.follows(root):
+                if self.followed.holds(root):
                     self._put(
                         "send",
                         root,
@@ -75,19 +69,22 @@ class Tracer:
         """A batch has come from another worker. Its arrays fit each other."""
         at = self._now()
         if message.roots:
-            edges = unpack_u64(message.edges)
-            for row in self._due_of(message.roots):
-                root = int.from_bytes(message.roots[8 * row : 8 * row + 8], "little")
-                self._put("receive", root, at, edge=id_name(edges[row]), target=message.target_task)
+            roots = unpack_u64(message.roots)
+            due = self.followed.rows(roots, 0, len(roots))
+            edges = unpack_u64(message.edges) if due else roots
+            for row in due:
+                self._put("receive", roots[row], at, edge=id_name(edges[row]), target=message.target_task)
         for multi in message.multi:
             for root, edge in zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True):
-                if self.follows(root):
+                if self.followed.holds(root):
                     self._put("receive", root, at, edge=id_name(edge), target=message.target_task)
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """As the task's ``run``, with the rows of followed trees one at a time."""
         due = self._due(rows, start, stop)
-        if task.takes_batches and due:
+        if not due:
+            return task.run(rows, start, stop, origin)
+        if task.takes_batches:
             return self._run(task, rows, start, stop, origin, due)
         at = start
         for row in due:
@@ -98,16 +95,16 @@ class Tracer:
             at += done
         return at - start + (task.run(rows, at, stop, origin) if at < stop else 0)
 
-    def acked(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str = "ack") -> None:
+    def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
         """A bolt acked, or failed, a tuple of these trees."""
         for root, _ in anchors:
-            if self.follows(root):
+            if self.followed.holds(root):
                 self._put(kind, root, component=task.component_id, task=task.task_id)
 
     def judged(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
         """A spout is about to learn how trees of its ended; of those that are not pending it has learnt before."""
-        for root in roots:
-            if self.follows(root) and spout.pending.get(root) is not None:
+        for root in self.followed.among(roots):
+            if spout.pending.get(root) is not None:
                 self._put("verdict", root, component=spout.component_id, task=spout.task_id, verdict=verdict)
 
     def _run(
@@ -127,7 +124,7 @@ class Tracer:
             outcome = "fail" if task.counters.failed > failed else "ack"
             for row in due if done or error else ():
                 for root, edge in _trees(rows, row):
-                    if self.follows(root):
+                    if self.followed.holds(root):
                         children = [id_name(child) for tree, child in emitted if tree == root][:MOST_CHILDREN]
                         facts: dict[str, Any] = {"children": children, **({"error": error} if error else {})}
                         self._put(
@@ -145,20 +142,13 @@ class Tracer:
                             self._put(outcome, root, until, component=task.component_id, task=task.task_id)
         return done
 
-    def _due(self, rows: Rows, start: int = 0, stop: int | None = None) -> list[int]:
-        """The rows of a batch, or of a part of it, that belong to a followed tree, ascending."""
-        end = len(rows) if stop is None else stop
-        due = self._due_of(rows.roots, start, end)
+    def _due(self, rows: Rows, start: int, stop: int) -> list[int]:
+        """The rows of a part of a batch that belong to a followed tree, ascending."""
+        due = self.followed.rows(rows.roots, start, stop)
         if rows.pairs:
-            several = [row for row, pairs in rows.pairs.items() if any(self.follows(root) for root, _ in pairs)]
-            due = sorted({*due, *(row for row in several if start <= row < end)})
+            several = [row for row, pairs in rows.pairs.items() if any(self.followed.holds(root) for root, _ in pairs)]
+            due = sorted({*due, *(row for row in several if start <= row < stop)})
         return due
-
-    def _due_of(self, roots: Any, start: int = 0, stop: int | None = None) -> list[int]:
-        numbers = self._numpy.frombuffer(roots, "<u8")[start:stop]
-        divisible = self._numpy.flatnonzero(numbers % self._one_in == 0)
-        found: list[int] = [start + row for row in divisible.tolist() if numbers[row]] if divisible.size else []
-        return found
 
     def _now(self) -> float:
         return self._ahead_s + time.perf_counter()
@@ -171,47 +161,11 @@ def _trees(rows: Rows, row: int) -> Sequence[tuple[int, int]]:
     return rows.pairs[row] if row in rows.pairs else ((rows.roots[row], rows.edges[row]),)
 
 
-class _Between:
-    """Stands in the place of a task for its collector. What it does not see goes to the task."""
-
-    def __init__(self, task: Task, tracer: Tracer) -> None:
-        self._task = task
-        self._tracer = tracer
-        self.component_id = task.component_id
-        self.is_tracked = getattr(task, "is_tracked", True)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._task, name)
-
-
-class _TracedSpout(_Between):
-    def track(self, root: int, value: int, msg_id: Any) -> None:
-        cast(SpoutTask, self._task).track(root, value, msg_id)
-        self._tracer.began(self._task, root, msg_id)
-
-
-class _TracedBolt(_Between):
-    def acked(self, tup: Tuple) -> None:
-        cast(BoltTask, self._task).acked(tup)
-        self._tracer.acked(self._task, tup.anchors)
-
-    def acked_many(self, tuples: Sequence[Tuple]) -> None:
-        cast(BoltTask, self._task).acked_many(tuples)
-        for tup in tuples:
-            self._tracer.acked(self._task, tup.anchors)
-
-    def failed(self, tup: Tuple) -> None:
-        cast(BoltTask, self._task).failed(tup)
-        self._tracer.acked(self._task, tup.anchors, "fail")
-
-    def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
-        cast(BoltTask, self._task).begin_tree(root, value, inputs)
-        self._tracer.began(self._task, root, f"{len(inputs)} tuples combined")
-
-
 def follow_collector(task: Task, tracer: Tracer | None) -> None:
     """Let a task's collector be seen by a tracer, or (None) by nobody."""
     if isinstance(task, SpoutTask):
-        task.collector._task = task if tracer is None else cast(SpoutTask, _TracedSpout(task, tracer))
+        spout = task if tracer is None else FollowedSpout(task, tracer.followed, tracer)
+        task.collector._task = cast(SpoutTask, spout)
     elif isinstance(task, BoltTask):
-        task.collector._task = task if tracer is None else cast(BoltTask, _TracedBolt(task, tracer))
+        bolt = task if tracer is None else FollowedBolt(task, tracer.followed, tracer)
+        task.collector._task = cast(BoltTask, bolt)

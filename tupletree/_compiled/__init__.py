@@ -37,6 +37,7 @@ MODULES = (
     "tupletree.worker.counts",
     "tupletree.worker.tasks",
     "tupletree.worker.spout_task",
+    "tupletree.worker.following",
     "tupletree.acker.hashing",
     "tupletree.acker.table",
     "tupletree.acker.pending",
