@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import tracemalloc
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.worker.engine import Engine
 from tupletree.worker.eventlog import EventLog
+from tupletree.worker.following import Followed
 from tupletree.worker.loggers import Loggers
 from tupletree.worker.observed import Observed, Switches
 from tupletree.worker.outbox import OutStream
@@ -158,16 +160,19 @@ class Awkward:
         ("word", "'word'"),
         (7, "7"),
         (None, "None"),
+        ("it's\n", '"it\'s\\n"'),
         ([1, 2], "[1, 2]"),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_values_are_shown_as_they_are(value: Any, text: str) -> None:
     assert shown(value) == text
 
 
 @pytest.mark.parametrize(
-    "value", ["x" * 10**6, list(range(10**5)), {n: "y" * 1000 for n in range(1000)}, 10**3000], ids=range(4)
+    "value",
+    ["x" * 10**6, "\0" * (LONGEST_VALUE - 2), list(range(10**5)), {n: "y" * 1000 for n in range(1000)}, 10**3000],
+    ids=range(5),
 )
 def test_large_values_are_cut(value: Any) -> None:
     assert len(shown(value)) <= LONGEST_VALUE
@@ -239,7 +244,50 @@ def test_a_stream_is_what_it_was_when_sampling_ends() -> None:
     assert {name: (one.choose_one, one.choose_many, one.observe) for name, one in task.streams.items()} == before
 
 
-# Followed trees, in a real engine
+# Followed trees
+
+
+@pytest.mark.parametrize("one_in", [1, 2, 3, 7, 64, 1000, 1001, 65_536, 2**31 - 1, 2**32 - 2])
+def test_followed_are_the_trees_whose_root_is_a_multiple(one_in: int) -> None:
+    rng = random.Random(one_in)
+    multiples = [one_in * rng.randrange(1, 2**64 // one_in) for _ in range(200)]
+    near = [root + step for root in multiples for step in (-1, 1) if root + step < 2**64]
+    roots = [0, 1, 2**63, 2**64 - 1, one_in, *multiples, *near, *(rng.getrandbits(64) for _ in range(2000))]
+    followed = Followed(one_in)
+    expected = [root for root in roots if root and root % one_in == 0]
+    assert [root for root in roots if followed.holds(root)] == expected
+    assert followed.among(roots) == expected
+    column = array("Q", roots)
+    assert [column[row] for row in followed.rows(column, 0, len(column))] == expected
+    assert followed.rows(column, 5, 105) == [row for row in followed.rows(column, 0, len(column)) if 5 <= row < 105]
+    assert followed.rows(array("Q"), 0, 0) == []
+
+
+def test_what_stands_between_a_collector_and_its_task_passes_on_what_it_does_not_see() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines())
+    builder.set_bolt("hold", Hold()).shuffle_grouping("lines")
+    events = Kept()
+    with LocalCluster() as cluster:
+        cluster.submit("words", builder.create_topology(), inactive=True)
+        engine = cluster._find("words").engine
+        tasks = [task for executor in engine.executors for task in executor.tasks]
+        follow(engine, Tracer(2**31 - 1, events))  # practically none
+        for task in tasks:
+            between = task.collector._task  # type: ignore[attr-defined]
+            assert between is not task
+            assert (between.component_id, between.is_tracked) == (task.component_id, True)
+            assert between.updates is task.updates and between.ack_updates is task.ack_updates
+            with pytest.raises(AttributeError):
+                _ = between.nothing_of_that_name
+        cluster.activate("words")
+        spout, hold = tasks
+        wait_until(lambda: spout.counters.acked == 18, 30)  # and two are held for a third
+        assert hold.counters.acked == 18
+        assert events.events == []
+
+
+# In a real engine
 
 
 class Lines(Spout):
