@@ -29,6 +29,9 @@ LONGEST_VALUE: Final = 200  # characters of a value
 LONGEST_LINE: Final = 64 * 1024
 
 
+_line = json.JSONEncoder(separators=(",", ":"))  # made once: json.dumps makes one for each event
+
+
 def id_name(number: int) -> str:
     """A root or edge id as it is written."""
     return f"{number:016x}"
@@ -36,7 +39,7 @@ def id_name(number: int) -> str:
 
 def encode_event(event: dict[str, Any]) -> str:
     """One line, without its end."""
-    return json.dumps(event, separators=(",", ":"))
+    return _line.encode(event)
 
 
 def decode_event(line: str | bytes) -> dict[str, Any] | None:
