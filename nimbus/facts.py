@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tupletree._complaints import Complaint, complaints
-from tupletree._judgement import LATELY_S, AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
+from tupletree._judgement import LATELY_S, AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts, stall_s
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
@@ -95,6 +95,7 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
     found = []
     for component_id, tasks in sorted(task_ranges(dict(record.tasks)).items()):
         failed, timeouts = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
+        still = statistics.standstill(tasks, stall_s(record))
         kind = kinds.get(component_id)
         own = [one for one in ranges if one.start in tasks and kind == pb.COMPONENT_KIND_BOLT]
         found.append(
@@ -106,6 +107,10 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
                 timeouts=timeouts,
                 capacity=statistics.capacity(own, now_s),
                 is_congested=bool(statistics.gauges(tasks)["congested"]),
+                stuck=still.stuck,
+                stuck_s=still.stuck_s,
+                unacked=still.fails,
+                unacked_s=still.fails_s,
             )
         )
     return found

@@ -44,6 +44,7 @@ from .history import STEP_S, History
 from .reported import MOST_STREAMS
 from .series import STEP_S as CHART_STEP_S
 from .series import Point, Series, moment_of
+from .standstill import Movement, Standstill, together
 from .statuses import STALE_S, Statuses
 
 RATE_WINDOW_S = 10.0
@@ -72,6 +73,7 @@ class _Task:
 
     worker_id: str
     latest: rpc.TaskStats
+    movement: Movement
     earlier: rpc.TaskStats = field(default_factory=rpc.TaskStats)  # the sum of incarnations that are over
     recent: deque[tuple[float, int, int, int]] = field(default_factory=deque)  # time; emitted, executed, acked
     busy: deque[tuple[float, float]] = field(default_factory=deque)  # time; seconds executing, over all incarnations
@@ -201,6 +203,11 @@ class TopologyStatistics:
                 sums[number] += (last[number + 1] - first[number + 1]) / (last[0] - first[0])
         return Rates(*sums)
 
+    def standstill(self, tasks: Iterable[int], after_s: float) -> Standstill:
+        """What some tasks of a component have not got done for more than ``after_s``."""
+        found = [task.movement for task in map(self._tasks.get, tasks) if task is not None]
+        return together(found, after_s)
+
     def capacity(self, executors: Iterable[Sequence[int]], now_s: float) -> float:
         """That of the busiest executor, each given as its tasks."""
         return max((sum(self._busy_share(task, now_s) for task in tasks) for tasks in executors), default=0.0)
@@ -229,7 +236,7 @@ class TopologyStatistics:
 
     def _begin(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> _Task:
         """A task that was not heard of before: it may have worked for long."""
-        task = self._tasks[stats.task_id] = _Task(report.worker_id, stats)
+        task = self._tasks[stats.task_id] = _Task(report.worker_id, stats, Movement(stats, now_s))
         since_s = now_s - max(0.0, report.uptime_s)
         task.busy.append((since_s, 0.0))
         task.history.credit(scalars_of(stats), since_s, now_s)
@@ -247,7 +254,9 @@ class TopologyStatistics:
             add(task.earlier, task.latest)
             task.worker_id = report.worker_id
             task.recent.clear()
+            task.movement = Movement(stats, now_s)
         task.latest = stats
+        task.movement.note(stats, now_s)
         emitted = sum(stream.emitted for stream in stats.streams)
         if not task.recent or now_s > task.recent[-1][0]:
             task.recent.append((now_s, emitted, stats.executed, stats.acked))

@@ -76,6 +76,10 @@ class ComponentFacts:
     timeouts: int = 0  # of these
     capacity: float = 0.0  # of a bolt's busiest executor
     is_congested: bool = False
+    stuck: int = 0  # tasks that have had tuples waiting for longer than stall_s() and executed none
+    stuck_s: float = 0.0  # the longest of them
+    unacked: int = 0  # trees of a spout that failed since one was acked, if that is longer ago
+    unacked_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def judge(
     found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
     for topology in topologies:
         if topology.record.status in _RUNNING:
-            found += [*_workers(topology), *_progress(topology)]
+            found += [*_workers(topology), *_standstills(topology), *_progress(topology)]
         found += _notes(topology)
     return Verdict.of(found)
 
@@ -243,20 +247,34 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
         yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
 
 
+def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
+    """Components that get nothing done although there is something to do."""
+    name, topology_id = topology.record.name, topology.record.id
+    look = f"tupletree profile {name} PORT --stacks"
+    for one in topology.components:
+        where = f"topology '{name}', {one.id}"
+        if one.stuck:
+            what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s, and tuples wait"
+            yield Fault("degraded", "component.stuck", name, f"{where}: {what}", look, topology_id, one.id)
+        if one.is_spout and one.unacked:
+            what = f"no tuple tree was acked for {one.unacked_s:.0f} s, and {one.unacked} failed"
+            yield Fault("degraded", "trees.none_acked", name, f"{where}: {what}", look, topology_id, one.id)
+
+
 def _progress(topology: TopologyFacts) -> Iterator[Fault]:
     """Commits and checkpoints that do not get on, as tasks say. That is user code: any field may be wrong."""
     name, topology_id = topology.record.name, topology.record.id
     if not any(component.statuses for component in topology.components):
         return
     look = f"tupletree describe {name}"
-    stall_s = max(_LEAST_STALL_S, 2 * message_timeout_s(topology.record))
+    longest_s = stall_s(topology.record)
     for component in topology.components:
         for one in component.statuses:
             status = decode_status(one.status_json)
             if status is None:
                 continue
             where = f"topology '{name}', {component.id}[{one.task_id}]"
-            for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, stall_s):
+            for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
                 yield Fault("degraded", kind, name, f"{where}: {what}", look, topology_id, component.id)
             for severity, kind, what in _remarks(status):
                 yield Fault(severity, kind, name, f"{where}: {what}", look, topology_id, component.id)
@@ -314,6 +332,11 @@ def _nothing(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, s
 
 
 _STALLS: Final = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
+
+
+def stall_s(record: pb.TopologyRecord) -> float:
+    """How long something of a topology may take before it does not get on: twice the topology's message timeout."""
+    return max(_LEAST_STALL_S, 2 * message_timeout_s(record))
 
 
 def message_timeout_s(record: pb.TopologyRecord) -> float:

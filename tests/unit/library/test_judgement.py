@@ -240,3 +240,18 @@ def test_a_longer_message_timeout_makes_a_longer_patience() -> None:
 def test_who_cannot_be_asked_is_down() -> None:
     found = unreachable("nimbus at h:6627 is not reachable")
     assert (found.status, found.faults[0].sentence) == ("down", "nimbus at h:6627 is not reachable")
+
+
+def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
+    (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4})).faults
+    assert fault.kind == "component.stuck"
+    assert fault.sentence == "topology 'words', c: 1 task executed nothing for 75 s, and tuples wait"
+    assert fault.look == "tupletree profile words PORT --stacks"
+
+
+def test_a_spout_none_of_whose_trees_is_acked_is_at_fault() -> None:
+    figures = {"is_spout": True, "unacked": 2412, "unacked_s": 95.0}
+    (fault,) = verdict(topology(figures=figures)).faults
+    assert fault.kind == "trees.none_acked"
+    assert fault.sentence == "topology 'words', c: no tuple tree was acked for 95 s, and 2412 failed"
+    assert verdict(topology(figures={**figures, "is_spout": False})).status == "healthy"
