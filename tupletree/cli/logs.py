@@ -12,7 +12,7 @@ import click
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, message_dict, print_json, print_table
 from tupletree.cli.statuses import printable
-from tupletree.cli.workers import Following, Source, in_order, last_lines, sources, worker_option
+from tupletree.cli.workers import Following, Source, in_order, last_lines, past_sources, sources, worker_option
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _MOST_WORKERS: Final = 16  # asked at the same time
     metavar="FILE",
     help="Another file of the workers: worker.out (what they printed), events.jsonl, or one that --list names.",
 )
+@click.option("--past", is_flag=True, help="Those of slots that the topology's workers have left, while they are kept.")
 @click.option("--list", "as_list", is_flag=True, help="Show which files there are.")
 @click.option("--search", "pattern", metavar="TEXT", help="Show the lines with this text, rotated files too.")
 @click.option("--regex", "is_regex", is_flag=True, help="TEXT is a regular expression (RE2's).")
@@ -72,6 +73,7 @@ def command(
     lines: int,
     follow: bool,
     file: str,
+    past: bool,
     as_list: bool,
     pattern: str | None,
     is_regex: bool,
@@ -95,14 +97,23 @@ def command(
       tupletree logs word_count --search ERROR -C 3
       tupletree logs word_count --search 'timed? ?out' --regex -i --json
       tupletree logs word_count --file worker.out
+      tupletree logs word_count --past --list
     """
     if pattern is None and (is_regex or ignore_case or context):
         raise UsageError("--regex, --ignore-case and --context belong to --search")
     if pattern is not None and follow:
         raise UsageError("--search looks at what is there, and --follow at what comes: use one of them")
 
+    if past and (follow or component is not None):
+        raise UsageError("--past shows logs that are finished, of workers whose components are not known any more")
+
     def select() -> list[Source]:
-        return sources(client, name, worker, component)
+        if not past:
+            return sources(client, name, worker, component)
+        found = past_sources(client, name, worker)
+        if not found:
+            raise NotFoundError(f"no logs are kept of workers that topology '{name}' no longer has")
+        return found
 
     found = select()
     if as_list:

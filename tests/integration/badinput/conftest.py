@@ -10,7 +10,7 @@ from badinput_harness import STEADY, CommandLine, steady_topology
 
 from tupletree.testing import DevCluster, wait_until
 
-SLOTS = 12
+SLOTS = 14
 
 
 @pytest.fixture(scope="package")

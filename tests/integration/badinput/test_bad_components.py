@@ -5,6 +5,7 @@ All topologies are submitted at once, so that waiting for one lets the others go
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,8 @@ from tupletree.v1.topology_pb2 import TOPOLOGY_STATUS_ACTIVE
 
 TOPOLOGIES = """
 import os
-from tupletree import BasicBolt, CustomGrouping, Spout, TopologyBuilder
+import time
+from tupletree import BasicBolt, Bolt, CustomGrouping, Spout, TopologyBuilder
 
 POISON = 3
 
@@ -77,6 +79,22 @@ class Arity(BasicBolt):
     def execute(self, tup, collector):
         collector.emit([1])
 
+class Endless(Numbers):
+    def next_tuple(self):
+        time.sleep(0.01)
+        self.next += 1
+        self.collector.emit([self.next], self.next)
+
+class Hangs(BasicBolt):
+    def execute(self, tup, collector):
+        time.sleep(3600)
+
+class Forgets(Bolt):
+    def prepare(self, conf, context, collector):
+        pass
+    def execute(self, tup):
+        pass
+
 class Ring(CustomGrouping):
     def prepare(self, context, stream, target_tasks):
         raise TypeError("no ring")
@@ -110,6 +128,8 @@ def unroutable():
     return builder.create_topology()
 def unloadable(): return built("unloadable", Unloadable())
 def requires(): return built("requires")
+def hangs(): return built("hangs", Hangs(), Endless), {"topology.message.timeout.secs": 2}
+def forgets(): return built("forgets", Forgets(), Endless), {"topology.message.timeout.secs": 2}
 """
 
 FAILURES = [  # name, component, what its error says, what its traceback says
@@ -129,6 +149,7 @@ FAILURES = [  # name, component, what its error says, what its traceback says
     ("requires", "", "requirements.* cannot be installed.*nowhere-1.0", None),
 ]
 NAMES = [name for name, *_ in FAILURES]
+STANDSTILLS = ("hangs", "forgets")  # without any error
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +163,8 @@ def submitted(cluster: DevCluster, notes: Path) -> Iterator[None]:
     (notes / "fails_app.py").write_text(TOPOLOGIES.replace("NOTES", repr(str(notes))))
     requirements = notes / "requirements.txt"
     requirements.write_text("/nowhere/at/all/nowhere-1.0.tar.gz\n")
-    with running(cluster, *NAMES):
-        for name in NAMES:
+    with running(cluster, *NAMES, *STANDSTILLS):
+        for name in (*STANDSTILLS, *NAMES):
             topology, conf, _ = load_topology(f"{notes}/fails_app.py:{name}")
             needs = requirements if name == "requires" else None
             cluster.client.submit(name, topology, conf, requirements=needs)
@@ -204,3 +225,17 @@ def test_the_cluster_says_that_it_is_degraded_and_why(cluster: DevCluster, cli: 
         return ended.status == 1 and '"degraded"' in ended.out and "topology 'prepares' has" in ended.out
 
     wait_until(says_so, 60, what="its topologies are no longer taken to be starting")
+
+
+@pytest.mark.usefixtures("submitted")
+def test_the_cluster_names_topologies_that_get_nowhere(cluster: DevCluster, cli: CommandLine) -> None:
+    def found() -> dict[str, str]:
+        faults = json.loads(cli.ask("health", "--json").out)["faults"]
+        return {one["kind"]: one["sentence"] for one in faults if one["subject"] in STANDSTILLS}
+
+    wait_until(lambda: len(found()) == 2, 120, what="both have stood still for a minute")
+    stuck = r"topology 'hangs', fails: 1 task executed nothing for \d+ s, and tuples wait"
+    assert re.fullmatch(stuck, found()["component.stuck"])
+    unacked = r"topology '(forgets|hangs)', numbers: no tuple tree was acked for \d+ s, and \d+ failed"
+    assert re.fullmatch(unacked, found()["trees.none_acked"])
+    assert not errors(cluster, "hangs") and not errors(cluster, "forgets")

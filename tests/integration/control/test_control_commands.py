@@ -190,6 +190,19 @@ def test_following_goes_on_over_a_restart_of_worker_and_supervisor(console: Cons
             following.terminate()
 
 
+def test_logs_of_a_slot_that_was_left_can_be_read(console: Console) -> None:
+    assert "no logs are kept" in console.refusal("logs", "words", "--past")
+    assert "finished" in console.refusal("logs", "words", "--past", "--follow")
+    console("rebalance", "words", "--wait", "0", "--workers", "1")
+    left = wait_until(lambda: console.lines("logs", "words", "--past") if len(ports(console)) == 1 else None, 60)
+    assert {one["worker"].rpartition(":")[2] for one in left}.isdisjoint(map(str, ports(console)))
+    assert any("worker.started" in one["line"] for one in console.lines("logs", "words", "--past", "-n", "100000"))
+    (gone,) = {one["worker"] for one in left}
+    assert "logs --past" in console.refusal("logs", "words", "--worker", gone)
+    console("rebalance", "words", "--wait", "0", "--workers", "2")
+    wait_until(lambda: console.cluster.client.describe("words").summary.workers_ready == 2, 60, what="it has two again")
+
+
 def test_restart_of_a_worker(console: Console) -> None:
     port = ports(console)[0]
     before = {worker.port: worker.worker_id for worker in console.cluster.client.describe("words").workers}
