@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ DEADLINE_S = 20.0
 FOLLOW_S = 0.3  # calls that are meant to go on for ever are ended by us
 UNDUE = frozenset({Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.UNAUTHENTICATED})
 LONGEST_SENTENCE = 2000
+LARGE_BYTES = 512 * 1024
 OWN_WORDS = "Internal error from Core"
 """What our own side says in place of the status when the peer ended a stream that was being written."""
 
@@ -53,17 +55,33 @@ class CallFuzzer:
         self._address = address
         self._methods: Sequence[MethodDescriptor] = list(service.methods)
         self._service = service.full_name
+        self._large: list[tuple[MethodDescriptor, list[bytes]]] = []
         self._words = words
         self._rng = rng
 
     async def run(self, inputs: int, outcome: Outcome) -> None:
         """Send so many inputs, every method in turn."""
+        await self._send(itertools.islice(self._inputs(), inputs), outcome)
+
+    async def run_large(self, outcome: Outcome) -> int:
+        """Send those inputs that were put aside because they are large; how many that is."""
+        large, self._large = self._large, []
+        await self._send(large, outcome)
+        return len(large)
+
+    def _inputs(self) -> Iterator[tuple[MethodDescriptor, list[bytes]]]:
+        """Inputs for every method in turn. Of large ones the allocator keeps some megabytes, whenever they come: they
+        are put aside, so that stretches can be compared."""
+        for method in itertools.cycle(self._methods):
+            while sum(map(len, requests := self._requests(method))) > LARGE_BYTES:
+                self._large.append((method, requests))
+            yield method, requests
+
+    async def _send(self, inputs: Iterable[tuple[MethodDescriptor, list[bytes]]], outcome: Outcome) -> None:
         async with aio_channel(self._address) as channel:
             gate = asyncio.Semaphore(AT_ONCE)
             running: set[asyncio.Task[None]] = set()
-            for number in range(inputs):
-                method = self._methods[number % len(self._methods)]
-                requests = self._requests(method)
+            for method, requests in inputs:
                 await gate.acquire()
                 task = asyncio.create_task(self._call(channel, method, requests, outcome))
                 running.add(task)

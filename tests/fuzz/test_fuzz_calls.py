@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fuzz_calls import INPUTS, PARTS, CallFuzzer, Outcome
-from fuzz_memory import MemoryWatch
+from fuzz_memory import MemoryWatch, resident_kb
 
 from tupletree.testing import DevCluster
 from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2, worker_pb2
@@ -39,3 +39,7 @@ def test_every_call_is_answered(
     assert not outcome.faults, "\n".join(outcome.faults)
     assert outcome.inputs == inputs // PARTS * PARTS
     assert memory.is_flat, memory
+    large = loop.run(fuzzer.run_large(outcome))
+    print(role, large, "large inputs", resident_kb(process.pid) // 1024, "MB")
+    assert not outcome.faults, "\n".join(outcome.faults)
+    assert outcome.inputs == inputs // PARTS * PARTS + large

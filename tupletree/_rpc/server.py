@@ -8,7 +8,8 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final, NoReturn
+from traceback import clear_frames
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -57,16 +58,25 @@ _UNDECODABLE: Final = object()
 _UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
 
 
-async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
+async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    """End the call with the status of ``error``. Always raises.
+
+    gRPC keeps the exception that this raises with the call. A frame in a traceback that holds the call or its request
+    would keep both until the garbage collector comes by: so frames are cleared, and callers let go of theirs.
+    """
+    clear_frames(error.__traceback__)
     if isinstance(error, NotImplementedError):  # the generated base class of a method that a daemon does not offer
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here")
-    if isinstance(error, DecodeError):  # from the stream of requests
-        error = ProtocolError(_UNDECODABLE_SENTENCE)
-    code, sentence = to_status(error)
-    calls_failed.labels(method, code.name).inc()
+        code, sentence = grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here"
+    else:
+        # A DecodeError is from the stream of requests.
+        code, sentence = to_status(ProtocolError(_UNDECODABLE_SENTENCE) if isinstance(error, DecodeError) else error)
+        calls_failed.labels(method, code.name).inc()
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
-    await context.abort(code, sentence if len(sentence) <= _LONGEST_SENTENCE else sentence[:_LONGEST_SENTENCE] + "…")
+    sentence = sentence if len(sentence) <= _LONGEST_SENTENCE else sentence[:_LONGEST_SENTENCE] + "…"
+    abort = context.abort(code, sentence)
+    del error, context
+    await abort
 
 
 def _translated(method: str, handler: Handler) -> Handler:
@@ -84,9 +94,11 @@ def _translated(method: str, handler: Handler) -> Handler:
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
         except Exception as error:
-            await _abort(method, error, context)
+            abort = _abort(method, error, context)
         finally:
             active.dec()
+        del request, context
+        await abort
 
     @functools.wraps(handler)
     async def generate(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
@@ -97,12 +109,15 @@ def _translated(method: str, handler: Handler) -> Handler:
             async with contextlib.aclosing(handler(request, context)) as replies:
                 async for reply in replies:
                     yield reply
+            return
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
         except Exception as error:
-            await _abort(method, error, context)
+            abort = _abort(method, error, context)
         finally:
             active.dec()
+        del request, context
+        await abort
 
     return generate if inspect.isasyncgenfunction(handler) else call
 

@@ -25,7 +25,11 @@ FRAMES = 30
 
 _PYTHON = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
-_OURS = re.compile(r"[/\\](pyspark|py4j|tupletree|concurrent[/\\]futures)[/\\]|[/\\](threading|socket|runpy)\.py$")
+_OURS = re.compile(  # of a checkout too, which may be in a directory of any name
+    r"[/\\](pyspark|py4j|tupletree[/\\](spark|worker|_\w+)|concurrent[/\\]futures)[/\\]"
+    r"|[/\\](threading|socket|runpy)\.py$"
+    rf"|^{re.escape(str(PurePath(__file__).parents[1]))}[/\\]"
+)
 _SPARKS = re.compile(r"[/\\](pyspark|py4j)[/\\]")
 _SOCKETS = re.compile(r"[/\\](socket|ssl)\.py$")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)

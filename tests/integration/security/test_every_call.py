@@ -232,6 +232,33 @@ def test_logging_in_by_browser(site: Site) -> None:
     assert {one["outcome"] for one in done if one["who"] == "alice"} >= {"done"}
 
 
+def test_the_verdict_has_reasons_about_the_topologies_only_that_one_may_see(site: Site) -> None:
+    def told(name: str) -> tuple[set[str], set[str]]:
+        """The topologies that reasons are about: over HTTP and over gRPC."""
+        page = json.loads(body(site, f"{PREFIX}/cluster/health", site.token(site.principal(name))))
+        with site.client(name) as client:
+            reply = client.health()
+        return (
+            {one["topologyId"] for one in (*page["faults"], *page["notes"])} - {""},
+            {one.topology_id for one in (*reply.faults, *reply.notes)} - {""},
+        )
+
+    this, other = ({site.ids[name]} for name in ("THIS", "OTHER"))
+    with site.client("administrator") as client:  # which is worth a note
+        client.deactivate("numbers")
+        client.deactivate("others")
+    try:
+        wait_until(lambda: told("reads everything") == (this | other, this | other), 30)
+        assert told("owner") == told("topology.readonly.users") == (this, this)
+        assert told("another user") == (other, other)
+        text = body(site, f"{PREFIX}/cluster/health", site.token(site.principal("another user")))
+        assert "numbers" not in text and "others" in text
+    finally:
+        with site.client("administrator") as client:
+            client.activate("numbers")
+            client.activate("others")
+
+
 @pytest.mark.parametrize("role", ["nimbus", "supervisor", "acker", "worker"])
 @pytest.mark.parametrize("path", sorted(PAGES))
 def test_a_page_by_every_kind_of_caller(site: Site, role: str, path: str) -> None:
@@ -297,33 +324,6 @@ def test_another_s_topology_is_not_in_any_page_of_the_cluster(site: Site) -> Non
     assert "numbers" in everything and "others" in everything
     readers = body(site, f"{PREFIX}/topology/summary", site.token(site.principal("topology.readonly.users")))
     assert "numbers" in readers and "others" not in readers  # and not out of what was built for somebody else
-
-
-def test_the_verdict_has_reasons_about_the_topologies_only_that_one_may_see(site: Site) -> None:
-    def told(name: str) -> tuple[set[str], set[str]]:
-        """The topologies that reasons are about: over HTTP and over gRPC."""
-        page = json.loads(body(site, f"{PREFIX}/cluster/health", site.token(site.principal(name))))
-        with site.client(name) as client:
-            reply = client.health()
-        return (
-            {one["topologyId"] for one in (*page["faults"], *page["notes"])} - {""},
-            {one.topology_id for one in (*reply.faults, *reply.notes)} - {""},
-        )
-
-    this, other = ({site.ids[name]} for name in ("THIS", "OTHER"))
-    with site.client("administrator") as client:  # which is worth a note
-        client.deactivate("numbers")
-        client.deactivate("others")
-    try:
-        wait_until(lambda: told("reads everything") == (this | other, this | other), 30)
-        assert told("owner") == told("topology.readonly.users") == (this, this)
-        assert told("another user") == (other, other)
-        text = body(site, f"{PREFIX}/cluster/health", site.token(site.principal("another user")))
-        assert "numbers" not in text and "others" in text
-    finally:
-        with site.client("administrator") as client:
-            client.activate("numbers")
-            client.activate("others")
 
 
 def test_prometheus_finds_the_workers_of_all_topologies(site: Site) -> None:

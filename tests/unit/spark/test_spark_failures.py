@@ -168,3 +168,8 @@ def test_a_call_of_a_method_that_java_does_not_have_is_the_callers_mistake() -> 
         )
         assert not is_session_lost(error)
         assert explain(error)[0] == "Method limit([class java.lang.String]) does not exist"
+
+
+def test_a_user_s_code_may_be_in_a_directory_of_our_name() -> None:
+    place = "/home/ann/tupletree/examples/words.py"
+    assert place in explain(PythonException(WORKER.replace("/home/ann/words.py", place)))[1]
