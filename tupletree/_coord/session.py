@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -29,6 +30,10 @@ from tupletree.errors import ConfigError, ConflictError, ForbiddenError, Interna
 # How long one request may take before the caller hears UnavailableError. While the session is suspended kazoo keeps
 # requests queued without end; every write here is a compare-and-set or idempotent, so a late one does no harm.
 REQUEST_TIMEOUT_S = 10.0
+
+# Of the time for connecting: a server that is just starting may take a connection and never answer on it, where kazoo
+# would wait as long as a session may be silent, which is longer than all of that time.
+_SHARES = (0.2, 0.8)
 
 _AWAY = (
     ConnectionLoss,
@@ -96,16 +101,13 @@ def connect(conf: Mapping[str, Any]) -> KazooClient:
     """
     hosts = connect_string(conf)
     timeout_s = int(conf["zookeeper.connection.timeout"]) / 1000
-    client = unstarted(conf)
-    try:
-        client.start(timeout=timeout_s)
-    except KazooTimeoutError as error:
-        disconnect(client)
-        raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s") from error
-    except KazooException as error:
-        disconnect(client)
-        raise UnavailableError(f"ZooKeeper at {hosts} refused the session: {error!r}") from error
-    return client
+    for share in _SHARES:
+        client = unstarted(conf)
+        client.start_async().wait(share * timeout_s)
+        if client.connected:
+            return client
+        Thread(target=disconnect, args=(client,), daemon=True).start()  # which may take a session's timeout
+    raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s")
 
 
 def disconnect(client: KazooClient) -> None:
