@@ -213,17 +213,6 @@ def test_restart_of_a_worker(console: Console) -> None:
     assert "has several workers, name one" in console.refusal("restart-worker", "words")
 
 
-@pytest.mark.parametrize(("kind", "begins"), [("flamegraph", b"<?xml"), ("speedscope", b"{"), ("raw", b"")])
-def test_a_worker_is_profiled(console: Console, tmp_path: Path, kind: str, begins: bytes) -> None:
-    path = tmp_path / "profile"
-    told = console.json("profile", "words", ports(console)[0], "--seconds", "1", "--format", kind, "-o", path)
-    data = path.read_bytes()
-    assert (told["bytes"], told["file"]) == (len(data), str(path))
-    assert data.startswith(begins)
-    assert b"execute" in data or b"_run_once" in data
-    assert os.listdir(tmp_path) == ["profile"]
-
-
 def test_what_threads_are_doing_and_what_cannot_be_profiled(console: Console, tmp_path: Path) -> None:
     text = console("profile", "words", ports(console)[0], "--stacks")
     assert "MainThread" in text

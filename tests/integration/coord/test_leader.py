@@ -133,6 +133,7 @@ def test_a_leader_whose_candidate_node_is_removed_stands_down(
     first = stand("n1")
     first.await_story(("elected", 1))
     second = stand("n2")
+    wait_until(lambda: len(session.get_children(paths.leader_candidates(zookeeper_root))) == 2)
     leadership = Store(session, zookeeper_root).leadership()
     assert leadership is not None
     session.delete(paths.leader_candidate(zookeeper_root, leadership.node))
