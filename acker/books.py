@@ -78,6 +78,12 @@ class Books:
         """Entries in all ledgers, also those whose init has not come: what the memory limit counts."""
         return sum(topology.entries for topology in self.topologies.values())
 
+    def flow(self, stream: Stream) -> tuple[int, int]:
+        """Trees pending now, and completed since its ledgers began, in the topology of a stream if it is there."""
+        topology = self._owners.get(stream)
+        ledgers = topology.ledgers.values() if topology is not None else ()
+        return sum(ledger.trees for ledger in ledgers), sum(ledger.totals.completed for ledger in ledgers)
+
     # Streams
 
     def open(self, hello: Hello, now_s: float) -> Stream:

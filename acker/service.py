@@ -193,5 +193,6 @@ class AckerService(acker_pb2_grpc.AckerServicer):
                 self.deliver(self._books.apply(stream.number, part, began_s))
                 self.work.apply_s.observe(self._clock() - began_s)
         self.work.count(batches)
+        stream.look(*self._books.flow(stream.number), self._clock())
         self._books.report_version(stream.number, request.updates.shard_version)
         self.recount()

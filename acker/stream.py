@@ -2,9 +2,9 @@
 
 Verdicts come from anybody's updates; the stream collects them until its one writer takes them. The first word after a
 silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``, and after a reply of many roots
-every ``BUSY_INTERVAL_S``: under load that packs the verdicts of a few milliseconds into one message, which costs both
-ends far less than a message each. A confirmation that has no verdicts to go with is in no hurry: it tells the worker
-what it need not doubt should the stream break.
+every ``BUSY_INTERVAL_S``, or less often where trees take long anyhow (gathering.py): under load that packs the verdicts
+of some milliseconds into one message, which costs both ends far less than a message each. A confirmation that has no
+verdicts to go with is in no hurry: it tells the worker what it need not doubt should the stream break.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tupletree._wire.packed import pack_u64
 from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2 as pb
 
+from .gathering import Gathering
 from .ledger import Verdicts
 from .updates import Hello
 
@@ -48,6 +49,7 @@ class TrackStream:
         self._error: BaseException | None = None
         self._replied_s = -math.inf
         self._interval_s = REPLY_INTERVAL_S
+        self._gathering = Gathering()
         self._rest: asyncio.TimerHandle | None = None  # until a confirmation goes out alone
 
     def put(self, verdicts: Verdicts) -> None:
@@ -69,6 +71,10 @@ class TrackStream:
         self._confirmed = sequence
         if self._rest is None:
             self._wake.set()
+
+    def look(self, pending: int, completed: int, now_s: float) -> None:
+        """So many trees of its topology are pending now, and so many have been completed."""
+        self._gathering.look(pending, completed, now_s)
 
     def end(self, error: BaseException | None) -> None:
         """Finish the stream: with this error, or properly. The first call decides."""
@@ -119,10 +125,10 @@ class TrackStream:
                 break
         del self._pieces[:count]
         self.waiting -= roots
-        self._interval_s = BUSY_INTERVAL_S if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
+        self._interval_s = max(BUSY_INTERVAL_S, self._gathering.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
         self._told = self._confirmed
         verdicts = [
             pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
             for task, kinds in taken.items()
         ]
-        return pb.TrackReply(confirmed=self._told, verdicts=verdicts)
+        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, gather_us=round(1e6 * self._gathering.pause_s))

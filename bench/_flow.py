@@ -93,8 +93,12 @@ class Source(Spout):
     def ack(self, msg_id: Any) -> None:
         self.acked += 1
         if self.acked == self.count:
-            times = {"started_s": self.started_s, "ended_s": time.perf_counter()}
-            tell(self.directory, self.name, {**times, "failed": self.failed, **self.facts()})
+            self.tell_end()
+
+    def tell_end(self) -> None:
+        """All are acked: the clock stops."""
+        times = {"started_s": self.started_s, "ended_s": time.perf_counter()}
+        tell(self.directory, self.name, {**times, "failed": self.failed, **self.facts()})
 
     def fail(self, msg_id: Any) -> None:
         self.failed += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -78,13 +78,12 @@ class Count(BasicBolt):
         self.directory = directory
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: defaultdict[str, int] = defaultdict(int)
         name = f"count-{context.task_index}"
         Witness(self.directory, name, lambda: sum(self.counts.values()), lambda: self.counts).start()
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        word = tup["word"]
-        self.counts[word] = self.counts.get(word, 0) + 1
+        self.counts[tup["word"]] += 1
 
 
 class CountInState(StatefulBolt):

@@ -60,15 +60,21 @@ class TimedSentences(Sentences):
         self.emitted_s: dict[int, float] = {}
         self.latencies_s: list[float] = []
 
-    def emit(self, number: int) -> None:
+    def next_tuple(self) -> None:
+        number = self.next
         if number % TIMED_EVERY == 0:
             self.emitted_s[number] = time.perf_counter()
-        self.collector.emit(self.rows[number % self.distinct], number)
+            super().next_tuple()
+        elif number < self.count:
+            self.next = number + 1
+            self.collector.emit(self.rows[number % self.distinct], number)
 
     def ack(self, msg_id: Any) -> None:
         if msg_id % TIMED_EVERY == 0:
             self.latencies_s.append(time.perf_counter() - self.emitted_s.pop(msg_id))
-        super().ack(msg_id)
+        self.acked += 1
+        if self.acked == self.count:
+            self.tell_end()
 
     def facts(self) -> Mapping[str, Any]:
         latencies_s = sorted(self.latencies_s)

@@ -38,8 +38,9 @@ log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
-PAUSE_S = 0.004
-"""Updates that follow others are gathered for so long: a message costs more than a sooner verdict is worth."""
+PAUSE_S, MOST_PAUSE_S = 0.004, 0.05
+"""Updates that follow others are gathered for so long: a message costs more than a sooner verdict is worth. For longer
+where the acker says that trees take long anyhow, but for no longer than the second."""
 WAITING_ROOTS = 50_000
 """Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
 MOST_WAITING_ROOTS = 200_000
@@ -76,6 +77,7 @@ class AckerLink:
         self._ties = ties
         self._waiting: dict[int, list[Updates]] = {}
         self._waiting_roots = 0
+        self._pause_s = PAUSE_S
         self._has_news = False  # a newer shard version to tell though there are no updates
         self._unconfirmed: deque[tuple[int, list[Updates]]] = deque()
         self._moved = asyncio.Event()
@@ -171,6 +173,7 @@ class AckerLink:
         while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
             self._unconfirmed.popleft()
             self._moved.set()
+        self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MOST_PAUSE_S)
         tell = self._ties.engine.tell
         for verdicts in reply.verdicts:
             task = verdicts.spout_task
@@ -193,7 +196,7 @@ class AckerLink:
                 await self._moved.wait()
             if clock() < next_s:
                 await asyncio.sleep(next_s - clock())
-            next_s = clock() + PAUSE_S
+            next_s = clock() + self._pause_s
             waiting, self._waiting = self._waiting, {}
             self._waiting_roots = 0
             self._has_news = False

@@ -1,6 +1,7 @@
 cimport cython
 
 from tupletree.worker.collectors cimport TaskSpoutCollector
+from tupletree.worker.counts cimport Counters
 from tupletree.worker.tasks cimport Task
 
 ctypedef unsigned long long u64
@@ -15,5 +16,7 @@ cdef class SpoutTask(Task):
 
     @cython.locals(youngest=dict)
     cpdef track(self, u64 root, u64 value, msg_id)
+    @cython.locals(counters=Counters, youngest=dict, entry=tuple)
+    cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
     cpdef bint poll(self, Py_ssize_t times) except -1

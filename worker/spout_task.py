@@ -113,11 +113,15 @@ class SpoutTask(Task):
             self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
         ack = self.tell_acked or self.spout.ack
-        ended = self.pending.pop_many(roots)
-        counters.acked += len(ended)
-        for msg_id, emitted_s in ended:
+        youngest = self._cohorts[0]
+        for root in roots:
+            entry = youngest.pop(root, None) or self.pending.pop(root)
+            if entry is None:
+                continue
+            msg_id, emitted_s = entry
             if emitted_s is not None:
                 counters.completed(self._clock() - emitted_s)
+            counters.acked += 1
             ack(msg_id)
 
     def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:

@@ -1,0 +1,39 @@
+"""How long trees take decides how long verdicts and updates are gathered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tupletree.acker.gathering import MOST_S, SHARE, WINDOW_S, Gathering
+
+
+def after_a_window(pending: int, rate_per_s: float) -> Gathering:
+    gathering = Gathering()
+    gathering.look(0, 1_000, 0.0)
+    gathering.look(pending, 1_000 + round(rate_per_s * WINDOW_S), WINDOW_S)
+    return gathering
+
+
+@pytest.mark.parametrize(
+    ("pending", "rate_per_s", "takes_s"),
+    [(4_000, 160_000, 0.025), (12_000, 200_000, 0.06), (300, 100_000, 0.003)],
+)
+def test_it_is_a_share_of_the_time_that_trees_take(pending: int, rate_per_s: float, takes_s: float) -> None:
+    assert after_a_window(pending, rate_per_s).pause_s == pytest.approx(SHARE * takes_s)
+
+
+@pytest.mark.parametrize("rate_per_s", [0, 100, 19_000])
+def test_nothing_is_gathered_where_few_trees_are_completed(rate_per_s: float) -> None:
+    assert after_a_window(1_000_000, rate_per_s).pause_s == 0.0
+
+
+def test_trees_that_wait_for_minutes_do_not_hold_the_others_up_for_longer_than_the_most() -> None:
+    assert after_a_window(10_000_000, 50_000).pause_s == MOST_S
+
+
+def test_a_look_within_the_window_and_one_after_the_ledgers_began_anew_gather_nothing() -> None:
+    gathering = after_a_window(12_000, 200_000)
+    gathering.look(0, 11_001, 1.5 * WINDOW_S)
+    assert gathering.pause_s == pytest.approx(0.01)
+    gathering.look(12_000, 50, 2.5 * WINDOW_S)
+    assert gathering.pause_s == 0.0
