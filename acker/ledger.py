@@ -64,6 +64,7 @@ TICKS_PER_S = 10
 _PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
 _IS_COMPILED = CHOICE == "compiled"
 _FEW = 4_096 if _IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
+_NEAR = 150_000 if _IS_COMPILED else 0  # entries that lie in the caches: then many updates are, too
 _KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # of a kind's columns, with the bytes of an item
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
@@ -184,7 +185,7 @@ class Ledger:
     ) -> None:
         """Apply updates of one kind, many at a time or one by one; those for one root in their order."""
         count = len(columns[0])
-        if count < _FEW:
+        if count < _FEW or len(self._pending) < _NEAR:
             each(self._pending, self.totals, *_items(columns), born, verdicts)
         else:
             arrays = _arrays(columns)

@@ -23,7 +23,8 @@ class Bench:
     cases: Mapping[str, str]
 
 
-WORDS: Final = "--ackers 1 --sentences 300000 --pending 2000"
+WORDS: Final = "--ackers 1 --sentences 300000 --pending 6000"
+HELD: Final = "--sentences 600000 --held 5000 --pending 30000"
 IN_STATE: Final = "--sentences 600000 --pending 200000"
 PERF: Final = "--ackers 1 --tuples 500000 --pending 5000"
 ADS: Final = "--events 200000 --event-rate 10000 --workers 2 --ackers 1 --pending 2000"
@@ -43,7 +44,7 @@ SUITE: Final = (
             "plain-python": f"--workers 2 --spouts 2 --split plain --pure {WORDS}",
             "state": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state default",
             "state-aligned": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state aligned",
-            "combined": f"--workers 2 --spouts 2 --split combined {WORDS} --held 2000 --pending 10000",
+            "combined": f"--workers 2 --spouts 2 --split combined {WORDS} {HELD}",
         },
     ),
     Bench(

@@ -51,6 +51,14 @@ class Sentences(Source):
     def make_rows(self) -> list[list[Any]]:
         return [[sentence] for sentence in sentences(min(DISTINCT_SENTENCES, self.count))]
 
+    def next_tuple(self) -> None:
+        number = self.next
+        if 0 < number < self.count:  # without a call more
+            self.next = number + 1
+            self.collector.emit(self.rows[number % self.distinct], number)
+        else:
+            super().next_tuple()
+
 
 class Split(BasicBolt):
     """A tuple for each word."""

@@ -6,6 +6,7 @@ ctypedef unsigned long long u64
 cdef class Pairs:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
+    cdef object _firsts, _seconds
     cdef u64[::1] _first, _second
 
     @cython.locals(at=Py_ssize_t)

@@ -13,13 +13,14 @@ class Pairs:
     Compiled, neither an append nor a look at the last pair makes a Python object of an id.
     """
 
-    __slots__ = ("_first", "_room", "_second", "count")
+    __slots__ = ("_first", "_firsts", "_room", "_second", "_seconds", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._room = FIRST_ROOM
-        self._first = array("Q", bytes(8 * FIRST_ROOM))
-        self._second = array("Q", bytes(8 * FIRST_ROOM))
+        self._firsts = array("Q", bytes(8 * FIRST_ROOM))
+        self._seconds = array("Q", bytes(8 * FIRST_ROOM))
+        self._first, self._second = self._firsts, self._seconds  # compiled, as memory: without objects
 
     def __len__(self) -> int:
         return self.count
@@ -43,15 +44,14 @@ class Pairs:
 
     def columns(self) -> tuple[array[int], array[int]]:
         """Copies of both columns."""
-        return array("Q", bytes(self._first[: self.count])), array("Q", bytes(self._second[: self.count]))
+        return self._firsts[: self.count], self._seconds[: self.count]
 
     def clear(self) -> None:
         """Forget all pairs; the room stays."""
         self.count = 0
 
     def _make_room(self) -> None:
-        first, second = bytes(self._first), bytes(self._second)
+        fresh = array("Q", bytes(8 * self._room))
         self._room = 2 * self._room
-        fresh = bytes(8 * self._room - len(first))
-        self._first = array("Q", first + fresh)
-        self._second = array("Q", second + fresh)
+        self._firsts, self._seconds = self._firsts + fresh, self._seconds + fresh
+        self._first, self._second = self._firsts, self._seconds

@@ -21,7 +21,7 @@ from bench.word_count import sentences
 
 DISTINCT_SENTENCES: Final = 20_000
 WORKLOAD: Final = ("--ackers", "1", "--json")
-COMBINED: Final = ("--held", "2000", "--pending", "10000")
+COMBINED: Final = ("--held", "5000", "--pending", "30000")
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,10 @@ class Both:
 
 
 @contextmanager
-def one_after_the_other_below(limit: int) -> Iterator[None]:
+def one_after_the_other_below(limit: int, entries: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledger_module, "_FEW", limit)
+        patch.setattr(ledger_module, "_NEAR", entries)
         yield
 
 
@@ -115,21 +116,23 @@ def history(rng: random.Random, both: Both, steps: int, roots: int, most: int) -
     st.sampled_from([3, 40, 1000, 5000]),
     st.sampled_from([5, 31, 32, 63, 64, 65, 300]),
     st.sampled_from(LIMITS),
+    st.sampled_from([0, 30, ledger_module._NEAR]),
 )
-def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int, limit: int) -> None:
-    with one_after_the_other_below(limit):
+def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int, limit: int, entries: int) -> None:
+    with one_after_the_other_below(limit, entries):
         history(random.Random(seed), Both(), 40, roots, most)
 
 
 @pytest.mark.parametrize("size", [ledger_module._FEW - 1, ledger_module._FEW, ledger_module._FEW + 1])
 def test_batches_around_the_limit(size: int) -> None:
     rng = random.Random(size)
-    history(rng, Both(), 12, 3 * size, size)
-    both = Both()
-    trees = {rng.getrandbits(64): rng.getrandbits(64) for _ in range(size)}
-    both.apply([(root, value, root % 3) for root, value in trees.items()])
-    assert len(both.apply(acks=list(trees.items()))["acked"]) == 3
-    assert len(both.ledger) == 0
+    with one_after_the_other_below(ledger_module._FEW):
+        history(rng, Both(), 12, 3 * size, size)
+        both = Both()
+        trees = {rng.getrandbits(64): rng.getrandbits(64) for _ in range(size)}
+        both.apply([(root, value, root % 3) for root, value in trees.items()])
+        assert len(both.apply(acks=list(trees.items()))["acked"]) == 3
+        assert len(both.ledger) == 0
 
 
 @settings(max_examples=10, deadline=None)
@@ -301,7 +304,8 @@ def test_numpy_arrays_and_lists_will_do_as_well(size: int) -> None:
     ledger = Ledger()
     roots = np.arange(1, size + 1, dtype=np.uint64)
     tasks = np.ones(size, np.uint32)
-    assert not ledger.apply(roots, roots, tasks, [], [], [], [], 0.0)
-    assert plain(ledger.apply([], [], [], roots.tolist(), roots.tolist(), [], [], 0.0)) == {
-        "acked": {1: roots.tolist()}
-    }
+    with one_after_the_other_below(ledger_module._FEW):
+        assert not ledger.apply(roots, roots, tasks, [], [], [], [], 0.0)
+        assert plain(ledger.apply([], [], [], roots.tolist(), roots.tolist(), [], [], 0.0)) == {
+            "acked": {1: roots.tolist()}
+        }
