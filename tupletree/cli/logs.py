@@ -110,7 +110,10 @@ def command(
     def select() -> list[Source]:
         if not past:
             return sources(client, name, worker, component)
-        found = past_sources(client, name, worker)
+        found, away = past_sources(client, name, worker)
+        if not found and away:
+            raise away[0]
+        _tell_away(away)
         if not found:
             raise NotFoundError(f"no logs are kept of workers that topology '{name}' no longer has")
         return found
@@ -150,9 +153,13 @@ def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list
     away = [one for one in answers if isinstance(one, UnavailableError)]
     if len(away) == len(answers):
         raise away[0]
+    _tell_away(away)
+    return [one for one in answers if not isinstance(one, UnavailableError)]
+
+
+def _tell_away(away: Sequence[UnavailableError]) -> None:
     for sentence in sorted({str(error) for error in away}):
         click.echo(f"tupletree: not all workers are here: {sentence}", err=True)
-    return [one for one in answers if not isinstance(one, UnavailableError)]
 
 
 def _show(

@@ -80,25 +80,28 @@ def sources_of(
     return sorted(found)
 
 
-def past_sources(client: NimbusClient, name: str, worker: str | None = None) -> list[Source]:
-    """The slots that the topology's workers have left, as far as a supervisor that answers still has their logs."""
+def past_sources(
+    client: NimbusClient, name: str, worker: str | None = None
+) -> tuple[list[Source], list[UnavailableError]]:
+    """The slots that the topology's workers have left and whose logs are kept; and the supervisors that are away."""
     reply = client.describe(name)
     topology_id = reply.summary.record.id
     present = {(one.host, one.port) for one in reply.assignment.workers}
-    found = set()
+    found, away = set(), []
     for supervisor in client.cluster().supervisors:
         host, address = supervisor.presence.host, f"{supervisor.presence.host}:{supervisor.presence.grpc_port}"
         try:
             ports = {file.port for file in client.list_logs(address, topology_id, 0)}
-        except UnavailableError:
-            continue  # who asks for all logs is told which supervisors are away when these are read
+        except UnavailableError as error:
+            away.append(error)
+            continue
         places = {f"{host}:{port}": port for port in ports if (host, port) not in present}
         found |= {
             Source(place, host, port, address, topology_id)
             for place, port in places.items()
             if worker in (None, place, str(port))
         }
-    return sorted(found)
+    return sorted(found), away
 
 
 def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:

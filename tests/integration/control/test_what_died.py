@@ -65,6 +65,9 @@ def test_logs_are_shown_though_one_supervisor_is_away(
         status, out, err = run(two_machines, capsys, "logs", "words", "--worker", str(away.port))
         assert (status, out) == (1, "")
         assert "cannot be reached" in err
+        status, out, err = run(two_machines, capsys, "logs", "words", "--past")
+        assert (status, out) == (1, "")  # whether it has any is not known
+        assert "cannot be reached" in err
     finally:
         two_machines.restart("supervisor", 0)
     status, out, err = run(two_machines, capsys, "logs", "words", "--list", "--json")
