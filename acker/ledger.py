@@ -34,9 +34,9 @@ The cases people ask about, each with a test of its name in tests/unit/acker/tes
 * fail of a tree whose value then turns 0 before its init comes: acked. Zero is looked at first; all was processed.
 
 The entries lie in a packed table (acker/table.py), 38 to 40 bytes a pending tree. Batches of many updates are applied
-by whole arrays; smaller ones, and what a batch says of one root again, one after the other (acker/each.py, compiled
-where it can be). So the rules are written down twice; test_ledger_reference.py holds both against a plain dictionary,
-and `python -m bench.ledger` measures both.
+by whole arrays; smaller ones, and what a batch says of one root again, one after the other (acker/each.py); where that
+is compiled, all are while the table is small enough for the caches. So the rules are written down twice;
+test_ledger_reference.py holds both against a plain dictionary, and `python -m bench.ledger` measures both.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TICKS_PER_S = 10
 _PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
 _IS_COMPILED = CHOICE == "compiled"
 _FEW = 4_096 if _IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
-_NEAR = 150_000 if _IS_COMPILED else 0  # entries that lie in the caches: then many updates are, too
+_NEAR = 150_000 if _IS_COMPILED else 0  # while so few entries are held, which lie in the caches, many updates are, too
 _KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # of a kind's columns, with the bytes of an item
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
@@ -185,7 +185,8 @@ class Ledger:
     ) -> None:
         """Apply updates of one kind, many at a time or one by one; those for one root in their order."""
         count = len(columns[0])
-        if count < _FEW or len(self._pending) < _NEAR:
+        # An update that finds a dead entry costs one by one what a whole batch does.
+        if count < _FEW or len(self._pending) == len(self._pending.table) < _NEAR:
             each(self._pending, self.totals, *_items(columns), born, verdicts)
         else:
             arrays = _arrays(columns)

@@ -5,7 +5,7 @@
 *Updates*: each round is one ``Ledger.apply`` of ``batch`` inits and the acks of as many trees for each ack of a tree,
 in any order within a round, as arrays like those that come from the wire; ``window`` trees are pending. Every tree must
 end as acked. Rates are per second of processor time: one core's. ``many_pending`` is the same on top of the largest
-number of trees in ``--pending``.
+number of trees in ``--pending``: compiled, that is by whole arrays, and the others one after the other.
 *Small batches*: microseconds of an ``apply`` of 1 to 4,000 updates, a quarter of them inits, 10,000 trees pending.
 *Memory*, for each number of trees, in a process of its own: resident bytes for each pending tree once all are there,
 and as computed; the highest of both on the way from a half of that number, so that growth is in it; and the peak.

@@ -9,9 +9,9 @@ the end the counts must be those of the sentences, else the exit status is 1.
 
 --split says how words are emitted: one by one (plain); all of a sentence by one emit_many (many); or counted for --held
 sentences by a CombinerBolt before the exchange, and then emitted once each (combined). For that, --pending should be a
-few times the sentences that all combiners hold: --held 5000 --pending 30000. Sentences are emitted one by one if words
-are, else sixteen at a time. Under full load a tree takes --pending divided by the rate, so --pending is what decides
-the latency: 2000 for a third of it, at three quarters of the rate.
+few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked sentences are emitted one by one
+if words are, else sixteen at a time. Under full load a tree takes the pending ones divided by the rate, so --pending is
+what decides the latency.
 
 With --state the counts are a state in memory, of which a checkpoint is taken each second, and sentences wait for that
 to be acked: --pending is then to be more than is emitted in a second, and --sentences some times that.
@@ -102,7 +102,9 @@ class BlocksOfSentences(TimedSentences):
 def topology(arguments: argparse.Namespace, directory: str) -> Topology:
     """Spouts, split and count, the bolts once in each worker. Every spout emits its share of the sentences."""
     builder, workers = TopologyBuilder(), arguments.workers
-    spout = (TimedSentences if arguments.split == "plain" else BlocksOfSentences) if arguments.ackers else Sentences
+    spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
+    if arguments.ackers and arguments.split != "plain":
+        spout = BlocksOfSentences
     builder.set_spout("sentences", spout(directory, arguments.sentences // arguments.spouts), arguments.spouts)
     kinds: dict[str, Callable[[], Bolt | BasicBolt]] = {
         "plain": Split,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from crashing_topology import crashing_topology
 from stateful_topology import truth
-from test_stateful_words import is_acked, stored, workers
+from test_stateful_words import await_committed, is_acked, stored, workers
 
 from tupletree.testing import DevCluster, wait_until
 
@@ -40,6 +40,7 @@ def run(cluster, topology, conf, directory, meanwhile=lambda: None):
     try:
         meanwhile()
         wait_until(lambda: is_acked(directory, LINES), 120, what="every line is acked")
+        await_committed(cluster, conf)
     finally:
         cluster.client.kill("crashing", wait_secs=0)
         wait_until(lambda: not workers(cluster), 30, what="the workers end")

@@ -7,6 +7,7 @@ The lengths of a run and its seeds are of this test; TUPLETREE_CHAOS_SECONDS and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -19,8 +20,11 @@ from types import SimpleNamespace
 import pytest
 from stateful_topology import COUNT_TASKS, SPOUT_TASKS, stateful_topology, truth
 
+from tupletree.state.coordinator import Phase
 from tupletree.state.providers import open_state
+from tupletree.state.record import load_checkpoint
 from tupletree.testing import DevCluster, wait_until
+from tupletree.transactional.zookeeper import open_store
 
 SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "8"))
 SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
@@ -86,6 +90,7 @@ def test_counts_survive_the_kills_of_workers(cluster, provider, aligned, seed, t
     try:
         kills = kill_workers(cluster, random.Random(seed))
         wait_until(lambda: is_acked(tmp_path, lines), 240, what="every line is acked")
+        await_committed(cluster, conf)
     finally:
         cluster.client.kill("stateful", wait_secs=0)
         wait_until(lambda: not workers(cluster), 30, what="the workers end")
@@ -116,6 +121,16 @@ def workers(cluster):
 def is_acked(directory, lines):
     files = [directory / f"acked-{index}" for index in range(SPOUT_TASKS)]
     return all(file.exists() and int(file.read_text()) >= lines for file in files)
+
+
+def await_committed(cluster, conf):
+    """Returns when no checkpoint is being committed.
+
+    A spout hears of a commit, or is taken back to where it was, before other tasks have committed; killed then, they
+    do it when they are back, but nobody comes back here.
+    """
+    with contextlib.closing(open_store(cluster.conf)) as store:
+        wait_until(lambda: load_checkpoint(store, conf["topology.state.id"])[0].phase is not Phase.COMMITTING, 60)
 
 
 def stored(conf):

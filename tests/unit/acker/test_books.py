@@ -267,3 +267,16 @@ def test_a_drain_with_no_worker_left_waits_for_nothing_but_trees() -> None:
     for now_s in (7.0, 14.0, 21.0):
         expired(books, now_s)
     assert books.drain_waits_for(1.0) is None
+
+
+def test_how_many_trees_are_pending_and_completed_is_of_all_shards_of_a_streams_topology() -> None:
+    books = Books()
+    stream, other = books.open(hello("wc-1"), 0.0), books.open(hello("wc-2"), 0.0)
+    books.apply(stream, inits((10, E1, 1), (11, E1, 1)), 0.0)
+    books.apply(stream, inits((12, E1, 1), shard=1), 0.0)
+    books.apply(stream, acks((12, E1), shard=1), 0.0)
+    books.apply(other, inits((10, E1, 1)), 0.0)
+    assert books.flow(stream) == (2, 1)
+    assert books.flow(other) == (1, 0)
+    books.drop(1, "wc-1")
+    assert books.flow(stream) == (0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.acker.gathering import MOST_S, SHARE, WINDOW_S, Gathering
+from tupletree.acker.gathering import BUSY_PER_S, MOST_S, SHARE, WINDOW_S, Gathering
 
 
 def after_a_window(pending: int, rate_per_s: float) -> Gathering:
@@ -27,6 +27,11 @@ def test_nothing_is_gathered_where_few_trees_are_completed(rate_per_s: float) ->
     assert after_a_window(1_000_000, rate_per_s).pause_s == 0.0
 
 
+def test_between_few_and_many_it_is_a_part_of_that() -> None:
+    half_way = sum(BUSY_PER_S) / 2
+    assert after_a_window(300, half_way).pause_s == pytest.approx(SHARE * 300 / half_way / 2)
+
+
 def test_trees_that_wait_for_minutes_do_not_hold_the_others_up_for_longer_than_the_most() -> None:
     assert after_a_window(10_000_000, 50_000).pause_s == MOST_S
 
@@ -34,6 +39,6 @@ def test_trees_that_wait_for_minutes_do_not_hold_the_others_up_for_longer_than_t
 def test_a_look_within_the_window_and_one_after_the_ledgers_began_anew_gather_nothing() -> None:
     gathering = after_a_window(12_000, 200_000)
     gathering.look(0, 11_001, 1.5 * WINDOW_S)
-    assert gathering.pause_s == pytest.approx(0.01)
+    assert gathering.pause_s == pytest.approx(SHARE * 0.06)
     gathering.look(12_000, 50, 2.5 * WINDOW_S)
     assert gathering.pause_s == 0.0

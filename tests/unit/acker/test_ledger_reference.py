@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,8 +246,14 @@ def structured(kind: str, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["counting", "high bits", "multiples", "both halves"])
-def test_roots_that_a_peer_has_chosen_spread_over_the_buckets(kind: str) -> None:
+@pytest.mark.parametrize("limit", [ledger_module._FEW, sys.maxsize])
+def test_roots_that_a_peer_has_chosen_spread_over_the_buckets(kind: str, limit: int) -> None:
     """Without the key nobody can choose those that lie together: chains stay as short as for random ones."""
+    with one_after_the_other_below(limit):
+        spread(kind)
+
+
+def spread(kind: str) -> None:
     ledger, count = Ledger(hash_key=random.Random(7).getrandbits(192)), 60_000
     roots, none = array("Q", structured(kind, count)), array("Q")
     ledger.apply(roots, array("Q", [1] * count), array("I", [1] * count), none, none, none, none, 0.0)
@@ -309,3 +316,28 @@ def test_numpy_arrays_and_lists_will_do_as_well(size: int) -> None:
         assert plain(ledger.apply([], [], [], roots.tolist(), roots.tolist(), [], [], 0.0)) == {
             "acked": {1: roots.tolist()}
         }
+
+
+def test_many_updates_that_find_dead_entries_are_not_applied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would cost what a whole batch does."""
+    most, size, each = [0], 2 * ledger_module._FEW, ledger_module.ack_each
+
+    def seen(pending: Any, totals: Any, roots: Any, *rest: Any) -> None:
+        most[0] = max(most[0], len(roots))
+        each(pending, totals, roots, *rest)
+
+    monkeypatch.setattr(ledger_module, "ack_each", seen)
+    rng = random.Random(5)
+    trees = [(rng.getrandbits(64), rng.getrandbits(64)) for _ in range(size)]
+    both = Both()
+    both.apply([(root, value, 1) for root, value in trees])
+    both.rotate()
+    both.rotate()
+    rotation = both.ledger.rotation(0.0, step=10)
+    next(rotation)
+    none = array("Q")
+    late = array("Q", [root for root, _ in trees[size // 4 :]]), array("Q", [value for _, value in trees[size // 4 :]])
+    assert not both.ledger.apply(none, none, array("I"), *late, none, none, 0.0)
+    assert most[0] < ledger_module._FEW
+    list(rotation)
+    assert len(both.ledger) == len(late[0])

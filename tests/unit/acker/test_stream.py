@@ -186,3 +186,17 @@ def test_a_worker_that_writes_on_does_not_keep_an_ended_stream_from_its_end() ->
         assert await stream.next_reply() is None
 
     run(scenario)
+
+
+def test_where_trees_take_long_a_reply_says_so_and_the_next_one_waits() -> None:
+    async def scenario(stream: TrackStream) -> None:
+        stream.look(0, 0, 0.0)
+        stream.look(5_000, 50_000, 1.0)  # trees take 100 ms
+        stream.put(Verdicts(acked={1: array("Q", range(1, 1_001))}))
+        assert (await reply_of(stream)).gather_us == 12_500
+        assert stream._interval_s == 0.0125
+        stream.put(Verdicts(acked={1: array("Q", [1])}))
+        assert (await reply_of(stream)).gather_us == 12_500
+        assert stream._interval_s == stream_module.REPLY_INTERVAL_S
+
+    run(scenario)

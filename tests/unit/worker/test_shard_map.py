@@ -17,7 +17,15 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.ackers import MOST_WAITING_ROOTS, WAITING_ROOTS, Ackers, TrackTies
+from tupletree.worker.ackers import (
+    MOST_PAUSE_S,
+    MOST_WAITING_ROOTS,
+    PAUSE_S,
+    WAITING_ROOTS,
+    AckerLink,
+    Ackers,
+    TrackTies,
+)
 from tupletree.worker.assembly import Plan
 from tupletree.worker.control import ShardsLost
 from tupletree.worker.engine import Engine, local_tasks
@@ -205,3 +213,16 @@ def test_no_acker_is_up_before_it_has_answered() -> None:
         assert not worker.ackers.are_up
 
     run(test)
+
+
+def test_the_acker_says_for_how_long_updates_are_gathered_within_bounds() -> None:
+    async def scenario() -> None:
+        link = AckerLink("a", NOWHERE, Worker().ackers._ties)
+        pauses_s = []
+        for gather_us in (0, 9_000, 4_000_000_000, 0):
+            link._on_reply(acker_pb2.TrackReply(gather_us=gather_us))
+            pauses_s.append(link._pause_s)
+        await link.close()
+        assert pauses_s == [PAUSE_S, 0.009, MOST_PAUSE_S, PAUSE_S]
+
+    asyncio.run(scenario())
