@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,17 @@ def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
         for task in plan.tasks[component.id]
         for stream in component.outputs
     }
+
+
+def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, deliver: Deliver) -> Sequence[Executor]:
+    """The executors of a worker, each component's after those that feed it, as far as they are on no cycle.
+
+    Raises:
+        TopologyError: a component cannot be unpickled here.
+    """
+    depths = {component.id: len(_upstream_of(plan.spec, component.id)) for component in plan.spec.components}
+    ordered = sorted(executors, key=lambda tasks: depths[plan.component_of(tasks[0]).id])
+    return [build_executor(plan, executor, gate, deliver) for executor in ordered]
 
 
 def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:

@@ -17,7 +17,7 @@ from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2, worker_pb2
 
-from .assembly import Plan, build_executor, origins
+from .assembly import Plan, build_executors, origins
 from .batches import Batch, Rows, check, decode, encode
 from .control import Control
 from .executor import Executor, RemoteBatch
@@ -75,7 +75,7 @@ class Engine:
             on_split=self._split,
         )
         self._inboxes: dict[int, Inbox] = {}
-        self.executors = [build_executor(plan, executor, self.gate, self._deliver) for executor in executors]
+        self.executors = build_executors(plan, executors, self.gate, self._deliver)
         self._inboxes |= {task.task_id: executor.inbox for executor in self.executors for task in executor.tasks}
         self.spout_tasks = sorted(
             task.task_id

@@ -44,7 +44,9 @@ class RemoteBatch:
 
 
 class Executor:
-    """What spout and bolt executors share."""
+    """What spout and bolt executors share. ``is_source``: it works without being fed, as long as it is let."""
+
+    is_source = False
 
     def __init__(
         self, tasks: Sequence[Task], inbox: Inbox, gate: Gate, deliver: Deliver, clock: Clock, batch_size: int
@@ -52,6 +54,7 @@ class Executor:
         self.component_id = tasks[0].component_id
         self.inbox = inbox
         self.is_blocking = False  # declared or found out: gets a run loop of its own
+        self.holds_back = False  # set by its run loop: a source is not to begin anything now
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks
         self.tracer: Tracer | None = None  # set by any thread

@@ -22,6 +22,8 @@ HELD_BY = ("congestion", "ackers")
 class SpoutExecutor(Executor):
     """Polls spout tasks while the topology is active, and tells them how their trees ended."""
 
+    is_source = True
+
     def __init__(
         self,
         tasks: Sequence[SpoutTask],
@@ -65,7 +67,7 @@ class SpoutExecutor(Executor):
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
             self._note_held(is_held)
-        if not self._is_active or is_held:
+        if not self._is_active or is_held or self.holds_back:
             return worked
         return self._poll() or worked
 

@@ -19,4 +19,4 @@ cdef class SpoutTask(Task):
     @cython.locals(counters=Counters, youngest=dict, entry=tuple)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
-    cpdef bint poll(self, Py_ssize_t times) except -1
+    cpdef bint poll(self, Py_ssize_t most) except -1

@@ -80,8 +80,8 @@ class SpoutTask(Task):
         youngest[root] = (msg_id, emitted_s)
         self.updates.add_init(root, value, self.task_id)
 
-    def poll(self, times: int) -> bool:
-        """Call ``next_tuple`` until it emits nothing, at most so many times and within ``room``; whether it emitted.
+    def poll(self, most: int) -> bool:
+        """Call ``next_tuple`` until it emits nothing, has emitted ``most``, or has no ``room``; whether it emitted.
 
         Raises:
             TaskFailure: ``next_tuple`` raised.
@@ -89,8 +89,7 @@ class SpoutTask(Task):
         next_tuple, collector = self.spout.next_tuple, self.collector
         first = emits = collector.emits
         enough = self.tracked + self.room
-        while times > 0 and self.tracked < enough and not self.must_yield:
-            times -= 1
+        while emits - first < most and self.tracked < enough and not self.must_yield:
             try:
                 next_tuple()
             except (Exception, SystemExit) as error:
