@@ -1,8 +1,9 @@
-"""Root and edge ids: uniform 64-bit numbers, drawn many at a time.
+"""Root and edge ids: uniform 64-bit numbers, made many at a time.
 
 A tree is taken for complete when the xor of its edges is 0, which by accident happens once in 2^64; so all that is
-asked of the numbers is that they are uniform and independent. They need not be secret. ``random.Random``'s Mersenne
-Twister is that, is seedable, and costs least when asked for thousands of bits in one call.
+asked of the numbers is that they are uniform and independent. They need not be secret. In plain Python the Mersenne
+Twister of ``random.Random`` costs least, asked for thousands of bits in one call; but most of that time goes into
+making a long integer and taking it apart again. Where compiled, it only seeds a generator in C.
 """
 
 from __future__ import annotations
@@ -14,16 +15,53 @@ from tupletree._wire.packed import unpack_u64
 
 RandomBits = Callable[[int], int]
 
+IS_COMPILED = not __file__.endswith(".py")
+_WORD = 0xFFFFFFFFFFFFFFFF
+
+
+class Xoshiro:
+    """xoshiro256** 1.0, seeded with 256 bits that are not all 0.
+
+    Source: Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators", ACM TOMS 47(4), 2021. Period
+    2^256 - 1: that two tasks draw the same stretch of it is out of the question.
+    """
+
+    __slots__ = ("_a", "_b", "_c", "_d")
+
+    def __init__(self, seed: int) -> None:
+        self._a, self._b, self._c, self._d = (seed >> shift & _WORD for shift in (0, 64, 128, 192))
+
+    def fill(self, numbers: array[int]) -> None:
+        """Put the next numbers into an array of 64-bit ones."""
+        words = numbers
+        a, b, c, d = self._a, self._b, self._c, self._d
+        for at in range(len(words)):
+            mixed = b * 5 & _WORD
+            mixed = (mixed << 7 | mixed >> 57) & _WORD
+            words[at] = mixed * 9 & _WORD
+            shifted = b << 17 & _WORD
+            c ^= a
+            d ^= b
+            b ^= c
+            a ^= d
+            c ^= shifted
+            d = (d << 45 | d >> 19) & _WORD
+        self._a, self._b, self._c, self._d = a, b, c, d
+
 
 class RandomIds:
-    """Ids from ``getrandbits``, asked for ``at_once`` of them in one call: id n is its bits from 64 n on."""
+    """Ids from ``getrandbits``, made ``at_once`` at a time.
 
-    __slots__ = ("_at", "_drawn", "_end", "_getrandbits")
+    One at a time, or not compiled, id n is its bits from 64 n on. Else its first 256 bits are a seed.
+    """
+
+    __slots__ = ("_at", "_drawn", "_end", "_generator", "_getrandbits")
 
     def __init__(self, getrandbits: RandomBits, at_once: int) -> None:
         self._getrandbits = getrandbits
         self._at = self._end = at_once
         self._drawn = array("Q", bytes(8 * at_once))
+        self._generator = Xoshiro(getrandbits(256) or 1) if IS_COMPILED and at_once > 1 else None
 
     def draw(self) -> int:
         """A number from 0 to 2^64 - 1."""
@@ -35,5 +73,8 @@ class RandomIds:
         return self._drawn[at]
 
     def _refill(self) -> None:
-        size = 8 * self._end
-        self._drawn = unpack_u64(self._getrandbits(8 * size).to_bytes(size, "little"))
+        if self._generator is not None:
+            self._generator.fill(self._drawn)
+        else:
+            size = 8 * self._end
+            self._drawn = unpack_u64(self._getrandbits(8 * size).to_bytes(size, "little"))
