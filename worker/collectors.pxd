@@ -6,6 +6,7 @@ from tupletree.worker.ids cimport RandomIds
 from tupletree.worker.outbox cimport OutBuffer, OutStream
 from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.routing cimport One
+from tupletree.worker.tracking cimport Keeper
 
 ctypedef unsigned long long u64
 
@@ -14,7 +15,7 @@ cpdef OutStream find_stream(dict streams, component, stream)
 
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):
-    cdef public object _task  # exchanged while trees are followed (tracing.py)
+    cdef public Keeper _task  # exchanged while trees are followed (tracing.py)
     cdef dict _streams
     cdef RandomIds _ids
     cdef object _by_stream
@@ -22,7 +23,7 @@ cdef class TaskSpoutCollector(SpoutCollector):
 
     @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
     cpdef list emit(self, values, msg_id=*, stream=*)
-    @cython.locals(buffer=OutBuffer, root=u64, value=u64, edge=u64)
+    @cython.locals(buffer=OutBuffer, task=Keeper, root=u64, value=u64, edge=u64)
     cpdef _send(self, OutStream out, list row, msg_id, buffers)
 
 @cython.final

@@ -3,6 +3,7 @@ cimport cython
 from tupletree.tuples cimport Tuple
 from tupletree.worker.spout_task cimport SpoutTask
 from tupletree.worker.tasks cimport BoltTask
+from tupletree.worker.tracking cimport Keeper
 
 ctypedef unsigned long long u64
 
@@ -16,14 +17,11 @@ cdef class Followed:
     cpdef list among(self, roots)
 
 @cython.final
-cdef class FollowedSpout:
+cdef class FollowedSpout(Keeper):
     cdef SpoutTask _task
     cdef Followed _followed
     cdef object _tracer
     cdef readonly object component_id
-    cdef readonly bint is_tracked
-
-    cpdef track(self, u64 root, u64 value, msg_id)
 
 @cython.final
 cdef class FollowedBolt:

@@ -17,7 +17,7 @@ from tupletree.tuples import Tuple
 
 from .spout_task import SpoutTask
 from .tasks import BoltTask
-from .tracking import Updates
+from .tracking import Keeper, Updates
 
 if TYPE_CHECKING:
     from .tracing import Tracer
@@ -56,7 +56,7 @@ class Followed:
         return [root for root in roots if self.holds(root)]
 
 
-class FollowedSpout:
+class FollowedSpout(Keeper):
     """Stands in the place of a spout task for its collector. What it does not see goes to the task."""
 
     def __init__(self, task: SpoutTask, followed: Followed, tracer: Tracer) -> None:

@@ -6,17 +6,21 @@ from tupletree.worker.tasks cimport Task
 
 ctypedef unsigned long long u64
 
+@cython.final
+cdef class Sampled:
+    cdef readonly object msg_id
+    cdef readonly double emitted_s
+
 cdef class SpoutTask(Task):
     cdef public object spout, max_pending, pending, _clock, tell_acked, tell_failed, by_stream
     cdef public TaskSpoutCollector collector
-    cdef public bint is_tracked
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
     cdef list _cohorts
 
     @cython.locals(youngest=dict)
     cpdef track(self, u64 root, u64 value, msg_id)
-    @cython.locals(counters=Counters, youngest=dict, entry=tuple)
+    @cython.locals(counters=Counters, youngest=dict, sampled=Sampled)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
     cpdef bint poll(self, Py_ssize_t most) except -1

@@ -15,6 +15,21 @@ from .outbox import OutStream
 from .tasks import Environment, Task
 
 
+class Sampled:
+    """The message id of a pending tree whose time is measured. The others are kept as they are, without an object."""
+
+    __slots__ = ("emitted_s", "msg_id")
+
+    def __init__(self, msg_id: Any, emitted_s: float) -> None:
+        self.msg_id = msg_id
+        self.emitted_s = emitted_s
+
+
+def message_of(entry: Any) -> Any:
+    """The message id of a pending tree."""
+    return entry.msg_id if type(entry) is Sampled else entry
+
+
 class SpoutTask(Task):
     """A task of a spout, with the trees it waits for.
 
@@ -36,9 +51,8 @@ class SpoutTask(Task):
         self.by_stream = TreesByStream(own) if len(own) > 1 else None
         self.collector = TaskSpoutCollector(self, streams, env.ids())
         spout.collector = self.collector
-        self.is_tracked = env.is_tracked
         self.max_pending = max_pending or None
-        self.pending: RotatingMap[int, tuple[Any, float | None]] = RotatingMap(2)  # and when, if sampled
+        self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id, or Sampled
         self.tracked = 0  # trees begun so far
         self._cohorts = self.pending.buckets
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
@@ -73,11 +87,9 @@ class SpoutTask(Task):
         return self.max_pending - len(self.pending) - self.uncommitted
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
-        """A tree was begun by an emit; its root is new."""
-        emitted_s = self._clock() if self.tracked % self._sample_every == 0 else None
-        self.tracked += 1
         youngest = self._cohorts[0]
-        youngest[root] = (msg_id, emitted_s)
+        youngest[root] = Sampled(msg_id, self._clock()) if self.tracked % self._sample_every == 0 else msg_id
+        self.tracked += 1
         self.updates.add_init(root, value, self.task_id)
 
     def poll(self, most: int) -> bool:
@@ -114,36 +126,37 @@ class SpoutTask(Task):
         ack = self.tell_acked or self.spout.ack
         youngest = self._cohorts[0]
         for root in roots:
-            entry = youngest.pop(root, None) or self.pending.pop(root)
-            if entry is None:
+            entry = youngest.pop(root, None)
+            if entry is None and (entry := self.pending.pop(root)) is None:
                 continue
-            msg_id, emitted_s = entry
-            if emitted_s is not None:
-                counters.completed(self._clock() - emitted_s)
+            if type(entry) is Sampled:
+                sampled = entry
+                counters.completed(self._clock() - sampled.emitted_s)
+                entry = sampled.msg_id
             counters.acked += 1
-            ack(msg_id)
+            ack(entry)
 
     def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
         for root in roots:
             entry, counts = self.pending.get(root), trees.of(root)
-            if entry is not None and entry[1] is not None and counts is not None:
-                counts.completed(self._clock() - entry[1])
+            if type(entry) is Sampled and counts is not None:
+                counts.completed(self._clock() - entry.emitted_s)
         trees.acked(roots)
 
     def on_failed(self, roots: Sequence[int]) -> None:
         """These trees failed, or are taken for lost."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
-        for msg_id, _ in self.pending.pop_many(roots):
-            self._fail(msg_id)
+        for entry in self.pending.pop_many(roots):
+            self._fail(entry)
 
     def on_expired(self, roots: Sequence[int]) -> None:
         """Ackers saw nothing of these trees for too long."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
-        for msg_id, _ in self.pending.pop_many(roots):
+        for entry in self.pending.pop_many(roots):
             self.counters.timeouts += 1
-            self._fail(msg_id)
+            self._fail(entry)
 
     def on_reset(self, roots: Iterable[int]) -> None:
         """A bolt asked for the timeout of these trees to begin again."""
@@ -157,15 +170,15 @@ class SpoutTask(Task):
         expired = self.pending.rotate()
         if self.by_stream is not None:
             self.by_stream.failed(expired)
-        for msg_id, _ in expired.values():
+        for entry in expired.values():
             self.counters.timeouts += 1
-            self._fail(msg_id)
+            self._fail(entry)
 
     def take_pending(self) -> list[Any]:
         """Forget the trees that are pending, and return their message ids."""
         if self.by_stream is not None:
             self.by_stream.forget()
-        return [msg_id for msg_id, _ in self.pending.pop_many(list(self.pending))]
+        return [message_of(entry) for entry in self.pending.pop_many(list(self.pending))]
 
     def take_as_acked(self) -> list[Any]:
         """As ``take_pending``, but they count as acked."""
@@ -174,6 +187,6 @@ class SpoutTask(Task):
             self.by_stream.acked(list(self.pending))
         return self.take_pending()
 
-    def _fail(self, msg_id: Any) -> None:
+    def _fail(self, entry: Any) -> None:
         self.counters.failed += 1
-        (self.tell_failed or self.spout.fail)(msg_id)
+        (self.tell_failed or self.spout.fail)(message_of(entry))

@@ -4,12 +4,12 @@ from tupletree.tuples cimport Origin, Tuple
 from tupletree.worker.batches cimport Rows
 from tupletree.worker.counts cimport Counters
 from tupletree.worker.pairs cimport Pairs
-from tupletree.worker.tracking cimport Updates
+from tupletree.worker.tracking cimport Keeper, Updates
 from tupletree.worker.collectors cimport TaskBasicCollector, TaskBoltCollector
 
 ctypedef unsigned long long u64
 
-cdef class Task:
+cdef class Task(Keeper):
     cdef public object component_id, task_id, context, _env
     cdef public Counters counters
     cdef public Updates updates, ack_updates
@@ -33,7 +33,6 @@ cdef class BasicBoltTask(Task):
 cdef class BoltTask(Task):
     cdef public object bolt, trees
     cdef public TaskBoltCollector collector
-    cdef public bint is_tracked
     cdef public set unacked
     cdef object _sampled
     cdef double _sampled_s

@@ -21,7 +21,7 @@ from .counts import NEVER, Counters, inputs_of, sample_every
 from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .own_trees import OwnTrees
-from .tracking import Updates
+from .tracking import Keeper, Updates
 
 if TYPE_CHECKING:
     from .participant import Participant
@@ -64,7 +64,7 @@ class Environment:
         return RandomIds(self.getrandbits, self.ids_at_once)
 
 
-class Task:
+class Task(Keeper):
     """What spout and bolt tasks share."""
 
     def __init__(
@@ -72,6 +72,7 @@ class Task:
     ) -> None:
         self.component_id = context.component_id
         self.task_id = context.task_id
+        self.is_tracked = env.is_tracked
         self.context = context
         self.streams = streams
         self.counters = Counters()
@@ -246,7 +247,6 @@ class BoltTask(Task):
         self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
-        self.is_tracked = env.is_tracked
         self.unacked: set[Tuple] | None = None  # where checkpoints are aligned: executed, neither acked nor failed
         conf = context.conf
         self.trees = OwnTrees(

@@ -4,6 +4,11 @@ from tupletree.worker.pairs cimport Pairs
 
 ctypedef unsigned long long u64
 
+cdef class Keeper:
+    cdef public bint is_tracked
+
+    cpdef track(self, u64 root, u64 value, msg_id)
+
 @cython.final
 cdef class Updates:
     cdef public Pairs acks, inits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tupletree._wire.packed import pack_u32, pack_u64
 from tupletree.v1 import acker_pb2
@@ -19,6 +19,21 @@ from .pairs import Pairs
 Ids: TypeAlias = "array[int]"
 Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
 """Roots, values and tasks of inits; roots and values of acks; roots of fails; roots of resets."""
+
+
+class Keeper:
+    """Who is told of the trees that a spout's collector begins: its task, or what stands in its place (following.py).
+
+    Compiled, a call of ``track`` makes no Python object of an id.
+    """
+
+    __slots__ = ("is_tracked",)
+
+    is_tracked: bool
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        """A tree was begun by an emit; its root is new."""
+        raise NotImplementedError
 
 
 class Updates:

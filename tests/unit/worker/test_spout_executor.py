@@ -15,7 +15,7 @@ from tupletree.acker.ledger import Ledger
 from tupletree.worker.control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from tupletree.worker.inbox import ACKERS
 from tupletree.worker.spout_executor import SpoutExecutor
-from tupletree.worker.spout_task import SpoutTask
+from tupletree.worker.spout_task import SpoutTask, message_of
 from tupletree.worker.tasks import TaskFailure
 
 
@@ -74,7 +74,7 @@ def task_of(hand: HandDriven, index: int = 0) -> SpoutTask:
 
 
 def roots_by_message(hand: HandDriven, index: int = 0) -> dict[Any, int]:
-    return {entry[0]: root for root, entry in task_of(hand, index).pending.items()}
+    return {message_of(entry): root for root, entry in task_of(hand, index).pending.items()}
 
 
 def test_a_tracked_emit_announces_its_tree_and_sends_one_edge() -> None:
