@@ -5,7 +5,7 @@ ctypedef unsigned long long u64
 
 @cython.final
 cdef class Origin:
-    cdef public object component, task, stream
+    cdef public object component, task, stream, first
     cdef public tuple fields
     cdef public dict index
 
@@ -22,5 +22,5 @@ cdef class Tuple:
     cdef public Origin _origin
     cdef public object _pairs
 
-    @cython.locals(position=Py_ssize_t, column=list)
+    @cython.locals(origin=Origin, position=Py_ssize_t, column=list)
     cpdef _named(self, field)

@@ -25,13 +25,14 @@ Anchors = Sequence[tuple[int, int]]
 class Origin:
     """Where a batch of tuples came from: one object for all tuples of a (source task, stream)."""
 
-    __slots__ = ("component", "fields", "index", "stream", "task")
+    __slots__ = ("component", "fields", "first", "index", "stream", "task")
 
     def __init__(self, component: str, task: int, stream: str, fields: Sequence[str]) -> None:
         self.component = component
         self.task = task
         self.stream = stream
         self.fields = tuple(fields)
+        self.first = self.fields[0] if self.fields else None
         self.index = {name: position for position, name in enumerate(self.fields)}
 
     def new_tuple(self, values: list[Any] | None, root: int, edge: int, pairs: Anchors | None) -> Tuple:
@@ -106,7 +107,8 @@ class Tuple:
         return self.values[key]
 
     def _named(self, field: str) -> Any:
-        position = self._origin.index[field]
+        origin = self._origin
+        position = 0 if field is origin.first else origin.index[field]
         if self._values is None:
             return self._columns[position][self._at]
         return self._values[position]

@@ -11,7 +11,7 @@ from tupletree.worker.tracking cimport Keeper
 ctypedef unsigned long long u64
 
 @cython.locals(out=OutStream)
-cpdef OutStream find_stream(dict streams, component, stream)
+cpdef OutStream find_stream(dict streams, task, stream)
 
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):

@@ -22,14 +22,14 @@ from .outbox import OutBuffer, OutStream, unknown_stream
 
 if TYPE_CHECKING:
     from .spout_task import SpoutTask
-    from .tasks import BasicBoltTask, BoltTask
+    from .tasks import BasicBoltTask, BoltTask, Task
 
 
-def find_stream(streams: dict[str, OutStream], component: str, stream: str) -> OutStream:
-    """The declared stream of that name, or an EmitError."""
+def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutStream:
+    """The declared stream of a task by its name, or an EmitError."""
     out = streams.get(stream)
     if out is None:
-        raise unknown_stream(component, stream, list(streams))
+        raise unknown_stream(task.component_id, stream, list(streams))
     return out
 
 
@@ -44,7 +44,7 @@ class TaskSpoutCollector(SpoutCollector):
         self.emits = 0
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         row = out.checked(values)
         chooser = out.choose_one
         if chooser is None:
@@ -68,7 +68,7 @@ class TaskSpoutCollector(SpoutCollector):
         return count
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         row = list(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
@@ -118,7 +118,7 @@ class TaskBasicCollector(BasicCollector):
     def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
         out = self._default
         if out is None or stream != "default":
-            out = find_stream(self._streams, self._task.component_id, stream)
+            out = find_stream(self._streams, self._task, stream)
         row = values if type(values) is list else list(values)
         chooser = out.choose_one
         if chooser is None:
@@ -150,7 +150,7 @@ class TaskBasicCollector(BasicCollector):
             buffer.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         chooser = out.choose_one
         count = 0
         for values in rows:
@@ -163,7 +163,7 @@ class TaskBasicCollector(BasicCollector):
         return count
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         row = list(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
@@ -184,7 +184,7 @@ class TaskBoltCollector(BoltCollector):
     def emit(
         self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
     ) -> list[int]:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         row = out.checked(values)
         chooser = out.choose_one
         if chooser is not None:
@@ -204,7 +204,7 @@ class TaskBoltCollector(BoltCollector):
         anchors: Tuple | Sequence[Tuple] | None = None,
         stream: str = "default",
     ) -> None:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         row = list(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
@@ -250,7 +250,7 @@ class TaskBoltCollector(BoltCollector):
         return count
 
     def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
-        out = find_stream(self._streams, self._task.component_id, stream)
+        out = find_stream(self._streams, self._task, stream)
         held = list(inputs)
         is_tracked = self._task.is_tracked and any([tup._root or tup._pairs for tup in held])
         root = (self._ids.draw() or 1) if is_tracked else 0
