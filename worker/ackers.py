@@ -203,12 +203,13 @@ class AckerLink:
             self._ties.engine.gate.set(self, ())
             sequence += 1
             self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
-            message = acker_pb2.LedgerUpdates(
-                sequence=sequence,
-                shard_version=self.shard_version,
-                shards=[encode(shard, parts) for shard, parts in waiting.items()],
-            )
-            await call.write(acker_pb2.TrackRequest(updates=message))
+            request = (
+                acker_pb2.TrackRequest()
+            )  # filled in place: given to a constructor, a message is encoded once more
+            request.updates.sequence = sequence
+            request.updates.shard_version = self.shard_version
+            request.updates.shards.extend(encode(shard, parts) for shard, parts in waiting.items())
+            await call.write(request)
 
     def _down(self) -> None:
         if not self.is_up:

@@ -27,7 +27,7 @@ from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
-from .batches import roots_of
+from .batches import bytes_of, roots_of
 from .inbox import Gate
 from .links import LinkFigures
 
@@ -73,7 +73,7 @@ class PeerLink:
         self._ties = ties
         self._waiting: deque[worker_pb2.Batch] = deque()
         self._waiting_bytes = 0
-        self._unconfirmed: deque[worker_pb2.Frame] = deque()
+        self._unconfirmed: deque[tuple[worker_pb2.Frame, int]] = deque()  # with the bytes of each
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
         self._moved = asyncio.Event()  # something to write, or room to write it
@@ -83,7 +83,7 @@ class PeerLink:
     def send(self, batch: worker_pb2.Batch) -> None:
         """Queue a batch for one of the peer's tasks."""
         self._waiting.append(batch)
-        self._waiting_bytes += len(batch.values)
+        self._waiting_bytes += bytes_of(batch)
         if self._waiting_bytes > WAITING_BYTES:
             self._update_gate()
         self._moved.set()
@@ -144,8 +144,8 @@ class PeerLink:
             call.cancel()
 
     def _on_status(self, status: worker_pb2.TransferStatus) -> None:
-        while self._unconfirmed and self._unconfirmed[0].sequence <= status.confirmed:
-            self._unconfirmed_bytes -= self._unconfirmed.popleft().ByteSize()
+        while self._unconfirmed and self._unconfirmed[0][0].sequence <= status.confirmed:
+            self._unconfirmed_bytes -= self._unconfirmed.popleft()[1]
         self._congested = frozenset(status.congested) & self.peer.tasks
         self._moved.set()
 
@@ -159,30 +159,38 @@ class PeerLink:
                 self._moved.clear()
                 await self._moved.wait()
             sequence += 1
-            frame = self._take_frame(sequence)
-            self._unconfirmed.append(frame)
-            self._unconfirmed_bytes += frame.ByteSize()
-            await call.write(worker_pb2.TransferRequest(frame=frame))
+            request = worker_pb2.TransferRequest()
+            size = self._fill(request.frame, sequence)
+            self._unconfirmed.append((request.frame, size))
+            self._unconfirmed_bytes += size
+            await call.write(request)
 
-    def _take_frame(self, sequence: int) -> worker_pb2.Frame:
+    def _fill(self, frame: worker_pb2.Frame, sequence: int) -> int:
+        """Move what waits into a frame, until it is large enough; return its bytes.
+
+        In place: a message that is given to another's constructor is encoded and decoded again, 0.1 ms a frame.
+        """
         was_behind = self._waiting_bytes > WAITING_BYTES
         batches = []
         taken = 0
         while self._waiting and taken < FRAME_BYTES:
             batch = self._waiting.popleft()
-            taken += len(batch.values)
+            taken += bytes_of(batch)
             batches.append(batch)
         self._waiting_bytes -= taken
         if was_behind:
             self._update_gate()
-        return worker_pb2.Frame(sequence=sequence, shard_version=self._ties.shard_version(), batches=batches)
+        frame.sequence = sequence
+        frame.shard_version = self._ties.shard_version()
+        frame.batches.extend(batches)
+        return taken
 
     def _down(self) -> None:
         was_up = self.is_up
         self.is_up = False
         self._update_gate()
         if self._unconfirmed:
-            lost = {root for frame in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
+            lost = {root for frame, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
             event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))
             self._ties.fail(lost)
             self._unconfirmed.clear()

@@ -11,6 +11,7 @@ from typing import Any
 from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
+from .batches import bytes_of
 from .engine import Engine
 
 CONFIRM_INTERVAL_S = 0.05
@@ -107,8 +108,8 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._on_shard_version(frame.shard_version)
         for batch in frame.batches:
             self._engine.receive(batch)
+            sender.untold_bytes += bytes_of(batch)
         sender.confirmed = frame.sequence
-        sender.untold_bytes += frame.ByteSize()
         sender.changed.set()
         if sender.untold_bytes > CONFIRM_BYTES:
             sender.tell_now()
