@@ -23,9 +23,9 @@ class Bench:
     cases: Mapping[str, str]
 
 
-WORDS: Final = "--ackers 1 --sentences 300000 --pending 6000"
-HELD: Final = "--sentences 600000 --held 5000 --pending 30000"
-IN_STATE: Final = "--sentences 600000 --pending 200000"
+WORDS: Final = "--ackers 1 --sentences 600000 --pending 6000"
+HELD: Final = "--held 5000 --pending 30000"
+IN_STATE: Final = "--pending 200000"
 PERF: Final = "--ackers 1 --tuples 500000 --pending 5000"
 ADS: Final = "--events 200000 --event-rate 10000 --workers 2 --ackers 1 --pending 2000"
 AT_RATE: Final = "--seconds 15 --warm 3 --workers 2 --ackers 1"

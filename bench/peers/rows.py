@@ -73,7 +73,7 @@ def _flink() -> list[Row]:
     }
     ways: list[tuple[str, str, dict[str, str], int]] = [
         ("default", "flink_datastream", {}, 100),
-        ("tuned", "flink_datastream", {"python.execution-mode": "thread", **object_reuse}, 5),
+        ("tuned", "flink_datastream", {"python.execution-mode": "thread", **object_reuse}, 10),
         ("table", "flink_table", {**mini_batch, **object_reuse}, 1),
     ]
     return [
