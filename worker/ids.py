@@ -50,18 +50,18 @@ class Xoshiro:
 
 
 class RandomIds:
-    """Ids from ``getrandbits``, made ``at_once`` at a time.
+    """Ids from ``getrandbits``, made ``at_once`` at a time: id n is its bits from 64 n on.
 
-    One at a time, or not compiled, id n is its bits from 64 n on. Else its first 256 bits are a seed.
+    With ``is_seeded`` its first 256 bits are a seed instead; which pays where this is compiled.
     """
 
     __slots__ = ("_at", "_drawn", "_end", "_generator", "_getrandbits")
 
-    def __init__(self, getrandbits: RandomBits, at_once: int) -> None:
+    def __init__(self, getrandbits: RandomBits, at_once: int, is_seeded: bool) -> None:
         self._getrandbits = getrandbits
         self._at = self._end = at_once
         self._drawn = array("Q", bytes(8 * at_once))
-        self._generator = Xoshiro(getrandbits(256) or 1) if IS_COMPILED and at_once > 1 else None
+        self._generator = Xoshiro(getrandbits(256) or 1) if is_seeded else None
 
     def draw(self) -> int:
         """A number from 0 to 2^64 - 1."""

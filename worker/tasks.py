@@ -18,7 +18,7 @@ from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 from .batches import Rows
 from .collectors import TaskBasicCollector, TaskBoltCollector
 from .counts import NEVER, Counters, inputs_of, sample_every
-from .ids import RandomBits, RandomIds
+from .ids import IS_COMPILED, RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .own_trees import OwnTrees
 from .tracking import Keeper, Updates
@@ -57,11 +57,12 @@ class Environment:
     report_error: ReportError
     is_tracked: bool
     log_emit: Observer  # what topology.debug shows each emitted tuple to
-    ids_at_once: int = 256  # how many ids a task draws in one call of getrandbits
+    ids_at_once: int = 256  # how many ids a task makes at a time
+    ids_are_seeded: bool = IS_COMPILED  # not where the same ids are wanted with and without a compiler
 
     def ids(self) -> RandomIds:
         """Root and edge ids for one task."""
-        return RandomIds(self.getrandbits, self.ids_at_once)
+        return RandomIds(self.getrandbits, self.ids_at_once, self.ids_are_seeded)
 
 
 class Task(Keeper):

@@ -174,16 +174,22 @@ class WebApplication:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; None if it is too large. Read whole even where none is wanted, so that the connection can go on."""
+    """The body; None if it is too large. Read whole even where none is wanted, so that the connection can go on.
+
+    Of one that is too large some is read and thrown away: most clients listen only when they have sent everything, and
+    would hear of a broken connection instead of the reason.
+    """
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > calls.MOST_BODY_BYTES:
+    if length.isdigit() and int(length) > calls.MOST_DISCARDED_BYTES:
         return None
-    data = bytearray()
+    data, size = bytearray(), 0
     async for chunk in request.stream():
-        data += chunk
-        if len(data) > calls.MOST_BODY_BYTES:
+        size += len(chunk)
+        if size > calls.MOST_DISCARDED_BYTES:
             return None
-    return bytes(data)
+        if size <= calls.MOST_BODY_BYTES:
+            data += chunk
+    return bytes(data) if size <= calls.MOST_BODY_BYTES else None
 
 
 def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:

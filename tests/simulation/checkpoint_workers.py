@@ -58,6 +58,7 @@ class Worker:
             is_tracked=True,
             log_emit=lambda component, stream, values: None,
             ids_at_once=8,
+            ids_are_seeded=False,
         )
         tasks = frozenset(task for first, last in slot.executors for task in range(first, last + 1))
         plan = Plan(world.topology_id, world.spec, world.conf, world.tasks, tasks, environment, seed=number)

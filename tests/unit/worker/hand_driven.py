@@ -48,6 +48,7 @@ class HandDriven:
             is_tracked=is_tracked,
             log_emit=lambda component, stream, values: self.logged.append((component, stream, list(values))),
             ids_at_once=1 if getrandbits else 256,
+            ids_are_seeded=False,
         )
         plan = Plan("hand", spec, merged, self.tasks, local_tasks(ranges), environment, seed=1)
         self.gate = Gate(lambda: None)

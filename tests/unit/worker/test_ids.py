@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from array import array
 
-from tupletree.worker.ids import IS_COMPILED, RandomIds, Xoshiro
+import pytest
+from tupletree.worker.ids import RandomIds, Xoshiro
 
 SEED = 1 | 2 << 64 | 3 << 128 | 4 << 192
 
@@ -28,8 +29,9 @@ def test_a_second_filling_goes_on_where_the_first_ended() -> None:
     assert [*first, *second] == numbers(SEED, 6)
 
 
-def test_every_bit_of_the_ids_is_set_about_half_of_the_time() -> None:
-    ids = RandomIds(random.Random(5).getrandbits, 256)
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_every_bit_of_the_ids_is_set_about_half_of_the_time(is_seeded: bool) -> None:
+    ids = RandomIds(random.Random(5).getrandbits, 256, is_seeded)
     count = 20_000
     drawn = [ids.draw() for _ in range(count)]
     assert len(set(drawn)) == count
@@ -38,28 +40,25 @@ def test_every_bit_of_the_ids_is_set_about_half_of_the_time() -> None:
         assert abs(ones - count / 2) < 6 * (count / 4) ** 0.5, f"bit {bit}: {ones} of {count}"
 
 
-def test_ids_of_one_seed_are_the_same_each_time_and_of_another_seed_others() -> None:
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_ids_of_one_seed_are_the_same_each_time_and_of_another_seed_others(is_seeded: bool) -> None:
     def drawn(seed: int) -> list[int]:
-        ids = RandomIds(random.Random(seed).getrandbits, 8)
+        ids = RandomIds(random.Random(seed).getrandbits, 8, is_seeded)
         return [ids.draw() for _ in range(100)]
 
     assert drawn(1) == drawn(1)
     assert not set(drawn(1)) & set(drawn(2))
 
 
-def test_one_at_a_time_ids_are_the_given_bits_and_many_at_a_time_ask_once() -> None:
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_bits_are_asked_for_once_as_a_seed_or_each_time_as_ids(is_seeded: bool) -> None:
     asked: list[int] = []
 
     def given(bits: int) -> int:
         asked.append(bits)
-        return len(asked)
+        return 7 | 8 << 192
 
-    one = RandomIds(given, 1)
-    assert [one.draw(), one.draw(), asked] == [1, 2, [64, 64]]
-    del asked[:]
-    many = RandomIds(given, 4)
-    many.draw()
-    assert asked == [256]  # the bits of four ids, or where compiled a seed
-    for _ in range(7):
-        many.draw()
-    assert asked == ([256] if IS_COMPILED else [256, 256])
+    ids = RandomIds(given, 4, is_seeded)
+    drawn = [ids.draw() for _ in range(8)]
+    assert asked == ([256] if is_seeded else [256, 256])
+    assert drawn == (numbers(7 | 8 << 192, 8) if is_seeded else [7, 0, 0, 8] * 2)
