@@ -203,9 +203,7 @@ class AckerLink:
             self._ties.engine.gate.set(self, ())
             sequence += 1
             self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
-            request = (
-                acker_pb2.TrackRequest()
-            )  # filled in place: given to a constructor, a message is encoded once more
+            request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py
             request.updates.sequence = sequence
             request.updates.shard_version = self.shard_version
             request.updates.shards.extend(encode(shard, parts) for shard, parts in waiting.items())

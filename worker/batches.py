@@ -25,6 +25,9 @@ MULTI = -1
 MOST_ROWS = 1 << 20
 """Of one batch from another worker: nobody is to make this one believe in more rows than there are bytes for."""
 
+HEAD_BYTES = 32
+"""About what a batch takes beside its columns."""
+
 
 class Rows:
     """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees.
@@ -160,9 +163,9 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
 
 
 def bytes_of(message: worker_pb2.Batch) -> int:
-    """How large a message is, but for some dozens of bytes, and without encoding it as its own ``ByteSize`` does."""
+    """About how large a message is, without encoding it as its own ``ByteSize`` does."""
     several = 2 * sum(len(multi.roots) for multi in message.multi) if message.multi else 0
-    return len(message.values) + 2 * len(message.roots) + several
+    return HEAD_BYTES + len(message.values) + 2 * len(message.roots) + several
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:

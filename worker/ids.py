@@ -52,7 +52,8 @@ class Xoshiro:
 class RandomIds:
     """Ids from ``getrandbits``, made ``at_once`` at a time: id n is its bits from 64 n on.
 
-    With ``is_seeded`` its first 256 bits are a seed instead; which pays where this is compiled.
+    With ``is_seeded`` its first 256 bits are a seed instead; which pays where this is compiled
+    (``Environment.ids_are_seeded``).
     """
 
     __slots__ = ("_at", "_drawn", "_end", "_generator", "_getrandbits")

@@ -67,7 +67,7 @@ class SpoutExecutor(Executor):
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
             self._note_held(is_held)
-        if not self._is_active or is_held or self.holds_back:
+        if not self._is_active or is_held or self.turns_held:
             return worked
         return self._poll() or worked
 

@@ -6,6 +6,7 @@ import random
 from array import array
 
 import pytest
+
 from tupletree.worker.ids import RandomIds, Xoshiro
 
 SEED = 1 | 2 << 64 | 3 << 128 | 4 << 192

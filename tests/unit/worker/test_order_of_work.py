@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hand_driven import HandDriven
-from local_components import Do, DoBasic, Latch, Log, Shared
+from hand_driven import HandDriven, xors
+from local_components import Do, DoBasic, Log, Shared
 
-from tupletree import BasicBolt, Spout, TopologyBuilder
-from tupletree.component import BasicCollector
+from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
-from tupletree.tuples import Origin, Tuple
+from tupletree.tuples import Origin
 from tupletree.worker.batches import Batch, Rows
-from tupletree.worker.runloop import PATIENCE_S, LoopSettings, RunLoop
+from tupletree.worker.runloop import MOST_TURNS_HELD, LoopSettings, RunLoop
+from tupletree.worker.tracking import Updates
 
-ENOUGH_S = 60
-BATCHES, ROWS = 100, 1000  # that wait for the bolt in the beginning
-
-
-class Watch(Shared):
-    """A clock that is only moved by hand."""
-
-    now_s = 0.0
+ROWS = 1000
+BATCHES = 1000  # that wait for a bolt: more than it can do in the turns of a test
 
 
 class Sevens(Spout):
@@ -43,66 +37,61 @@ class Sevens(Spout):
         self.collector.emit_many([[7]] * self.at_once)
 
 
-class Sink(BasicBolt):
-    """Notes how many tuples the spout had emitted when the last of those that waited came, and sets ``is_done`` then.
+class Hook(Shared):
+    """Something that a bolt calls, and a test sets."""
 
-    Each tuple takes ``each_s`` by the watch.
-    """
-
-    def __init__(self, emitted: Log, noted: Log, is_done: Latch, watch: Watch, each_s: float) -> None:
-        self.emitted = emitted
-        self.noted = noted
-        self.is_done = is_done
-        self.watch = watch
-        self.each_s = each_s
-        self.left = BATCHES * ROWS
-
-    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        self.watch.now_s += self.each_s
-        self.left -= tup["n"] == 0
-        if self.left == 0 and not self.is_done.is_set():
-            self.noted.append(sum(self.emitted))
-            self.is_done.set()
+    call: Callable[[], None]
 
 
-def emitted_meanwhile(each_s: float) -> int:
-    """How many tuples a spout emits while the bolt beside it works off what waits for it, each in so many seconds."""
-    emitted, noted, is_done, watch = Log(), Log(), Latch(), Watch()
-    builder = TopologyBuilder()
-    builder.set_spout("spout", Sevens(emitted))
-    builder.set_bolt("sink", Sink(emitted, noted, is_done, watch, each_s)).shuffle_grouping("spout")
-    driven = HandDriven(builder.create_topology(), {"topology.executor.receive.buffer.size": 2 * BATCHES * ROWS})
-    [task] = driven.tasks["sink"]
-    origin = Origin("elsewhere", 99, "default", ["n"])
-    for _ in range(BATCHES):
-        driven.executor("sink").inbox.put(Batch(origin, task, Rows.of([([0], 0, 0)] * ROWS)), ROWS)
-    failures: list[Exception] = []
-    settings = LoopSettings(
-        clock=lambda: watch.now_s,
+def settings(posted: list[Updates]) -> LoopSettings:
+    """Of a loop whose turns are made by the test."""
+    return LoopSettings(
+        clock=lambda: 0.0,
         batch_size=ROWS,
         flush_interval_s=0.005,
-        post=lambda updates: None,
-        on_failure=failures.append,
+        post=posted.append,
+        on_failure=lambda failure: None,
         on_split=lambda blocking, moved: None,
     )
-    loop = RunLoop("loop", [driven.executor("spout"), driven.executor("sink")], settings)
-    loop.start()
-    try:
-        assert is_done.wait(ENOUGH_S)
-    finally:
-        loop.stop()
-        loop.join(ENOUGH_S)
-    assert not failures
-    [count] = noted
-    return int(count)
 
 
-def test_a_spout_waits_until_the_bolts_beside_it_have_nothing_left_to_do() -> None:
-    assert emitted_meanwhile(each_s=0.0) == 1  # in the first turn, in which nothing is known yet
+def test_what_was_acked_in_the_step_in_which_executors_were_parted_is_told_at_once() -> None:
+    hook, posted = Hook(), list[Updates]()
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Sevens(Log()))
+    builder.set_bolt("bolt", DoBasic(lambda tup, collector: hook.call())).shuffle_grouping("spout")
+    driven = HandDriven(builder.create_topology())
+    [task] = driven.tasks["bolt"]
+    spout, bolt = driven.executor("spout"), driven.executor("bolt")
+    bolt.inbox.put(Batch(Origin("spout", 1, "default", ["n"]), task, Rows.of([([0], 5, 9)])), 1)
+    loop = RunLoop("loop", [spout, bolt], settings(posted))
+    hook.call = lambda: loop._remove([spout])  # as the watchdog does, meanwhile
+    loop._turn()
+    assert [xors(updates) for updates in posted] == [{5: 9}]
 
 
-def test_a_spout_is_not_kept_waiting_for_ever_by_bolts_that_always_have_work() -> None:
-    assert emitted_meanwhile(each_s=PATIENCE_S / ROWS) > 1
+def test_a_spout_waits_for_bolts_that_it_feeds_but_not_for_ever_and_for_no_others() -> None:
+    feeds, feeds_not = Log(), Log()
+    builder = TopologyBuilder()
+    builder.set_spout("feeds", Sevens(feeds))
+    builder.set_spout("feeds-not", Sevens(feeds_not))
+    builder.set_bolt("between", DoBasic(outputs=["n"])).shuffle_grouping("feeds")
+    builder.set_bolt("busy", DoBasic()).shuffle_grouping("between")
+    builder.set_bolt("other", DoBasic()).shuffle_grouping("feeds-not")
+    driven = HandDriven(builder.create_topology(), {"topology.executor.receive.buffer.size": 2 * BATCHES * ROWS})
+    [task] = driven.tasks["busy"]
+    origin, rows = Origin("elsewhere", 99, "default", ["n"]), Rows.of([([0], 0, 0)] * ROWS)
+    for _ in range(BATCHES):
+        driven.executor("busy").inbox.put(Batch(origin, task, rows), ROWS)
+    loop = RunLoop("loop", driven.executors, settings([]))
+    was_asked = []
+    for _ in range(2 * MOST_TURNS_HELD + 2):
+        del feeds[:], feeds_not[:]
+        loop._turn()
+        was_asked.append((bool(feeds), bool(feeds_not)))
+    assert driven.executor("busy").has_work
+    held = [(False, True)] * MOST_TURNS_HELD
+    assert was_asked == [(True, True), *held, (True, True), *held]
 
 
 @pytest.mark.parametrize("at_once", [1, 16])
