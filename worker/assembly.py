@@ -115,9 +115,10 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     for task in tasks:
         task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
         task.equip(task.context)
-    built.downstream = frozenset(
-        other.id for other in plan.spec.components if component.id in _upstream_of(plan.spec, other.id)
-    )
+    if built.is_source:
+        built.downstream = frozenset(
+            other.id for other in plan.spec.components if component.id in _upstream_of(plan.spec, other.id)
+        )
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
 

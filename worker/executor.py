@@ -54,7 +54,7 @@ class Executor:
         self.component_id = tasks[0].component_id
         self.inbox = inbox
         self.is_blocking = False  # declared or found out: gets a run loop of its own
-        self.downstream: frozenset[str] = frozenset()  # the components that its tuples can reach
+        self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
         self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks

@@ -15,7 +15,6 @@ from tupletree._wire.packed import unpack_u64
 
 RandomBits = Callable[[int], int]
 
-IS_COMPILED = not __file__.endswith(".py")
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 
