@@ -172,7 +172,7 @@ class SpoutExecutor(Executor):
             self._next_rotation_s += self._timeout_s
             for spout in self._spouts:
                 if self.tracer is not None:
-                    self.tracer.judged(spout, "expired", list(spout.pending.buckets[-1]))
+                    self.tracer.judged(spout, "expired", spout.pending.oldest())
                 self._tell(spout, SpoutTask.rotate)
         due = [entry for entry in self._suspects if entry[0] <= now_s]
         for entry in due:

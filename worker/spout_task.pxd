@@ -3,6 +3,7 @@ cimport cython
 from tupletree.worker.collectors cimport TaskSpoutCollector
 from tupletree.worker.counts cimport Counters
 from tupletree.worker.tasks cimport Task
+from tupletree.worker.trees cimport PackedTrees
 
 ctypedef unsigned long long u64
 
@@ -12,15 +13,14 @@ cdef class Sampled:
     cdef readonly double emitted_s
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, pending, _clock, tell_acked, tell_failed, by_stream
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream
     cdef public TaskSpoutCollector collector
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
-    cdef list _cohorts
+    cdef readonly PackedTrees pending
 
-    @cython.locals(youngest=dict)
     cpdef track(self, u64 root, u64 value, msg_id)
-    @cython.locals(counters=Counters, youngest=dict, sampled=Sampled)
+    @cython.locals(counters=Counters, pending=PackedTrees, words=cython.ulonglong[::1], at=Py_ssize_t, sampled=Sampled)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
     cpdef bint poll(self, Py_ssize_t most) except -1

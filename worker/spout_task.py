@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tupletree.component import Spout, TopologyContext
-from tupletree.rotating import RotatingMap
 
 from .collectors import TaskSpoutCollector
 from .counts import TreesByStream, own_streams, sample_every
 from .outbox import OutStream
 from .tasks import Environment, Task
+from .trees import pending_trees
 
 
 class Sampled:
@@ -52,9 +53,8 @@ class SpoutTask(Task):
         self.collector = TaskSpoutCollector(self, streams, env.ids())
         spout.collector = self.collector
         self.max_pending = max_pending or None
-        self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id, or Sampled
+        self.pending = pending_trees()  # message ids, or Sampled
         self.tracked = 0  # trees begun so far
-        self._cohorts = self.pending.buckets
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._clock = env.clock
         self.uncommitted = 0  # trees that are complete and wait for a checkpoint
@@ -87,8 +87,8 @@ class SpoutTask(Task):
         return self.max_pending - len(self.pending) - self.uncommitted
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
-        youngest = self._cohorts[0]
-        youngest[root] = Sampled(msg_id, self._clock()) if self.tracked % self._sample_every == 0 else msg_id
+        is_sampled = self.tracked % self._sample_every == 0
+        self.pending.add(root, Sampled(msg_id, self._clock()) if is_sampled else msg_id)
         self.tracked += 1
         self.updates.add_init(root, value, self.task_id)
 
@@ -124,10 +124,11 @@ class SpoutTask(Task):
             self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
         ack = self.tell_acked or self.spout.ack
-        youngest = self._cohorts[0]
-        for root in roots:
-            entry = youngest.pop(root, None)
-            if entry is None and (entry := self.pending.pop(root)) is None:
+        pending = self.pending
+        words = roots if type(roots) is array else array("Q", roots)
+        for at in range(len(words)):
+            entry = pending.pop(words[at])
+            if entry is None:
                 continue
             if type(entry) is Sampled:
                 sampled = entry

@@ -36,6 +36,7 @@ MODULES = (
     "tupletree.worker.collectors",
     "tupletree.worker.counts",
     "tupletree.worker.tasks",
+    "tupletree.worker.trees",
     "tupletree.worker.spout_task",
     "tupletree.worker.following",
     "tupletree.acker.hashing",
