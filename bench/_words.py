@@ -76,7 +76,7 @@ class SplitMany(BasicBolt):
     outputs = ("word",)
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        collector.emit_many([[word] for word in tup["sentence"].split()])
+        collector.emit_many(zip(tup["sentence"].split()))
 
 
 class Count(BasicBolt):

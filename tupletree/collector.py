@@ -15,7 +15,7 @@ from tupletree.tuples import Tuple
 class SpoutCollector:
     """How a spout emits. Handed to ``open``; to be used on the spout's own thread only."""
 
-    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple and return the ids of the tasks that receive it.
 
         With a ``msg_id`` the tuple is tracked: ``ack(msg_id)`` or ``fail(msg_id)`` is called later on this very task,
@@ -58,7 +58,7 @@ class BoltCollector:
 
     def emit(
         self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
-    ) -> list[int]:
+    ) -> tuple[int, ...]:
         """Emit a tuple and return the ids of the tasks that receive it.
 
         ``anchors``: the input tuples whose trees the new tuple joins (one, several, or none: unanchored). Emit before
@@ -130,7 +130,7 @@ class BoltCollector:
 class BasicCollector:
     """How a basic bolt emits: every tuple is anchored to the input."""
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple anchored to the input and return the ids of the tasks that receive it.
 
         Raises:
@@ -139,7 +139,10 @@ class BasicCollector:
         raise NotImplementedError
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        """Emit many tuples anchored to the input; return how many."""
+        """Emit many tuples anchored to the input; return how many.
+
+        ``rows`` may be any iterable of values, such as ``zip(words, counts)``, which is the fastest.
+        """
         raise NotImplementedError
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:

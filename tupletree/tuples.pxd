@@ -14,7 +14,6 @@ cdef class Origin:
     @cython.locals(tup=Tuple)
     cpdef Tuple tuple_at(self, list columns, Py_ssize_t at, u64 root, u64 edge, object pairs)
 
-@cython.freelist(1024)
 cdef class Tuple:
     cdef public list _columns, _values
     cdef public Py_ssize_t _at

@@ -13,6 +13,9 @@ ctypedef unsigned long long u64
 @cython.locals(out=OutStream)
 cpdef OutStream find_stream(dict streams, task, stream)
 
+@cython.locals(first=OutBuffer)
+cpdef tuple receivers(buffers)
+
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):
     cdef public Keeper _task  # exchanged while trees are followed (tracing.py)
@@ -21,10 +24,10 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cdef object _by_stream
     cdef public long long emits
 
-    @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
-    cpdef list emit(self, values, msg_id=*, stream=*)
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, msg_id=*, stream=*)
     @cython.locals(buffer=OutBuffer, task=Keeper, root=u64, value=u64, edge=u64)
-    cpdef _send(self, OutStream out, list row, msg_id, buffers)
+    cpdef _send(self, OutStream out, row, msg_id, buffers)
 
 @cython.final
 cdef class TaskBasicCollector(BasicCollector):
@@ -35,14 +38,14 @@ cdef class TaskBasicCollector(BasicCollector):
     cdef public u64 root, children
     cdef public object pairs
 
-    @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
-    cpdef list emit(self, values, stream=*)
-    @cython.locals(out=OutStream, row=list, chooser=One, count=Py_ssize_t)
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, stream=*)
+    @cython.locals(out=OutStream, chooser=One, count=Py_ssize_t)
     cpdef emit_many(self, rows, stream=*)
     @cython.locals(buffer=OutBuffer)
-    cpdef list _emit_to_many(self, OutStream out, list row)
+    cpdef tuple _emit_to_many(self, OutStream out, row)
     @cython.locals(root=u64, edge=u64)
-    cpdef _append(self, OutBuffer buffer, list row)
+    cpdef _append(self, OutBuffer buffer, row)
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
@@ -50,11 +53,11 @@ cdef class TaskBoltCollector(BoltCollector):
     cdef dict _streams
     cdef RandomIds _ids
 
-    @cython.locals(out=OutStream, row=list, chooser=One, buffer=OutBuffer)
-    cpdef list emit(self, values, anchors=*, stream=*)
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, anchors=*, stream=*)
     @cython.locals(anchor=Tuple, edge=u64)
-    cpdef _append(self, OutBuffer buffer, list row, anchors)
-    @cython.locals(out=OutStream, row=list, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
+    cpdef _append(self, OutBuffer buffer, row, anchors)
+    @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
     @cython.locals(tup=Tuple, acks=Pairs, root=u64)

@@ -33,6 +33,14 @@ def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutSt
     return out
 
 
+def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
+    """The tasks of these buffers."""
+    if len(buffers) == 1:
+        first = buffers[0]
+        return first.receivers
+    return tuple([buffer.task for buffer in buffers])
+
+
 class TaskSpoutCollector(SpoutCollector):
     """The collector of one spout task."""
 
@@ -43,7 +51,7 @@ class TaskSpoutCollector(SpoutCollector):
         self._by_stream = task.by_stream
         self.emits = 0
 
-    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
         out = find_stream(self._streams, self._task, stream)
         row = out.checked(values)
         chooser = out.choose_one
@@ -53,7 +61,7 @@ class TaskSpoutCollector(SpoutCollector):
         else:
             buffers = (chooser.choose(row),)
         self._send(out, row, msg_id, buffers)
-        return [buffer.task for buffer in buffers]
+        return receivers(buffers)
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
         count = 0
@@ -74,7 +82,7 @@ class TaskSpoutCollector(SpoutCollector):
         out.emitted += 1
         self._send(out, row, msg_id, (buffer,))
 
-    def _send(self, out: OutStream, row: list[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
+    def _send(self, out: OutStream, row: Sequence[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
         self.emits += 1
         task = self._task
         if msg_id is None or not task.is_tracked:
@@ -115,28 +123,26 @@ class TaskBasicCollector(BasicCollector):
         self.pairs: Anchors | None = None
         self.children = 0
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         out = self._default
         if out is None or stream != "default":
             out = find_stream(self._streams, self._task, stream)
-        row = values if type(values) is list else list(values)
+        row = out.checked(values)
         chooser = out.choose_one
         if chooser is None:
-            return self._emit_to_many(out, out.checked(row))
-        if len(row) != out.arity:
-            raise out.wrong_arity(row)
-        buffer = chooser.choose(row)
+            return self._emit_to_many(out, row)
+        buffer: OutBuffer = chooser.choose(row)
         self._append(buffer, row)
-        return [buffer.task]
+        return buffer.receivers
 
-    def _emit_to_many(self, out: OutStream, row: list[Any]) -> list[int]:
+    def _emit_to_many(self, out: OutStream, row: Sequence[Any]) -> tuple[int, ...]:
         out.emitted += 1
         buffers = out.choose_many(row)
         for buffer in buffers:
             self._append(buffer, row)
-        return [buffer.task for buffer in buffers]
+        return receivers(buffers)
 
-    def _append(self, buffer: OutBuffer, row: list[Any]) -> None:
+    def _append(self, buffer: OutBuffer, row: Sequence[Any]) -> None:
         root = self.root
         if root:
             edge = self._ids.draw()
@@ -150,7 +156,9 @@ class TaskBasicCollector(BasicCollector):
             buffer.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        out = find_stream(self._streams, self._task, stream)
+        out = self._default
+        if out is None or stream != "default":
+            out = find_stream(self._streams, self._task, stream)
         chooser = out.choose_one
         count = 0
         for values in rows:
@@ -183,19 +191,19 @@ class TaskBoltCollector(BoltCollector):
 
     def emit(
         self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
-    ) -> list[int]:
+    ) -> tuple[int, ...]:
         out = find_stream(self._streams, self._task, stream)
         row = out.checked(values)
         chooser = out.choose_one
         if chooser is not None:
-            buffer = chooser.choose(row)
+            buffer: OutBuffer = chooser.choose(row)
             self._append(buffer, row, anchors)
-            return [buffer.task]
+            return buffer.receivers
         buffers = out.choose_many(row)
         out.emitted += 1
         for buffer in buffers:
             self._append(buffer, row, anchors)
-        return [buffer.task for buffer in buffers]
+        return receivers(buffers)
 
     def emit_direct(
         self,
@@ -210,7 +218,7 @@ class TaskBoltCollector(BoltCollector):
         out.emitted += 1
         self._append(buffer, row, anchors)
 
-    def _append(self, buffer: OutBuffer, row: list[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
+    def _append(self, buffer: OutBuffer, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
         """Give a row its place in the trees of its anchors, and append it."""
         if type(anchors) is Tuple:
             if anchors._root:
@@ -222,7 +230,7 @@ class TaskBoltCollector(BoltCollector):
         else:
             self._append_to_many(buffer, row, [] if anchors is None else list(anchors))
 
-    def _append_to_many(self, buffer: OutBuffer, row: list[Any], anchors: list[Tuple]) -> None:
+    def _append_to_many(self, buffer: OutBuffer, row: Sequence[Any], anchors: list[Tuple]) -> None:
         edges: dict[int, int] = {}
         for anchor in anchors:
             pairs = anchor.anchors

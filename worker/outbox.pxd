@@ -11,6 +11,7 @@ cdef class OutBuffer:
     cdef readonly OutStream stream
     cdef readonly Origin origin
     cdef readonly object task
+    cdef readonly tuple receivers
     cdef readonly bint ignores_gate
     cdef list _full, _columns
     cdef dict _pairs
@@ -19,8 +20,8 @@ cdef class OutBuffer:
     cdef Pairs _ids
 
     @cython.locals(position=Py_ssize_t, column=list)
-    cpdef append(self, list values, u64 root, u64 edge)
-    cpdef append_multi(self, list values, pairs)
+    cpdef append(self, values, u64 root, u64 edge)
+    cpdef append_multi(self, values, pairs)
 
 @cython.final
 cdef class OutStream:
@@ -33,4 +34,4 @@ cdef class OutStream:
     cdef public object choose_many, observe
     cdef public long long emitted, transferred, generation
 
-    cpdef list checked(self, values)
+    cpdef checked(self, values)

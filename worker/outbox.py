@@ -21,12 +21,14 @@ class OutBuffer:
     each could wait for the other for ever.
     """
 
-    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "stream", "task")
+    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "receivers",
+                 "stream", "task")  # fmt: skip
 
     def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
         self.stream = stream
         self.origin = stream.origin
         self.task = task
+        self.receivers: tuple[int, ...] = (task,)  # what ``emit`` returns
         self.ignores_gate = ignores_gate
         self._full: list[Rows] = []
         self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
@@ -38,7 +40,7 @@ class OutBuffer:
     def __len__(self) -> int:
         return self._ids.count + len(self._full) * self._size
 
-    def append(self, values: list[Any], root: int, edge: int) -> None:
+    def append(self, values: Sequence[Any], root: int, edge: int) -> None:
         """Append a row of one tree, or (root 0) of none."""
         for position, column in enumerate(self._columns):
             column.append(values[position])
@@ -46,7 +48,7 @@ class OutBuffer:
         if self._ids.count == self._size:
             self._seal()
 
-    def append_multi(self, values: list[Any], pairs: Anchors) -> None:
+    def append_multi(self, values: Sequence[Any], pairs: Anchors) -> None:
         """Append a row of several trees."""
         self._pairs[self._ids.count] = pairs
         self.append(values, 0, 0)
@@ -137,13 +139,13 @@ class OutStream:
             self.buffers[task] = OutBuffer(self, task, ignores_gate)
         return self.buffers[task]
 
-    def checked(self, values: Sequence[Any]) -> list[Any]:
-        """The values as a list of the declared length.
+    def checked(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values as a list or tuple of the declared length.
 
         Raises:
             EmitError: their number is not that of the stream's fields, or the stream is direct.
         """
-        row = values if type(values) is list else list(values)
+        row = values if type(values) is list or type(values) is tuple else list(values)
         if len(row) != self.arity:
             raise self.wrong_arity(row)
         if self.is_direct:

@@ -4,7 +4,8 @@ ctypedef unsigned long long u64
 
 @cython.final
 cdef class PackedTrees:
-    cdef Py_ssize_t _live, _end, _old, _room
+    cdef Py_ssize_t _live, _end, _old
+    cdef readonly Py_ssize_t room
     cdef u64 _mask
     cdef u64[::1] _roots
     cdef unsigned int[::1] _index
@@ -19,5 +20,5 @@ cdef class PackedTrees:
     cpdef put(self, u64 root, entry)
     @cython.locals(at=Py_ssize_t, slot=u64)
     cdef Py_ssize_t _place(self, u64 root) except -2
-    @cython.locals(roots=cython.ulonglong[::1], entries=list, at=Py_ssize_t, end=Py_ssize_t, old=Py_ssize_t, room=Py_ssize_t)
+    @cython.locals(roots=cython.ulonglong[::1], entries=list, at=Py_ssize_t, end=Py_ssize_t, old=Py_ssize_t)
     cpdef _move_together(self)

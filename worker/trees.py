@@ -29,16 +29,17 @@ class PackedTrees:
     Not thread-safe.
     """
 
-    __slots__ = ("_end", "_entries", "_index", "_live", "_mask", "_old", "_room", "_roots")
+    __slots__ = ("_end", "_entries", "_index", "_live", "_mask", "_old", "_roots", "room")
 
     def __init__(self) -> None:
         self._live = self._end = 0
         self._old = 0  # before it the older cohort
-        self._make_tables(FIRST_ROOM)
+        self.room = FIRST_ROOM  # slots of the log
+        self._make_tables()
 
     def add(self, root: int, entry: Any) -> None:
         """Put the entry of a root that is not here."""
-        if self._end == self._room:
+        if self._end == self.room:
             self._move_together()
         at = self._end
         self._roots[at] = root
@@ -101,8 +102,8 @@ class PackedTrees:
             slot = (slot + 1) & self._mask
         return -1
 
-    def _make_tables(self, room: int) -> None:
-        self._room = room
+    def _make_tables(self) -> None:
+        room = self.room
         self._mask = 2 * room - 1
         self._roots = array("Q", bytes(8 * room))
         self._index = array("I", bytes(8 * room))
@@ -111,10 +112,10 @@ class PackedTrees:
     def _move_together(self) -> None:
         """Let the log hold what has not ended only, in as much room as that needs."""
         roots, entries, end, old = self._roots, self._entries, self._end, self._old
-        room = FIRST_ROOM
-        while room < 2 * self._live:
-            room *= 2
-        self._make_tables(room)
+        self.room = FIRST_ROOM
+        while self.room < 2 * self._live:
+            self.room *= 2
+        self._make_tables()
         self._live = self._end = self._old = 0
         for at in range(end):
             if at == old:

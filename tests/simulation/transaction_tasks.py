@@ -167,13 +167,13 @@ class Collector(BoltCollector, SpoutCollector):  # type: ignore[misc]
         self._world = incarnation.world
         self._turns: dict[str, int] = {}
 
-    def emit(self, values: Sequence[Any], anchor: Any = None, stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], anchor: Any = None, stream: str = "default") -> tuple[int, ...]:
         """``anchor``: a tuple if this is a bolt, a message id if it is a spout."""
         tree = self._tree(anchor, values, stream)
         targets = [task for subscriber in self._place.subscribers[stream] for task in self._choose(subscriber, values)]
         for task in targets:
             self._incarnation.put(task, list(values), stream, tree)
-        return targets
+        return tuple(targets)
 
     def emit_direct(self, task: int, values: Sequence[Any], anchor: Any = None, stream: str = "default") -> None:
         if stream == "$report":

@@ -229,11 +229,11 @@ class _Splits(BatchCollector):
         self._attempt = attempt
         self._collector = collector
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         match values:
             case [TransactionAttempt() as attempt, split] if attempt == self._attempt:
                 self.taken.append(split)
-                return []
+                return ()
         raise EmitError(
             f"component {self._component_id!r}: the spout of the source emitted {list(values)!r}; "
             f"[attempt, split] with {self._attempt} was expected"

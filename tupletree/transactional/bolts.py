@@ -17,7 +17,7 @@ class BatchCollector:
     ack. To be used on the component's own thread, and only until ``finish_batch`` or ``emit_batch`` returns.
     """
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple of the batch and return the ids of the tasks that receive it.
 
         Raises:

@@ -20,7 +20,7 @@ class CountingCollector(BatchCollector):
         self.rows = 0
         self._collector = collector
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         tasks = self._collector.emit(values, stream)
         self._add(values, stream)
         return tasks

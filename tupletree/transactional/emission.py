@@ -28,7 +28,7 @@ class Emission(BatchCollector):
         self._collector = collector
         self._is_over = False
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         if self._is_over or not values or values[0] is not self.attempt:
             self._check(values, stream)
         tasks = self._collector.emit(values, None, stream)

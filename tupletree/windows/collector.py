@@ -22,7 +22,7 @@ class WindowCollector(BoltCollector):
         self.plain = collector  # anchors, acks and fails as it is told
         self.window: Sequence[Tuple] = ()
 
-    def emit(self, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> tuple[int, ...]:
         return self.plain.emit(values, self.window if anchors is None else anchors, stream)
 
     def emit_direct(self, task: int, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> None:

@@ -191,7 +191,7 @@ def test_emit_returns_the_receiving_task_ids(cluster: LocalCluster) -> None:
             if self.left:
                 self.left -= 1
                 returned.append((self.left, self.collector.emit([self.left], msg_id=1)))
-                assert self.collector.emit([0], stream="unheard") == []
+                assert self.collector.emit([0], stream="unheard") == ()
 
     def relay(tup: Any, collector: Any) -> None:
         returned.append((100 + tup[0], collector.emit([100 + tup[0]], anchors=tup)))

@@ -31,9 +31,9 @@ class Kept(BatchCollector):
         self.splits: list[Any] = []
         self.errors: list[str] = []
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         self.splits.append(values[1])
-        return [2]
+        return (2,)
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
         return sum(len(self.emit(row, stream)) for row in rows)

@@ -32,10 +32,10 @@ class Splits(BatchCollector):
     def __init__(self) -> None:
         self.splits: list[Any] = []
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         assert isinstance(values[0], TransactionAttempt)
         self.splits.append(decode_value(encode_value(values[1])))
-        return [9]
+        return (9,)
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
         return sum(len(self.emit(row, stream)) for row in rows)

@@ -41,9 +41,9 @@ class Kept(BatchCollector):
     def __init__(self) -> None:
         self.rows: list[list[Any]] = []
 
-    def emit(self, values: Sequence[Any], stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         self.rows.append(list(values[1:]))
-        return [9]
+        return (9,)
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
         return sum(len(self.emit(row, stream)) for row in rows)

@@ -44,9 +44,9 @@ class Emitted(SpoutCollector):
         self.trees: list[tuple[Tree, TransactionAttempt]] = []
         self.errors: list[str] = []
 
-    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> list[int]:
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
         self.trees.append(msg_id)
-        return []
+        return ()
 
     def report_error(self, error: BaseException) -> None:
         self.errors.append(str(error))

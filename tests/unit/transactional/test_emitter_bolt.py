@@ -24,8 +24,8 @@ class Sent(BoltCollector):
         self.ends: list[tuple[str, TransactionAttempt]] = []
         self.errors: list[str] = []
 
-    def emit(self, values: Sequence[Any], anchors: Any = None, stream: str = "default") -> list[int]:
-        return list(range(next(self.receivers, 1)))
+    def emit(self, values: Sequence[Any], anchors: Any = None, stream: str = "default") -> tuple[int, ...]:
+        return tuple(range(next(self.receivers, 1)))
 
     def ack(self, tup: Tuple) -> None:
         self.ends.append(("ack", tup[0]))

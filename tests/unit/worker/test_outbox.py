@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tupletree.errors import EmitError
@@ -26,10 +28,13 @@ def test_a_wrong_number_of_values_names_the_fields(values: object) -> None:
         stream().checked(values)  # type: ignore[arg-type]
 
 
-def test_values_may_be_any_sequence_and_become_a_list() -> None:
-    assert stream().checked(("a", 1)) == ["a", 1]
-    row = ["a", 1]
+@pytest.mark.parametrize("row", [["a", 1], ("a", 1)])
+def test_a_list_or_a_tuple_of_values_is_taken_as_it_is(row: Any) -> None:
     assert stream().checked(row) is row
+
+
+def test_values_may_come_as_anything_else_that_has_them_in_order() -> None:
+    assert stream().checked({"a": 0, 1: 0}.keys()) == ["a", 1]  # type: ignore[arg-type]
 
 
 def test_a_direct_stream_takes_no_plain_emit() -> None:

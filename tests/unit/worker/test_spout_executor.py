@@ -74,7 +74,8 @@ def task_of(hand: HandDriven, index: int = 0) -> SpoutTask:
 
 
 def roots_by_message(hand: HandDriven, index: int = 0) -> dict[Any, int]:
-    return {message_of(entry): root for root, entry in task_of(hand, index).pending.items()}
+    pending = task_of(hand, index).pending
+    return {message_of(pending.get(root)): root for root in pending}
 
 
 def test_a_tracked_emit_announces_its_tree_and_sends_one_edge() -> None:
