@@ -125,7 +125,7 @@ class SpoutTask(Task):
         counters = self.counters
         ack = self.tell_acked or self.spout.ack
         pending = self.pending
-        words = roots if type(roots) is array else array("Q", roots)
+        words = array("Q", roots)
         for at in range(len(words)):
             entry = pending.pop(words[at])
             if entry is None:

@@ -1,8 +1,8 @@
 """The trees that a spout task waits for: what is looked into twice for each of them, at random, by their roots.
 
-Two tables of one behaviour, that of a ``RotatingMap`` of two cohorts. In plain Python its dictionaries are the fastest
-there is. Where compiled, ``PackedTrees`` makes no Python object of a root, and keeps what is put, and ends, one after
-the other also in memory one after the other.
+Two tables of one behaviour, that of a ``RotatingMap`` of two cohorts. In plain Python nothing is faster than its
+dictionaries. Where compiled, ``PackedTrees`` makes no Python object of a root, and keeps in memory one after the other
+what is put one after the other, and mostly ends so.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ class PackedTrees:
 
     A log (``_roots``, ``_entries``) that is appended to, with an index of open addressing: the place in the log plus 1,
     or 0, found from the lowest bits of a root, which are random already (linear probing: Knuth, "The Art of Computer
-    Programming" 3, 6.4, algorithm L). What ends leaves root 0 in the log. When the log is full, what is left of it
-    moves together, into a new one of at least twice its size; so the index is never more than half full, ``add`` costs
-    O(1) on the average, and there are at most 24 bytes a slot and four slots an entry.
+    Programming" 3, 6.4, algorithm L). What ends leaves root 0 in the log. When the log is full, or a rotation leaves
+    little in it, the rest moves together, into a log of at least twice its size; so the index is never more than half
+    full, and ``add`` costs O(1) on the average. A slot takes 24 bytes.
 
-    Not thread-safe.
+    An ``add`` for which there is no memory changes nothing. Not thread-safe.
     """
 
     __slots__ = ("_end", "_entries", "_index", "_live", "_mask", "_old", "_roots", "room")
 
     def __init__(self) -> None:
+        self.room = FIRST_ROOM  # slots of the log
+        self._mask = 2 * FIRST_ROOM - 1
+        self._roots = array("Q", bytes(8 * FIRST_ROOM))
+        self._index = array("I", bytes(8 * FIRST_ROOM))
+        self._entries: list[Any] = [None] * FIRST_ROOM
         self._live = self._end = 0
         self._old = 0  # before it the older cohort
-        self.room = FIRST_ROOM  # slots of the log
-        self._make_tables()
 
     def add(self, root: int, entry: Any) -> None:
         """Put the entry of a root that is not here."""
-        if self._end == self.room:
+        while self._end == self.room:
             self._move_together()
         at = self._end
         self._roots[at] = root
@@ -84,6 +87,8 @@ class PackedTrees:
         """Forget what was there at the last ``rotate`` already and was not put again since; return it."""
         expired = {root: self.pop(root) for root in self.oldest()}
         self._old = self._end
+        if self.room > max(FIRST_ROOM, 8 * self._live):
+            self._move_together()
         return expired
 
     def __iter__(self) -> Iterator[int]:
@@ -102,20 +107,22 @@ class PackedTrees:
             slot = (slot + 1) & self._mask
         return -1
 
-    def _make_tables(self) -> None:
-        room = self.room
-        self._mask = 2 * room - 1
-        self._roots = array("Q", bytes(8 * room))
-        self._index = array("I", bytes(8 * room))
-        self._entries: list[Any] = [None] * room
-
     def _move_together(self) -> None:
         """Let the log hold what has not ended only, in as much room as that needs."""
+        room = FIRST_ROOM
+        while room < 2 * self._live:
+            room *= 2
+        fresh_roots = array("Q", bytes(8 * room))
+        fresh_index = array("I", bytes(8 * room))
+        fresh_entries: list[Any] = [None] * room
+        if self._live >= room:  # finalizers of the user ran meanwhile, and emitted: whoever called looks again
+            return
         roots, entries, end, old = self._roots, self._entries, self._end, self._old
-        self.room = FIRST_ROOM
-        while self.room < 2 * self._live:
-            self.room *= 2
-        self._make_tables()
+        self._roots = fresh_roots
+        self._index = fresh_index
+        self._entries = fresh_entries
+        self.room = room
+        self._mask = 2 * room - 1
         self._live = self._end = self._old = 0
         for at in range(end):
             if at == old:
@@ -137,6 +144,11 @@ class RotatingTrees(RotatingMap[int, Any]):
     def add(self, root: int, entry: Any) -> None:
         """Put the entry of a root that is not here."""
         self.buckets[0][root] = entry
+
+    def pop(self, root: int, default: Any = None) -> Any:
+        """Take the entry of a root out; of few it is not the younger cohort that has them."""
+        entry = self.buckets[0].pop(root, None)
+        return self.buckets[1].pop(root, default) if entry is None else entry
 
     def oldest(self) -> list[int]:
         """The roots that the next ``rotate`` will forget."""

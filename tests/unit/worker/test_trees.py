@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +19,11 @@ Trees = PackedTrees | RotatingTrees
 TABLES = [PackedTrees, RotatingTrees]
 
 # Few roots, so that steps meet; some of them are first looked for at one and the same place of the index, or its last.
-roots = st.sampled_from([*range(1, 12), *(place << 40 | low for place in range(1, 6) for low in (0, 1, 127))])
+INDEX = 2 * FIRST_ROOM
+roots = st.sampled_from([*range(1, 12), INDEX, *(place << 40 | low for place in range(1, 6) for low in (0, 1, 127))])
 steps = st.one_of(
-    st.tuples(st.sampled_from(["put", "pop", "get"]), roots),
+    st.tuples(st.just("put"), roots),
+    st.tuples(st.sampled_from(["pop", "get"]), st.one_of(roots, st.just(0))),
     st.tuples(st.just("pop_many"), st.lists(roots, max_size=5)),
     st.tuples(st.just("rotate"), st.none()),
     st.tuples(st.just("burst"), st.integers(1, 3 * FIRST_ROOM)),
@@ -89,9 +95,9 @@ def test_trees_come_in_the_order_of_their_last_put_and_end_in_any(table: type[Tr
 def test_an_unknown_root_is_no_tree(table: type[Trees], unknown: int) -> None:
     trees = table()
     trees.add(9, "a")
-    trees.add(8, "ended")
-    assert trees.pop(8) == "ended"  # which leaves a trace in the packed table
-    assert trees.pop(8) is None
+    trees.add(INDEX, "ended")  # is looked for where root 0 would be
+    assert trees.pop(INDEX) == "ended"
+    assert trees.pop(INDEX) is None
     assert trees.get(unknown) is None
     assert trees.pop(unknown) is None
     assert trees.pop_many([unknown, 9, unknown]) == ["a"]
@@ -114,14 +120,109 @@ def test_an_entry_that_ended_is_let_go() -> None:
     assert released == [1, 1, 1]
 
 
-def test_the_room_follows_what_is_held() -> None:
+@pytest.mark.parametrize("room", [FIRST_ROOM, 4 * FIRST_ROOM])
+@pytest.mark.parametrize("unknown", [0, 1000, 2**64 - 1])
+def test_an_unknown_root_is_none_in_a_full_log_either(unknown: int, room: int) -> None:
+    trees = PackedTrees()
+    for root in range(1, room + 1):
+        trees.add(root, root)
+    assert trees.room == room == len(trees)
+    assert trees.pop(unknown) is None
+    assert trees.get(room) == room
+
+
+@pytest.mark.parametrize("old", range(FIRST_ROOM + 1))
+def test_cohorts_stay_apart_when_the_log_moves_together(old: int) -> None:
+    trees = PackedTrees()
+    for root in range(1, FIRST_ROOM + 2):  # the last one does not fit
+        if root == old + 1:
+            trees.rotate()
+        trees.add(root, root)
+    assert trees.room == 2 * FIRST_ROOM
+    assert trees.oldest() == list(range(1, old + 1))
+    assert list(trees.rotate()) == list(range(1, old + 1))
+
+
+def test_the_log_moves_together_seldom() -> None:
+    """As often as its room doubles, and with half of the room left: so adding costs O(1) on the average."""
+    trees, rooms = PackedTrees(), []
+    for root in range(1, 10_001):
+        trees.add(root, root)
+        if root > 5_000:
+            trees.pop(root - 5_000)
+        rooms.append(trees.room)
+    assert sorted(set(rooms)) == [FIRST_ROOM << doubling for doubling in range(8)] + [16_384]
+    assert rooms.index(16_384) == 8_192  # 5,000 live: twice that does not fit into 8,192
+
+
+def test_a_burst_is_given_back_by_the_next_rotation() -> None:
     trees = PackedTrees()
     for root in range(1, 100_001):
         trees.add(root, root)
     assert trees.room == 131_072
     assert len(trees.pop_many(range(1, 99_991))) == 99_990
-    for root in range(100_001, 140_000):  # the log is full once, and moves together
-        trees.add(root, root)
-        trees.pop(root)
+    assert trees.rotate() == {}
     assert trees.room == FIRST_ROOM
-    assert list(trees) == list(range(99_991, 100_001))
+    assert trees.oldest() == list(trees) == list(range(99_991, 100_001))
+
+
+def test_without_memory_to_grow_nothing_has_changed(tmp_path: Path) -> None:
+    """In a process of its own, whose memory is bounded when the table is full."""
+    script = tmp_path / "grow.py"
+    script.write_text(GROW)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines() == ["MemoryError", "1048576 1048576", "found True", "grown 1048577"]
+
+
+GROW = """
+import re, resource
+from pathlib import Path
+from tupletree.worker.trees import PackedTrees
+trees = PackedTrees()
+for root in range(1, 2**20 + 1):
+    trees.add(root, 7)
+used = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (used + (20 << 20), resource.RLIM_INFINITY))
+try:
+    trees.add(2**20 + 1, 7)
+except MemoryError:
+    print("MemoryError")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(len(trees), trees.room)
+print("found", all(trees.get(root) == 7 for root in range(1, 2**20 + 1)))
+trees.add(2**20 + 1, 7)
+print("grown", len(trees))
+"""
+
+
+@pytest.mark.parametrize("burst", [1, FIRST_ROOM - 1, FIRST_ROOM, 500])
+def test_what_a_finalizer_adds_while_the_log_moves_together_is_there(burst: int) -> None:
+    """Making a list may collect garbage, and its finalizers are the user's: they may emit."""
+    trees = PackedTrees()
+
+    class Emitter:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            for root in range(1001, 1001 + burst):
+                trees.add(root, root)
+
+    for root in range(1, FIRST_ROOM + 1):
+        trees.add(root, root)
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    try:
+        Emitter()
+        gc.set_threshold(1, 1, 1)
+        gc.enable()
+        trees.add(999, 999)  # the next to make anything that is collected
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    assert len(trees) == FIRST_ROOM + burst + 1, "it did not run while the log moved"
+    assert list(trees) == [*range(1, FIRST_ROOM + 1), *range(1001, 1001 + burst), 999]
+    assert all(trees.get(root) == root for root in trees)
+    trees.add(998, 998)
+    assert trees.get(998) == 998
