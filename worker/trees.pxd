@@ -20,6 +20,7 @@ cdef class PackedTrees:
     cpdef put(self, u64 root, entry)
     @cython.locals(at=Py_ssize_t, slot=u64)
     cdef Py_ssize_t _place(self, u64 root) except -2
+    cpdef _make_room(self)
     @cython.locals(fresh_roots=cython.ulonglong[::1], fresh_index=cython.uint[::1], fresh_entries=list, roots=cython.ulonglong[::1],
                    entries=list, at=Py_ssize_t, end=Py_ssize_t, old=Py_ssize_t, room=Py_ssize_t)
     cpdef _move_together(self)

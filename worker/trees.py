@@ -26,7 +26,7 @@ class PackedTrees:
     little in it, the rest moves together, into a log of at least twice its size; so the index is never more than half
     full, and ``add`` costs O(1) on the average. A slot takes 24 bytes.
 
-    An ``add`` for which there is no memory changes nothing. Not thread-safe.
+    An ``add`` or ``put`` for which there is no memory changes nothing. Not thread-safe.
     """
 
     __slots__ = ("_end", "_entries", "_index", "_live", "_mask", "_old", "_roots", "room")
@@ -42,8 +42,8 @@ class PackedTrees:
 
     def add(self, root: int, entry: Any) -> None:
         """Put the entry of a root that is not here."""
-        while self._end == self.room:
-            self._move_together()
+        if self._end == self.room:
+            self._make_room()
         at = self._end
         self._roots[at] = root
         self._entries[at] = entry
@@ -72,6 +72,8 @@ class PackedTrees:
 
     def put(self, root: int, entry: Any) -> None:
         """Set the entry of a root and start its life again."""
+        if self._end == self.room:
+            self._make_room()  # before it is taken out: what cannot be put back must stay
         self.pop(root)
         self.add(root, entry)
 
@@ -85,10 +87,10 @@ class PackedTrees:
 
     def rotate(self) -> dict[int, Any]:
         """Forget what was there at the last ``rotate`` already and was not put again since; return it."""
-        expired = {root: self.pop(root) for root in self.oldest()}
-        self._old = self._end
         if self.room > max(FIRST_ROOM, 8 * self._live):
             self._move_together()
+        expired = {root: self.pop(root) for root in self.oldest()}
+        self._old = self._end
         return expired
 
     def __iter__(self) -> Iterator[int]:
@@ -106,6 +108,10 @@ class PackedTrees:
                 return at
             slot = (slot + 1) & self._mask
         return -1
+
+    def _make_room(self) -> None:
+        while self._end == self.room:
+            self._move_together()
 
     def _move_together(self) -> None:
         """Let the log hold what has not ended only, in as much room as that needs."""
