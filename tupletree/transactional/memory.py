@@ -1,7 +1,8 @@
 """Transactional spouts over rows that are given to them: for tests, examples and small inputs.
 
 Each task of the topology gets a copy of all rows. Every batch takes up to ``take_per_batch`` rows of every partition;
-when all are taken, no batch begins any more, also not after a restart under the same transactional id.
+when all are taken, no batch begins any more, also not after a restart under the same transactional id; a few empty ones
+may have begun while the last rows were under way (``PartitionCoordinator.has_more``).
 """
 
 from __future__ import annotations
