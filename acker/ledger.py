@@ -47,7 +47,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tupletree._compiled import CHOICE
+from tupletree._compiled import IS_COMPILED
 from tupletree.errors import UsageError
 
 from .each import ack_each, fail_each, init_each, reset_each
@@ -62,9 +62,8 @@ TICKS_PER_S = 10
 """Resolution of an entry's birth. Ages depend on it, an expiry never does."""
 
 _PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
-_IS_COMPILED = CHOICE == "compiled"
-_FEW = 4_096 if _IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
-_NEAR = 150_000 if _IS_COMPILED else 0  # while so few entries are held, which lie in the caches, many updates are, too
+_FEW = 4_096 if IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
+_NEAR = 150_000 if IS_COMPILED else 0  # while so few entries are held, which lie in the caches, many updates are, too
 _KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # of a kind's columns, with the bytes of an item
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
@@ -303,7 +302,7 @@ def _arrays(columns: Sequence[Any]) -> list[Any]:
 
 def _items(columns: Sequence[Any]) -> list[Any]:
     """The same integers as what they are best read from one after the other."""
-    if not _IS_COMPILED:
+    if not IS_COMPILED:
         return [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     return [
         column if _fits(column, size) else np.asarray(column, kind)

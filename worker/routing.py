@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
+from tupletree._compiled import IS_COMPILED
 from tupletree._wire.codec import hash_values
 from tupletree.errors import EmitError
 
@@ -23,7 +24,6 @@ Many = Callable[[Sequence[Any]], Sequence[Any]]
 """A chooser of any number of targets."""
 
 KEYS_REMEMBERED = 65_536
-IS_COMPILED = not __file__.endswith(".py")
 
 
 class One:

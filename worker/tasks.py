@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tupletree._compiled import CHOICE
+from tupletree._compiled import IS_COMPILED
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
@@ -59,7 +59,7 @@ class Environment:
     is_tracked: bool
     log_emit: Observer  # what topology.debug shows each emitted tuple to
     ids_at_once: int = 256  # how many ids a task makes at a time
-    ids_are_seeded: bool = CHOICE == "compiled"  # not where the same ids are wanted with and without a compiler
+    ids_are_seeded: bool = IS_COMPILED  # not where the same ids are wanted with and without a compiler
 
     def ids(self) -> RandomIds:
         """Root and edge ids for one task."""

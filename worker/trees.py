@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tupletree._compiled import CHOICE
+from tupletree._compiled import IS_COMPILED
 from tupletree.rotating import RotatingMap
 
 FIRST_ROOM = 64
@@ -163,4 +163,4 @@ class RotatingTrees(RotatingMap[int, Any]):
 
 def pending_trees() -> PackedTrees | RotatingTrees:
     """What is the faster one here."""
-    return PackedTrees() if CHOICE == "compiled" else RotatingTrees()
+    return PackedTrees() if IS_COMPILED else RotatingTrees()

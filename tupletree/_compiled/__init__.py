@@ -104,4 +104,5 @@ def install() -> str:
 
 
 CHOICE = install()
-"""What this process runs."""
+"""What this process runs, in words."""
+IS_COMPILED = CHOICE == "compiled"
