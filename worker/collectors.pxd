@@ -4,9 +4,8 @@ from tupletree.collector cimport BasicCollector, BoltCollector, SpoutCollector
 from tupletree.tuples cimport Tuple
 from tupletree.worker.ids cimport RandomIds
 from tupletree.worker.outbox cimport OutBuffer, OutStream
-from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.routing cimport One
-from tupletree.worker.tracking cimport Keeper
+from tupletree.worker.tracking cimport Keeper, Updates
 
 ctypedef unsigned long long u64
 
@@ -60,7 +59,7 @@ cdef class TaskBoltCollector(BoltCollector):
     @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
-    @cython.locals(tup=Tuple, acks=Pairs, root=u64)
+    @cython.locals(tup=Tuple, updates=Updates, root=u64)
     cpdef ack_many(self, tuples)
     @cython.locals(root=u64)
     cpdef ack(self, Tuple tup)

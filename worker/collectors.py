@@ -286,11 +286,11 @@ class TaskBoltCollector(BoltCollector):
         return count
 
     def ack_many(self, tuples: Sequence[Tuple]) -> None:
-        acks = self._task.ack_updates.acks
+        updates = self._task.ack_updates
         for tup in tuples:
             root = tup._root
             if root:
-                acks.add(root, tup._edge ^ tup._children)
+                updates.add_ack(root, tup._edge ^ tup._children)
                 tup._edge = tup._children  # so a second ack adds 0
             else:
                 self._ack_pairs(tup)

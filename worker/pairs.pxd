@@ -11,6 +11,5 @@ cdef class Pairs:
 
     @cython.locals(at=Py_ssize_t)
     cpdef append(self, u64 first, u64 second)
-    @cython.locals(at=Py_ssize_t)
-    cpdef add(self, u64 first, u64 second)
+    cpdef bint add_at(self, Py_ssize_t at, u64 first, u64 second)
     cpdef clear(self)

@@ -34,13 +34,12 @@ class Pairs:
         self._second[at] = second
         self.count = at + 1
 
-    def add(self, first: int, second: int) -> None:
-        """As ``append``; but where the last pair has the same first id, ``second`` is xored into it instead."""
-        at = self.count - 1
-        if at >= 0 and self._first[at] == first:
-            self._second[at] ^= second
-        else:
-            self.append(first, second)
+    def add_at(self, at: int, first: int, second: int) -> bool:
+        """Xor ``second`` into that of pair number ``at`` if there is one, and of this first id; whether it was."""
+        if not 0 <= at < self.count or self._first[at] != first:
+            return False
+        self._second[at] ^= second
+        return True
 
     def columns(self) -> tuple[array[int], array[int]]:
         """Copies of both columns."""

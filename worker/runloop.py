@@ -205,7 +205,7 @@ class RunLoop(threading.Thread):
         for executor in self._executors:
             executor.flush()
         if self.updates:
-            updates, fresh = self.updates, Updates()
+            updates, fresh = self.updates, self.updates.successor()
             self.updates = fresh
             for executor in self._executors:
                 for task in executor.tasks:

@@ -20,7 +20,7 @@ cdef class SpoutTask(Task):
     cdef readonly PackedTrees pending
 
     cpdef track(self, u64 root, u64 value, msg_id)
-    @cython.locals(counters=Counters, pending=PackedTrees, words=cython.ulonglong[::1], at=Py_ssize_t, sampled=Sampled)
+    @cython.locals(counters=Counters, sampled=Sampled)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
     cpdef bint poll(self, Py_ssize_t most) except -1

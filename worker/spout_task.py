@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -124,18 +123,14 @@ class SpoutTask(Task):
             self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
         ack = self.tell_acked or self.spout.ack
-        pending = self.pending
-        words = array("Q", roots)
-        for at in range(len(words)):
-            entry = pending.pop(words[at])
-            if entry is None:
-                continue
+        for entry in self.pending.pop_many(roots):
+            counters.acked += 1
             if type(entry) is Sampled:
                 sampled = entry
                 counters.completed(self._clock() - sampled.emitted_s)
-                entry = sampled.msg_id
-            counters.acked += 1
-            ack(entry)
+                ack(sampled.msg_id)
+            else:
+                ack(entry)
 
     def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
         for root in roots:

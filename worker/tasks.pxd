@@ -3,7 +3,6 @@ cimport cython
 from tupletree.tuples cimport Origin, Tuple
 from tupletree.worker.batches cimport Rows
 from tupletree.worker.counts cimport Counters
-from tupletree.worker.pairs cimport Pairs
 from tupletree.worker.tracking cimport Keeper, Updates
 from tupletree.worker.collectors cimport TaskBasicCollector, TaskBoltCollector
 
@@ -26,7 +25,7 @@ cdef class BasicBoltTask(Task):
 
     @cython.locals(
         collector=TaskBasicCollector, columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict,
-        acks=Pairs, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
+        updates=Updates, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
 

@@ -186,7 +186,7 @@ class BasicBoltTask(Task):
         """
         collector = self.collector
         execute = self.bolt.execute
-        acks = self.updates.acks
+        updates = self.updates
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         clock = self._env.clock
         started_s = sampled_s = clock()
@@ -215,9 +215,9 @@ class BasicBoltTask(Task):
                 raise self.failure(error) from error
             if own is not None:
                 for other, edge_there in own:
-                    acks.add(other, edge_there ^ collector.children)
+                    updates.add_ack(other, edge_there ^ collector.children)
             elif root:
-                acks.add(root, edge ^ collector.children)
+                updates.add_ack(root, edge ^ collector.children)
             if at > sample_at:  # of those that fail none is measured, but the next one
                 sample_at = at - 1 + self._sample_every
                 self.processed(origin, clock() - sampled_s)

@@ -1,7 +1,10 @@
 """What one run loop has to tell the ackers, and how it is split among their shards.
 
-A tree's ack value is the xor of everything reported for its root, in any order and grouping (docs/protocol.md). So acks
-of one root that come one after the other, as those of the words of a sentence do, are reported as one. Others are not
+A tree's ack value is the xor of everything reported for its root, in any order and grouping (docs/protocol.md). So
+acks of one root that come one after the other, as those of the words of a sentence do, are reported as one; and those
+of a tree that was begun here since the last flush change the value that it is reported with. Its init is mostly the
+one that the ack before belonged to, or the next; else a small table from the lowest bits of roots, which are random,
+to the newest init that has them is looked into. If it is not there, the acker has an update more. Others are not
 looked for: the acker adds them up for less than a dictionary here would take.
 """
 
@@ -19,6 +22,8 @@ from .pairs import Pairs
 Ids: TypeAlias = "array[int]"
 Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
 """Roots, values and tasks of inits; roots and values of acks; roots of fails; roots of resets."""
+
+NEWEST_MASK = 16_383
 
 
 class Keeper:
@@ -39,11 +44,11 @@ class Keeper:
 class Updates:
     """Ledger updates that wait for a flush.
 
-    ``acks``: roots and what to xor into their values. ``inits``: roots and first values of new trees, ``init_tasks``
-    the spout task of each.
+    ``acks``: roots and what to xor into their values. ``inits``: roots and values of new trees, ``init_tasks`` the
+    spout task of each.
     """
 
-    __slots__ = ("acks", "fails", "init_tasks", "inits", "resets")
+    __slots__ = ("_at", "_newest", "acks", "fails", "init_tasks", "inits", "resets")
 
     def __init__(self) -> None:
         self.acks = Pairs()
@@ -51,6 +56,14 @@ class Updates:
         self.init_tasks: list[int] = []
         self.fails: set[int] = set()
         self.resets: set[int] = set()
+        self._newest: Ids | None = None
+        self._at = 0  # the init that an ack was found to belong to last
+
+    def successor(self) -> Updates:
+        """Fresh ones for what comes after these, with their table: while they wait they are to take little room."""
+        fresh = Updates()
+        fresh._newest, self._newest = self._newest, None  # what it says of these is not true of any init of those
+        return fresh
 
     @staticmethod
     def of(acks: Iterable[tuple[int, int]] = (), fails: Iterable[int] = ()) -> Updates:
@@ -69,17 +82,37 @@ class Updates:
         return self.acks.count + self.inits.count + len(self.fails) + len(self.resets)
 
     def add_ack(self, root: int, value: int) -> None:
-        """Xor ``value`` into what the acker holds for ``root``."""
-        self.acks.add(root, value)
+        """Xor ``value`` into what the acker holds for ``root``, or will."""
+        acks, inits, at = self.acks, self.inits, self._at
+        if inits.add_at(at, root, value):
+            return
+        if inits.add_at(at + 1, root, value):
+            self._at = at + 1
+            return
+        if acks.add_at(acks.count - 1, root, value):
+            return
+        if self._newest is not None:
+            at = self._newest[root & NEWEST_MASK]
+            if inits.add_at(at, root, value):
+                self._at = at
+                return
+        acks.append(root, value)
 
     def add_acks(self, other: Updates) -> None:
         """Take over the acks of other updates, which were held back until now."""
         roots, values = other.acks.columns()
         for at in range(len(roots)):
-            self.acks.add(roots[at], values[at])
+            self.add_ack(roots[at], values[at])
 
     def add_init(self, root: int, value: int, task: int) -> None:
-        """Report a new tree of a spout task."""
+        """Report a tree of a spout task, which has not been reported before."""
+        if self._newest is None:
+            self._newest = array("H", bytes(2 * (NEWEST_MASK + 1)))
+        self._newest[root & NEWEST_MASK] = self.inits.count & 0xFFFF  # of more only the first are found again
+        self.take_init(root, value, task)
+
+    def take_init(self, root: int, value: int, task: int) -> None:
+        """As ``add_init``, for what is told as it is: acks of it that come now are told apart."""
         self.inits.append(root, value)
         self.init_tasks.append(task)
 
@@ -105,7 +138,7 @@ def split(updates: Updates, shards: int) -> dict[int, Updates]:
     roots, values = updates.inits.columns()
     for at in range(len(roots)):
         part = parts[roots[at] % shards]
-        part.add_init(roots[at], values[at], updates.init_tasks[at])
+        part.take_init(roots[at], values[at], updates.init_tasks[at])
     for root in updates.fails:
         part = parts[root % shards]
         part.fails.add(root)

@@ -17,6 +17,8 @@ cdef class PackedTrees:
     cpdef pop(self, u64 root)
     @cython.locals(at=Py_ssize_t)
     cpdef get(self, u64 root)
+    @cython.locals(words=cython.ulonglong[::1], places=cython.longlong[::1], entries=list, found=list, at=Py_ssize_t, place=Py_ssize_t)
+    cpdef list pop_many(self, roots)
     cpdef put(self, u64 root, entry)
     @cython.locals(at=Py_ssize_t, slot=u64)
     cdef Py_ssize_t _place(self, u64 root) except -2

@@ -78,8 +78,25 @@ class PackedTrees:
         self.add(root, entry)
 
     def pop_many(self, roots: Iterable[int]) -> list[Any]:
-        """Take entries out and return those that were here, in the order of the roots."""
-        return [entry for root in roots if (entry := self.pop(root)) is not None]
+        """Take entries out and return those that were here, in the order of the roots.
+
+        All are looked up first: a processor waits for several of these looks into memory at a time. Meanwhile no
+        object is made that a garbage collection could begin with, whose finalizers might emit.
+        """
+        words = array("Q", roots)
+        places = array("q", bytes(8 * len(words)))
+        found: list[Any] = []
+        entries = self._entries
+        for at in range(len(words)):
+            places[at] = self._place(words[at])
+        for at in range(len(words)):
+            place = places[at]
+            if place >= 0 and entries[place] is not None:  # a root may be named twice
+                found.append(entries[place])
+                entries[place] = None
+                self._roots[place] = 0
+                self._live -= 1
+        return found
 
     def oldest(self) -> list[int]:
         """The roots that the next ``rotate`` will forget."""

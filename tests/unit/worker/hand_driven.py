@@ -104,7 +104,7 @@ class HandDriven:
 
 
 def xors(updates: Updates) -> dict[int, int]:
-    """What the acks of each root come to."""
+    """What the acks of each root come to, without those that an init has taken in."""
     sums: dict[int, int] = {}
     for root, value in zip(*updates.acks.columns(), strict=True):
         sums[root] = sums.get(root, 0) ^ value

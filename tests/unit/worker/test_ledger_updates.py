@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import unpack_u32, unpack_u64
-from tupletree.worker.tracking import Updates, encode, split
+from tupletree.worker.tracking import NEWEST_MASK, Updates, encode, split
 
 ids = st.integers(0, 2**64 - 1)
 roots = st.sampled_from([1, 2, 3, 17, 2**63, 2**64 - 1]) | st.integers(1, 2**64 - 1)
@@ -42,18 +42,81 @@ def updates_of(given_reports: list[tuple]) -> Updates:
 
 @settings(max_examples=100, deadline=None)
 @given(reports)
-def test_acks_come_to_the_xor_of_each_root(given_reports: list[tuple]) -> None:
+def test_inits_and_acks_come_to_the_xor_of_each_root(given_reports: list[tuple]) -> None:
     values: dict[int, list[int]] = {}
-    for report in given_reports:
-        if report[0] == "ack":
-            values.setdefault(report[1], []).append(report[2])
-    assert xors(updates_of(given_reports)) == {root: reduce(xor, items, 0) for root, items in values.items()}
+    for kind, root, *more in given_reports:
+        if kind in ("ack", "init"):
+            values.setdefault(root, []).append(more[0])
+    updates = updates_of(given_reports)
+    sums = xors(updates)
+    for root, value, _ in inits(updates):
+        sums[root] = sums.get(root, 0) ^ value
+    assert sums == {root: reduce(xor, items, 0) for root, items in values.items()}
 
 
 def test_acks_of_one_root_in_a_row_are_one_update() -> None:
     updates = Updates.of(acks=[(1, 2), (1, 4), (2, 8), (1, 16)])
     assert list(zip(*updates.acks.columns(), strict=True)) == [(1, 6), (2, 8), (1, 16)]
     assert len(updates) == 3
+
+
+def test_an_ack_of_a_tree_that_is_just_begun_changes_what_its_init_says() -> None:
+    updates = Updates()
+    updates.add_ack(1, 1)  # before the init, it is not known where that will be told
+    for root in (1, 2, 3):
+        updates.add_init(root, 16, 9)
+    for root, value in ((3, 1), (2, 4), (3, 16), (4, 8), (1, 2)):
+        updates.add_ack(root, value)
+    assert inits(updates) == [(1, 18, 9), (2, 20, 9), (3, 1, 9)]
+    assert xors(updates) == {1: 1, 4: 8}
+    assert len(updates) == 5
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 40), max_size=60))
+def test_acks_in_any_order_are_found_to_belong_to_their_inits(acked: list[int]) -> None:
+    updates = Updates()
+    for root in range(1, 41):
+        updates.add_init(root << 20 | root, 0, 9)
+    for bit, root in enumerate(acked):
+        updates.add_ack(root << 20 | root, 1 << bit)
+    told = {root & 63: value for root, value, _ in inits(updates)}
+    assert told == {root: sum(1 << bit for bit, other in enumerate(acked) if other == root) for root in range(1, 41)}
+    assert not xors(updates)
+
+
+def test_of_two_inits_with_the_same_lowest_bits_the_newer_one_is_found() -> None:
+    updates, far = Updates(), NEWEST_MASK + 1
+    for root in (1, 2, 3, 1 + far):
+        updates.add_init(root, 16, 9)
+    for root in (3, 1, 1 + far):
+        updates.add_ack(root, 1)
+    assert inits(updates) == [(1, 16, 9), (2, 16, 9), (3, 17, 9), (1 + far, 17, 9)]
+    assert xors(updates) == {1: 1}
+
+
+def test_a_successor_knows_nothing_of_the_inits_before() -> None:
+    before = updates_of([("init", root, 16, 9) for root in range(1, 9)])
+    after = before.successor()
+    assert not after
+    after.add_init(9, 16, 9)
+    for root in range(9, 0, -1):
+        after.add_ack(root, root)
+    assert inits(before) == [(root, 16, 9) for root in range(1, 9)]
+    assert inits(after) == [(9, 16 ^ 9, 9)]
+    assert xors(after) == {root: root for root in range(1, 9)}
+
+
+def test_more_inits_than_there_are_numbers_for_lose_no_ack() -> None:
+    """The places that inits are found at have 16 bits: one that is not found leaves its acks apart."""
+    updates, count = Updates(), 0x10000 + 20
+    for root in range(1, count + 1):
+        updates.add_init(root, 16, 9)
+    for root in range(count, 0, -1):
+        updates.add_ack(root, root)
+    sums = xors(updates)
+    assert all(value ^ sums.get(root, 0) == 16 ^ root for root, value, _ in inits(updates))
+    assert 0 < len(sums) < count
 
 
 @settings(max_examples=100, deadline=None)
