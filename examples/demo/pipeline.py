@@ -16,13 +16,13 @@ from typing import Any
 from examples import spark_word_count, word_count
 from examples.demo.screen import BatchFrame, Screen
 from examples.demo.story import POLL_S, Crash
-from examples.pipelines import victims
+from examples.pipelines import BRIEF, victims
 from examples.pipelines.table import batches, counts
 from examples.transactions.truth import Judgement, differences
 from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.testing import DevCluster
 
-CONF = {"topology.workers": 2, "topology.acker.executors": 2}
+CONF = {**BRIEF, "topology.workers": 2, "topology.acker.executors": 2}
 FILES = 4
 BATCHES = 24  # about so many
 SMALLEST_BATCH = 16_384  # bytes

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from examples import spark_word_count, word_count
 from examples.demo.screen import Screen
-from examples.pipelines import victims
+from examples.pipelines import BRIEF, victims
 from examples.pipelines.feeds import Feeds
 from examples.pipelines.plan import SPARK, plan
 from examples.pipelines.table import counts
@@ -23,7 +23,7 @@ from tupletree.errors import NotFoundError, UnavailableError
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 
 NAME = spark_word_count.ID
-CONF = {"topology.workers": 3, "topology.acker.executors": 2}
+CONF = {**BRIEF, "topology.workers": 3, "topology.acker.executors": 2}
 BYTES_PER_BATCH = "24KB"  # so little that there is always something under way
 TURN_S = 5.0  # then other files grow
 TASK_S = 2.0  # how long to look for a task that runs
@@ -56,7 +56,9 @@ class Run:
             database = str(self._database)
             topology, conf = spark_word_count.topology(self._feeds.pattern, database, BYTES_PER_BATCH)
             self._cluster.client.submit(NAME, topology, {**conf, **CONF})
+            self._feeds.stop()  # or the slower Spark starts, the more there is to do
             wait_until(lambda: self._watch.committed > 0, FIRST_COMMIT_S, what="the first commit")
+            self._feeds.turn()
             self._note(f"it runs; kill -9 for {seconds:g} s by seed {self._seed}")
             self._kill_by_plan(seconds)
             self._feeds.stop()

@@ -35,6 +35,7 @@ from tupletree.worker.control import WorkerLost
 PATIENCE_S = 60.0
 TIMEOUT_S = 2
 DEEPEST = 3  # pauses within pauses
+OFTENER = 5  # times as many mishaps where a component is asked once a checkpoint or once a life
 
 
 class Slot:
@@ -266,8 +267,9 @@ class World:
     # Faults
 
     def mishap(self, *fates: str) -> None:
-        """Something may go wrong here, in a user's component."""
-        if self.faults.mishaps and self.is_faulty and self.rng.random() < self.faults.mishaps:
+        """Something may go wrong in a user's component; rather where it may raise, for it is called there seldom."""
+        odds = self.faults.mishaps * (OFTENER if "raises" in fates else 1)
+        if odds and self.is_faulty and self.rng.random() < odds:
             worker, fate = self.running[-1], self.rng.choice(fates)
             self.counts[f"component {fate}"] += 1
             self.tell(f"{worker}: a component {fate}")

@@ -27,6 +27,7 @@ from tupletree._wait import wait_until
 
 HOME = Path(pyspark.__file__).parent
 START_S = 90.0
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the processor time of a JVM that ends within minutes
 _PR_SET_PDEATHSIG = 1
 
 
@@ -122,7 +123,8 @@ def _end_with_parent() -> None:
 def standalone_cluster(directory: Path) -> Iterator[tuple[str, Process]]:
     """A master and a worker with two cores; the URL of the master, and the worker, which starts executors."""
     run, env = str(HOME / "bin" / "spark-class"), {
-        "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": f"-Dspark.master.rest.enabled=false {SHORT_LIVED}",
     }  # fmt: skip
     ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with Process([run, "org.apache.spark.deploy.master.Master", *ports], directory, "master", env) as master:
@@ -143,7 +145,7 @@ def connect_server(directory: Path) -> Iterator[tuple[str, Process]]:
     }  # fmt: skip
     command = [
         str(HOME / "bin" / "spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--master", "local[2]", "--driver-memory", "1g",
+        "--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", SHORT_LIVED,
         *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
     ]  # fmt: skip
     with Process(command, directory, "connect") as server:

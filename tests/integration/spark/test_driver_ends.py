@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from spark_servers import Process, children_of, command_of, program, session_of, table
+from spark_servers import SHORT_LIVED, Process, children_of, command_of, program, session_of, table
 
 from tupletree._wait import wait_until
 
@@ -55,7 +55,8 @@ def run(until, timeout=120):
 """
 
 CONF = {
-    "spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g", "topology.max.spout.pending": 2,
+    "spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": SHORT_LIVED, "topology.max.spout.pending": 2,
 }  # fmt: skip
 
 UNTIL_THERE = "run(lambda cluster: (HERE / {name!r}).exists())"

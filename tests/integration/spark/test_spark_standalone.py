@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from spark_servers import Process, children_of, program, standalone_cluster, table
+from spark_servers import SHORT_LIVED, Process, children_of, program, standalone_cluster, table
 
 from tupletree._wait import wait_until
 
@@ -63,6 +63,8 @@ CONF = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
     "spark.ui.enabled": False,
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.sql.shuffle.partitions": 2,
     "topology.max.spout.pending": 3,
 }
