@@ -103,20 +103,11 @@ def command(
         raise UsageError("--regex, --ignore-case and --context belong to --search")
     if pattern is not None and follow:
         raise UsageError("--search looks at what is there, and --follow at what comes: use one of them")
-
     if past and (follow or component is not None):
         raise UsageError("--past shows logs that are finished, of workers whose components are not known any more")
 
     def select() -> list[Source]:
-        if not past:
-            return sources(client, name, worker, component)
-        found, away = past_sources(client, name, worker)
-        if not found and away:
-            raise away[0]
-        _tell_away(away)
-        if not found:
-            raise NotFoundError(f"no logs are kept of workers that topology '{name}' no longer has")
-        return found
+        return _past(client, name, worker) if past else sources(client, name, worker, component)
 
     found = select()
     if as_list:
@@ -133,6 +124,16 @@ def command(
         _search(client, found, pattern, query, as_json)
     else:
         _show(client, name, found, file, lines, follow, as_json, select)
+
+
+def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
+    found, away = past_sources(client, name, worker)
+    if not found and away:
+        raise away[0]
+    _tell_away(away)
+    if not found:
+        raise NotFoundError(f"no logs are kept of workers that topology '{name}' no longer has")
+    return found
 
 
 def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list[tuple[Source, _Answer]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,8 +92,7 @@ def command(
       tupletree trace word_count --otlp http://localhost:4318/v1/traces
     """
     if off:
-        record = client.set_tracing(name, 0)
-        _say_off(record, as_json)
+        _say_off(client.set_tracing(name, 0), as_json)
         return
     reply = client.describe(name)
     if not reply.summary.record.acker_shards:
@@ -104,20 +104,28 @@ def command(
         wanted_s = seconds or (message_timeout_s(reply.summary.record) + 10.0)
         enough = None if slowest or seconds else most
         events = _follow(client, name, one_in or _one_in(reply), wanted_s, enough, failed)
-    trees = [tree for tree in join(events) if _is_shown(tree, failed)]
-    if slowest:
-        trees.sort(key=lambda tree: -(tree.took_s or 0.0))
-    trees = trees[:most]
+    trees = _chosen(events, most, slowest, failed)
     if not trees:
         what = "no tree failed" if failed else "no tree was complete"
         raise UnavailableError(f"{what} in the time: try --for, or a smaller --one-in; is '{name}' active?")
-    ranges = task_ranges(dict(reply.summary.record.tasks))
-    components = {task: component for component, tasks in ranges.items() for task in tasks}
+    _name_hops(trees, dict(reply.summary.record.tasks))
     for tree in trees:
-        tree.name_hops(components)
         print_json(tree_dict(tree)) if as_json else print_tree(tree)
     if exporter is not None:
         exporter.export(name, trees)
+
+
+def _chosen(events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: bool) -> list[Tree]:
+    trees = [tree for tree in join(events) if _is_shown(tree, failed)]
+    if slowest:
+        trees.sort(key=lambda tree: -(tree.took_s or 0.0))
+    return trees[:most]
+
+
+def _name_hops(trees: Sequence[Tree], tasks: dict[str, int]) -> None:
+    components = {task: component for component, ids in task_ranges(tasks).items() for task in ids}
+    for tree in trees:
+        tree.name_hops(components)
 
 
 def _is_shown(tree: Tree, failed: bool) -> bool:
