@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tupletree._compiled import IS_COMPILED
 from tupletree.worker.trees import FIRST_ROOM, PackedTrees, RotatingTrees
 
 Trees = PackedTrees | RotatingTrees
@@ -223,7 +224,9 @@ def test_what_a_finalizer_adds_while_the_log_moves_together_is_there(burst: int)
         gc.set_threshold(*thresholds)
         gc.enable()
     assert len(trees) == FIRST_ROOM + burst + 1, "it did not run while the log moved"
-    assert list(trees) == [*range(1, FIRST_ROOM + 1), *range(1001, 1001 + burst), 999]
+    # Since Python 3.12 a collection waits for the interpreter's next check, which compiled code does not make.
+    emitted, is_later = [*range(1001, 1001 + burst)], IS_COMPILED and sys.version_info >= (3, 12)
+    assert list(trees) == [*range(1, FIRST_ROOM + 1), *([999, *emitted] if is_later else [*emitted, 999])]
     assert all(trees.get(root) == root for root in trees)
     trees.add(998, 998)
     assert trees.get(998) == 998
