@@ -104,7 +104,7 @@ class LeaderElection:
         self._client = client
         self._root = root.rstrip("/")
         self._identity = identity
-        self._address = address
+        self.address = address
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._loop = WakeLoop(f"election-{identity}", self._step)
@@ -254,7 +254,7 @@ class LeaderElection:
             self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
             created = result(
                 self._client.create_async(
-                    f"{folder}/{self._prefix}", self._address.encode(), ephemeral=True, sequence=True
+                    f"{folder}/{self._prefix}", self.address.encode(), ephemeral=True, sequence=True
                 )
             )
             self._node = created.rsplit("/", 1)[1]
@@ -266,7 +266,7 @@ class LeaderElection:
         if last.node == self._node:  # the reply to our own write was lost
             reign = _Reign(last.epoch, stat.version)
         else:
-            mine = Leadership(last.epoch + 1, self._identity, self._address, self._node)
+            mine = Leadership(last.epoch + 1, self._identity, self.address, self._node)
             try:
                 now = result(self._client.set_async(path, mine.encode(), version=stat.version))
             except BadVersionError as error:
