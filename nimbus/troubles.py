@@ -73,4 +73,4 @@ class Troubles:
         one = self._troubles.get(topology_id)
         if one is None or not one.reason:
             return ""
-        return f"Its assignment could not be written and is tried again at least once a minute: {one.reason}"
+        return f"Its last change could not be written and is tried again at least once a minute: {one.reason}"
