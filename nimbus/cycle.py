@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tupletree._coord import paths
-from tupletree._coord.leader import Create, Delete, LeaderElection, Put, Write
+from tupletree._coord.leader import Create, Delete, LeaderElection, Put, Write, parts
 from tupletree._coord.store import Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree.v1 import topology_pb2 as pb
 
-from .decision import Change, Remove, Snapshot, Update
+from .decision import Remove, Snapshot, Update
 from .scheduler import Slot
 from .shards import Acker
 
@@ -37,7 +37,13 @@ def load(store: Store) -> Loaded:
     return Loaded(records, assignments, store.supervisors(), store.ackers(), workers)
 
 
-def snapshot(loaded: Loaded, epoch: int, ackers: Mapping[str, Acker], dead: frozenset[tuple[str, Slot]]) -> Snapshot:
+def snapshot(
+    loaded: Loaded,
+    epoch: int,
+    ackers: Mapping[str, Acker],
+    dead: frozenset[tuple[str, Slot]],
+    held: frozenset[str],
+) -> Snapshot:
     return Snapshot(
         epoch=epoch,
         now_unix_s=time.time(),
@@ -47,16 +53,21 @@ def snapshot(loaded: Loaded, epoch: int, ackers: Mapping[str, Acker], dead: froz
         ackers=ackers,
         worker_presences=loaded.worker_presences,
         dead=dead,
+        held=held,
     )
 
 
-def apply(store: Store, election: LeaderElection, epoch: int, change: Change) -> None:
-    """Write one change as one transaction. Raises ConflictError, AuthorityError or UnavailableError."""
+def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove) -> None:
+    """Write one change: an update as one transaction, a removal as one if it fits into one.
+
+    Raises ConflictError, AuthorityError, UnavailableError, or UsageError if the update is too large.
+    """
     match change:
         case Update():
             election.write(epoch, _update(store.root, change))
         case Remove():
-            election.write(epoch, _remove(store, change))
+            for part in parts(_remove(store, change)):
+                election.write(epoch, part)
 
 
 def _update(root: str, change: Update) -> list[Write]:
@@ -72,17 +83,18 @@ def _update(root: str, change: Update) -> list[Write]:
 
 
 def _remove(store: Store, change: Remove) -> list[Write]:
-    """Everything of the topology, the children before their parents, in one go: no half of it can be left."""
+    """Everything of the topology: its assignment first, which ends its workers, then children before their parents, and
+    its record last, so that a removal that was cut short is taken up again."""
     root, topology_id = store.root, change.topology_id
     writes: list[Write] = []
+    if store.assignment(topology_id) is not None:
+        writes.append(Delete(paths.assignment(root, topology_id)))
     for folder in (
         paths.workers_of(root, topology_id),
         paths.errors_of(root, topology_id),
         paths.statistics_of(root, topology_id),
     ):
         writes += [Delete(node) for node in store.tree_below(folder)]
-    if store.assignment(topology_id) is not None:
-        writes.append(Delete(paths.assignment(root, topology_id)))
     if change.record_version >= 0:
         writes.append(Delete(paths.topology(root, topology_id), change.record_version))
     return writes

@@ -16,8 +16,9 @@ from tupletree.parallelism import executors_of, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from . import lifecycle
+from .room import Room
 from .scheduler import Executor, Placement, Request, Slot, place, place_from_scratch
-from .shards import Acker, Shard, load_of, place_shards
+from .shards import Acker, Shard, place_shards
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Snapshot:
     ackers: Mapping[str, Acker]  # those that answer
     worker_presences: Mapping[str, Collection[Slot]]  # by topology id
     dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
+    held: frozenset[str] = frozenset()  # topologies that are left as they are: a change of theirs has just failed
 
 
 @dataclass(frozen=True)
@@ -55,36 +57,54 @@ class Update:
     sentence: str
 
 
-Change = Remove | Update
+@dataclass(frozen=True)
+class Failure:
+    """Nothing can be decided for a topology, and why."""
+
+    topology_id: str
+    reason: str
+
+
+Change = Remove | Update | Failure
 
 
 def decide(snapshot: Snapshot) -> list[Change]:
-    """The changes to make, in order. Empty when everything is as it should be."""
+    """The changes to make, in order. Empty when everything is as it should be.
+
+    They do not depend on each other: where one cannot be written, the others can.
+    """
     changes: list[Change] = []
-    used = {
-        Slot(worker.supervisor_id, worker.port): topology_id
-        for topology_id, assignment in snapshot.assignments.items()
-        for worker in assignment.value.workers
-    }
-    shards = {topology_id: shards_of(one.value) for topology_id, one in snapshot.assignments.items()}
+    room = _room(snapshot)
     for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
         topology_id = record.value.id
-        if record.value.status == lifecycle.KILLED and lifecycle.is_due(record.value, snapshot.now_unix_s):
-            sentence = f"Topology '{record.value.name}' is removed after its kill."
-            changes.append(Remove(topology_id, record.version, sentence))
+        if topology_id in snapshot.held:
             continue
-        offered = _offered(snapshot.supervisors, topology_id, used)
-        load = load_of(one for other, one in shards.items() if other != topology_id)
-        change = _decide_topology(snapshot, record, offered, load)
+        try:
+            change: Change | None = _decide_one(snapshot, record, room)
+        except Exception as error:
+            change = Failure(topology_id, f"what to do with it cannot be decided: {type(error).__name__}: {error}")
         if change is None:
             continue
         changes.append(change)
-        if change.assignment is not None:
-            used |= {slot: topology_id for slot in placement_of(change.assignment.value)}
-            shards[topology_id] = shards_of(change.assignment.value)
-    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys())
+        if isinstance(change, Update) and change.assignment is not None:
+            room.take(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
+    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - snapshot.held)
     changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
     return changes
+
+
+def _room(snapshot: Snapshot) -> Room:
+    slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
+    used = {one: _slots_of(stored.value) for one, stored in snapshot.assignments.items()}
+    return Room(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
+
+
+def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Remove | Update | None:
+    record = stored.value
+    if record.status == lifecycle.KILLED and lifecycle.is_due(record, snapshot.now_unix_s):
+        return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
+    with room.load_without(record.id) as load:
+        return _decide_topology(snapshot, stored, room, load)
 
 
 def executors(record: pb.TopologyRecord) -> list[Executor]:
@@ -124,30 +144,28 @@ def _slots(count: int) -> str:
     return "no slot is" if count == 0 else f"{count} slot{'s are' if count > 1 else ' is'}"
 
 
-def _offered(supervisors: Mapping[str, pb.Presence], topology_id: str, used: Mapping[Slot, str]) -> set[Slot]:
-    slots = {Slot(one, port) for one, presence in supervisors.items() for port in presence.slots}
-    return {slot for slot in slots if used.get(slot, topology_id) == topology_id}
+def _slots_of(assignment: pb.Assignment) -> list[Slot]:
+    return [Slot(worker.supervisor_id, worker.port) for worker in assignment.workers]
 
 
 def _decide_topology(
-    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], offered: set[Slot], load: Mapping[str, int]
+    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room, load: Mapping[str, int]
 ) -> Update | None:
     record, topology_id = stored.value, stored.value.id
     found = snapshot.assignments.get(topology_id)
     before = found.value if found else pb.Assignment(topology_id=topology_id)
     current = placement_of(before)
     # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
-    due = lifecycle.is_due(record, snapshot.now_unix_s) and bool(offered)
+    due = lifecycle.is_due(record, snapshot.now_unix_s) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)
-        placement = place_from_scratch(executors(record), record.workers, offered)
+        placement = place_from_scratch(executors(record), record.workers, room.offered(topology_id, current))
     elif record.status == lifecycle.KILLED:
         placement = current  # what still runs may finish; nothing is started for it any more
     else:
         dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
-        alive = {slot: run for slot, run in current.items() if slot not in dead}
-        placement = place(Request(executors(record), record.workers, alive, offered, dead & offered))
+        placement = current if _is_placed(record, current, dead, room) else _placed(record, current, dead, room)
     shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=rebalances)
     after = _assignment(snapshot, before, placement, shards)
     changed = found is None or after.version != before.version
@@ -163,6 +181,22 @@ def _decide_topology(
         frozenset(slot.supervisor_id for slot in _differing(current, placement)),
         _sentence(record, rebalances, before, after, forget),
     )
+
+
+def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> bool:
+    """Whether ``place`` would leave everything where it is, without looking at all the slots that are offered."""
+    wanted = executors(record)
+    placed = [executor for run in current.values() for executor in run]
+    if dead or not placed or len(placed) != len(wanted) or set(placed) != set(wanted):
+        return False
+    most = min(record.workers, len(wanted))
+    return len(current) == most or (len(current) < most and not room.free)
+
+
+def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> Placement:
+    offered = room.offered(record.id, current)
+    alive = {slot: run for slot, run in current.items() if slot not in dead}
+    return place(Request(executors(record), record.workers, alive, offered, offered & set(dead)))
 
 
 def _assignment(

@@ -154,6 +154,7 @@ class Desk:
                 continue
             except AuthorityError as error:
                 raise UnavailableError(f"nothing was changed: {error}") from error
+            rule.reign.troubles.again(record.id)
             rule.wake()
             status = lifecycle.status_name(record.status)
             was = lifecycle.status_name(stored.value.status)

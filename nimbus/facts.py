@@ -11,7 +11,7 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
-from .decision import executors, unscheduled
+from .decision import executors
 from .look import Look
 from .scheduler import Slot
 from .views import is_ready, worker
@@ -77,13 +77,12 @@ def topology(
     """What there is to be judged of a topology. ``spec`` is empty as long as its bundle is not here."""
     assignment = look.assignment(record.id)
     slots = [Slot(one.supervisor_id, one.port) for one in assignment.workers]
-    placed = look.loaded.assignments.get(record.id)
     return TopologyFacts(
         record=record,
         uptime_s=look.now_unix_s - record.submitted_unix_s,
         workers_used=len(slots),
         workers_ready=sum(is_ready(look.reign, record.id, slot, look.now_s) for slot in slots),
-        unscheduled=unscheduled(record, placed.value if placed is not None else None, look.free_slots),
+        unscheduled=look.unscheduled(record),
         components=_components(look, record, {one.id: one.kind for one in spec.components}),
         complaints=_complaints(look, record, errors),
     )

@@ -6,8 +6,9 @@ A worker is alive while one of these holds:
 * it was assigned less than ``nimbus.task.launch.secs`` ago and has not reported since: it is still starting;
 * this leadership began less than its timeout ago: reports went to the leader before.
 
-Silence counts only while nimbus itself was listening: when its own steps come with a gap (the process was stopped, the
-machine suspended), everybody gets a new start.
+Silence counts only while nimbus itself was listening. A clock of its own steps every second, whatever else nimbus is
+doing: when two steps come with a gap (the process was stopped or starved), everybody gets a new start. How long a look
+at the cluster takes does not matter.
 
 Times are seconds of a monotonic clock.
 """
@@ -45,7 +46,7 @@ class Liveness:
         self._inherits = True  # until the first assignments are seen
 
     def step(self, now_s: float) -> None:
-        """Say that nimbus is listening. To be called at least every few seconds."""
+        """Say that nimbus is listening. For the clock alone: it says how well the process runs, not what it does."""
         if now_s - self._stepped_s > _LONGEST_GAP_S:
             self._began_s = now_s
         self._stepped_s = now_s
@@ -72,7 +73,12 @@ class Liveness:
         return True
 
     def dead(self, timeouts_s: Mapping[str, float], now_s: float) -> frozenset[tuple[str, Slot]]:
-        """The assigned workers that are not alive. ``timeouts_s``: longer timeouts of some topologies, by id."""
+        """The assigned workers that are not alive. ``timeouts_s``: longer timeouts of some topologies, by id.
+
+        None as long as the clock is late: the process has only just been continued, and has not listened.
+        """
+        if now_s - self._stepped_s > _LONGEST_GAP_S:
+            return frozenset()
         return frozenset(key for key, at_s in self._deadlines(timeouts_s) if at_s <= now_s)
 
     def next_deadline_s(self, timeouts_s: Mapping[str, float], now_s: float) -> float | None:

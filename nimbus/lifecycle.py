@@ -32,7 +32,9 @@ INACTIVE = pb.TOPOLOGY_STATUS_INACTIVE
 REBALANCING = pb.TOPOLOGY_STATUS_REBALANCING
 KILLED = pb.TOPOLOGY_STATUS_KILLED
 
-MAX_WORKERS = 2000  # of one topology; an assignment must fit into a ZooKeeper node of 1 MiB
+# Of one topology: its assignment must fit into a ZooKeeper node of 1 MiB.
+MAX_WORKERS = 2000
+MAX_EXECUTORS = 10_000
 _LONGEST_WAIT_S = 7 * 24 * 3600.0
 
 
@@ -152,3 +154,8 @@ def _check_rebalance(record: pb.TopologyRecord, workers: int, executors: Mapping
             raise UsageError(
                 f"component '{component}' has {tasks} tasks for ever: it can have 1 to {tasks} executors, not {count}"
             )
+    total = sum({**record.executors, **executors}.values())
+    if total > MAX_EXECUTORS:
+        raise UsageError(
+            f"topology '{record.name}' would have {total} executors; the limit is {MAX_EXECUTORS}: ask for fewer"
+        )

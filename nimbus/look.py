@@ -10,6 +10,7 @@ from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
 from .cycle import Loaded
+from .decision import unscheduled
 from .ledgers import LedgerHistory
 from .reign import Reign
 from .shards import Acker
@@ -36,6 +37,12 @@ class Look:
     def free_slots(self) -> int:
         """How many slots no topology uses."""
         return len(free_slots(self.loaded))
+
+    def unscheduled(self, record: pb.TopologyRecord) -> str:
+        """Why a topology does not run as it should, in a sentence; empty if it does."""
+        stored = self.loaded.assignments.get(record.id)
+        assignment = stored.value if stored is not None else None
+        return self.reign.troubles.reason(record.id) or unscheduled(record, assignment, self.free_slots)
 
     def records(self) -> list[pb.TopologyRecord]:
         """Every topology, the oldest first."""

@@ -146,7 +146,7 @@ def figures(loaded: Loaded, reign: Reign, ackers: int, dead: int, now_s: float, 
                 status=STATUSES[max(0, record.status - 1)],
                 workers=about.workers_used,
                 ready=about.workers_ready,
-                is_unscheduled=bool(unscheduled(record, assignment, free)),
+                is_unscheduled=bool(reign.troubles.reason(record.id) or unscheduled(record, assignment, free)),
                 shards_without_acker=sum(not shard.acker_id for shard in assignment.shards) if assignment else 0,
             )
         )

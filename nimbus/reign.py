@@ -6,6 +6,7 @@ loop's thread.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .reported import leave_out_unknown
 from .scheduler import Slot
 from .stats import TopologyStatistics
 from .statuses import split
+from .troubles import Troubles
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Reign:
         self.epoch = epoch
         self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
         self.reports: dict[tuple[str, Slot], Reported] = {}
+        self.troubles = Troubles()
         self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
         self._statistics: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
@@ -82,7 +85,16 @@ class Reign:
         return set(self._submitting.values())
 
 
-def timeouts(confs: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-    """The worker timeouts that topologies set for themselves, in seconds, by topology id."""
-    found = {one: conf.get("topology.worker.timeout.secs") for one, conf in confs.items()}
+def timeouts(confs: Mapping[str, str]) -> dict[str, float]:
+    """The worker timeouts that topologies set for themselves, in seconds, by topology id. ``confs``: the topologies'
+    configurations as stored; one that cannot be read sets none."""
+    found = {one: _timeout(conf_json) for one, conf_json in confs.items()}
     return {one: float(value) for one, value in found.items() if isinstance(value, int | float)}
+
+
+def _timeout(conf_json: str) -> object:
+    try:
+        conf = json.loads(conf_json or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return conf.get("topology.worker.timeout.secs") if isinstance(conf, dict) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -17,13 +16,14 @@ from tupletree._coord.leader import LeaderElection
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.logs import event
-from tupletree.errors import AuthorityError, ConflictError, UnavailableError
+from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UnavailableError
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 
 from . import cycle, lifecycle
 from .acker_watch import AckerWatch
-from .decision import Change, Remove, Update, decide, placement_of
+from .decision import Change, Failure, Remove, Update, decide, placement_of
+from .failures import Placements
 from .metrics import ClusterFigures, NimbusMetrics, figures
 from .peers import Peers, address_of
 from .recollection import Recollection
@@ -32,8 +32,11 @@ from .scheduler import Slot
 
 log = logging.getLogger("tupletree.nimbus")
 
-_STEP_S = 1.0  # the longest pause between two steps of the liveness clock
+COMPONENT = "__nimbus"  # whose errors nimbus's own complaints of a topology are
+
+_STEP_S = 1.0  # between two steps of the liveness clock, and the longest pause between two looks at it
 _RETRY_S = 0.5
+_CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
 
 
@@ -91,6 +94,7 @@ class Rule:
 
     async def run(self) -> None:
         """Rule until cancelled, or until ZooKeeper says that another leads."""
+        clock = asyncio.create_task(self._keep_time())
         try:
             await self._begin()
             while True:
@@ -106,8 +110,15 @@ class Rule:
         except AuthorityError as error:
             event(log, "leader.rule_ended", epoch=self.reign.epoch, cause=error)
         finally:
+            clock.cancel()
             await self.ackers.close()
             await self._peers.close()
+
+    async def _keep_time(self) -> None:
+        """Step the clock of liveness, however long a look, a decision or a row of writes takes."""
+        while True:
+            self.reign.liveness.step(time.monotonic())
+            await asyncio.sleep(_STEP_S)
 
     async def _begin(self) -> None:
         """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
@@ -124,12 +135,8 @@ class Rule:
         """Look and change until a look finds nothing to change."""
         while True:
             self._woken.clear()
-            try:
-                if not await self._look():
-                    return
-            except ConflictError as error:
-                event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
-                await self._pause(0.02)
+            if not await self._look():
+                return
 
     async def _remember(self) -> None:
         if time.monotonic() >= self._remember_at_s:
@@ -137,35 +144,72 @@ class Rule:
             await asyncio.to_thread(self._recollection.store, self._recollection.memories())
 
     async def _look(self) -> bool:
-        """One look; True if something was changed."""
+        """One look; True if something was changed, or could not be."""
         began_s = time.monotonic()
         self._loaded = None
         loaded = await asyncio.to_thread(cycle.load, self._store)
         self._notice(loaded)
+        placements, self._timeouts_s = await asyncio.to_thread(_known, loaded)
         now_s = time.monotonic()
-        self.reign.liveness.step(now_s)
-        placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
         self.reign.assigned(placements, loaded.records.keys(), now_s)
-        self._timeouts_s = timeouts({one: json.loads(r.value.conf_json) for one, r in loaded.records.items()})
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
-        alive = self.ackers.alive()
-        snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead)
-        changes = decide(snapshot)
-        for change in changes:
-            await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
-            self._changed(change, loaded)
+        held = self.reign.troubles.held(now_s)
+        snapshot = cycle.snapshot(loaded, self.reign.epoch, self.ackers.alive(), dead, held)
+        changes = await asyncio.to_thread(decide, snapshot)
+        self.reign.troubles.settled({one.topology_id for one in changes}, now_s)
+        is_free = all([await self._write(change, loaded) for change in changes])
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
         self._metrics.looked(lambda: self._figures(loaded, len(dead)))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
         self._loaded = None if changes else loaded
+        if not is_free:
+            await self._pause(_CONFLICT_PAUSE_S)
         return bool(changes)
+
+    async def _write(self, change: Change, loaded: cycle.Loaded) -> bool:
+        """Write one topology's change. False if somebody else's came first.
+
+        An error that is the topology's own holds this topology back and none of the others. Raises AuthorityError, and
+        UnavailableError while ZooKeeper is away.
+        """
+        try:
+            if isinstance(change, Failure):
+                raise InternalError(change.reason)
+            await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
+        except AuthorityError:
+            raise
+        except Exception as error:
+            name = change.topology_id
+            before = self.reign.troubles.reason(name)
+            if self.reign.troubles.failed(name, error, time.monotonic()):
+                if self.reign.troubles.reason(name) != before:
+                    await self._complain(name, error)
+            elif isinstance(error, UnavailableError):
+                raise
+            else:
+                event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
+            return not isinstance(error, ConflictError)
+        self.reign.troubles.written(change.topology_id)
+        self._changed(change, loaded)
+        return True
+
+    async def _complain(self, topology_id: str, error: Exception) -> None:
+        """Say that a topology cannot be changed: in the log, and among the topology's errors."""
+        event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
+        message = self.reign.troubles.reason(topology_id)
+        host, _, port = self._election.address.rpartition(":")
+        complaint = pb.ComponentError(
+            component_id=COMPONENT, host=host, port=int(port), at_unix_s=time.time(), message=message
+        )
+        with contextlib.suppress(TupletreeError):
+            await asyncio.to_thread(self._store.report_error, topology_id, complaint)
 
     def _figures(self, loaded: cycle.Loaded, dead: int) -> ClusterFigures:
         return figures(loaded, self.reign, len(self.ackers.alive()), dead, time.monotonic(), time.time())
 
-    def _changed(self, change: Change, loaded: cycle.Loaded) -> None:
+    def _changed(self, change: Remove | Update, loaded: cycle.Loaded) -> None:
         """Log a change that is written, and tell those whom it concerns."""
         self._metrics.changes.inc()
         epoch = self.reign.epoch
@@ -212,14 +256,15 @@ class Rule:
 
     async def _wait(self) -> None:
         """Until woken, or something is due, or the next regular look."""
-        look_at_s = time.monotonic() + self._monitor_s
+        began_s = time.monotonic()
+        look_at_s = began_s + self._monitor_s
+        again_at_s = self.reign.troubles.next_s(began_s)
         while not self._woken.is_set():
             now_s = time.monotonic()
-            self.reign.liveness.step(now_s)
             if self.reign.liveness.dead(self._timeouts_s, now_s) != self._dead:
                 return
             silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
-            at_s = min(look_at_s, silent_at_s if silent_at_s is not None else look_at_s)
+            at_s = min(one for one in (look_at_s, silent_at_s, again_at_s) if one is not None)
             if self._due_unix_s is not None:
                 at_s = min(at_s, now_s + max(0.0, self._due_unix_s - time.time()))
             if at_s <= now_s:
@@ -229,3 +274,9 @@ class Rule:
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), seconds)
+
+
+def _known(loaded: cycle.Loaded) -> tuple[Placements, dict[str, float]]:
+    """What liveness is judged by: where workers are, and the timeouts that topologies set for themselves."""
+    placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
+    return placements, timeouts({one: stored.value.conf_json for one, stored in loaded.records.items()})

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from tupletree import config
+from tupletree._coord.forms import encode
 from tupletree.declarer import Definition, Input, check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM, Stream
@@ -21,10 +22,10 @@ from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
-from .lifecycle import ACTIVE, INACTIVE, MAX_WORKERS
+from .lifecycle import ACTIVE, INACTIVE, MAX_EXECUTORS, MAX_WORKERS
 
-# A record and an assignment must each fit into a ZooKeeper node, which holds 1 MiB.
-MAX_EXECUTORS = 10_000
+# A rebalance writes record and assignment together, in a message of at most 1 MiB.
+MAX_RECORD_BYTES = 600_000
 MAX_TASKS = 100_000
 MAX_SHARDS = 2000
 MAX_CONF_BYTES = 256 * 1024
@@ -172,8 +173,9 @@ def _inputs(component: pb.ComponentSpec) -> list[Input]:
 
 
 def _conf(text: str, what: str) -> dict[str, Any]:
-    if len(text) > MAX_CONF_BYTES:
-        raise UsageError(f"{what} has {len(text)} characters; {MAX_CONF_BYTES} are allowed")
+    size = len(text.encode())
+    if size > MAX_CONF_BYTES:
+        raise UsageError(f"{what} has {size} bytes; {MAX_CONF_BYTES} are allowed")
     try:
         conf = json.loads(text or "{}")
     except ValueError:
@@ -192,6 +194,12 @@ def _check_size(record: pb.TopologyRecord) -> None:
     ):
         if count > limit:
             raise UsageError(f"topology '{record.name}' asks for {count} {what}; the limit is {limit}")
+    size = len(encode(record))
+    if size > MAX_RECORD_BYTES:
+        raise UsageError(
+            f"topology '{record.name}' takes {size} bytes in ZooKeeper with its configuration and the names of its "
+            f"components; the limit is {MAX_RECORD_BYTES}: make its configuration smaller"
+        )
 
 
 def _refuse(component: pb.ComponentSpec, field: str, fault: str) -> NoReturn:

@@ -67,7 +67,7 @@ def topology(
         workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,
         spec=shown_spec(spec),
-        unscheduled=unscheduled(record, assignment, len(free_slots(loaded))),
+        unscheduled=reign.troubles.reason(record.id) or unscheduled(record, assignment, len(free_slots(loaded))),
     )
 
 

@@ -16,7 +16,7 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from ..counts import Counts, Figures, add_counts, is_system
-from ..decision import executors, placement_of, unscheduled
+from ..decision import executors, placement_of
 from ..facts import folded
 from ..lifecycle import message_timeout_s
 from ..look import Look
@@ -110,7 +110,7 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
         "workersTotal": len(placement_of(assignment)),
         "executorsTotal": len(executors(record)),
         "replicationCount": look.holders,
-        "schedulerInfo": unscheduled(record, assignment, look.free_slots) or None,
+        "schedulerInfo": look.unscheduled(record) or None,
         **NO_RESOURCES,
         "topologyVersion": _version(record.conf_json),
         "stormVersion": look.version,

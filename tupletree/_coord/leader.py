@@ -37,7 +37,7 @@ from tupletree._coord.session import result, translated
 from tupletree._coord.store import Leadership
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.logs import event
-from tupletree.errors import AuthorityError, ConflictError, ForbiddenError
+from tupletree.errors import AuthorityError, ConflictError, ForbiddenError, UsageError
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,10 @@ class Delete:
 
 
 Write = Create | Put | Delete
+
+# ZooKeeper closes the connection on a message of more than jute.maxbuffer, which is 1 MiB unless it is configured.
+MAX_TRANSACTION_BYTES = 1_000_000
+_OVERHEAD_BYTES = 256  # of one write: its header, its version, the access rights of what it creates
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class LeaderElection:
         self._client = client
         self._root = root.rstrip("/")
         self._identity = identity
-        self._address = address
+        self.address = address
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._loop = WakeLoop(f"election-{identity}", self._step)
@@ -181,9 +185,11 @@ class LeaderElection:
     def write(self, epoch: int, writes: Sequence[Write]) -> None:
         """Apply all of ``writes``, or none.
 
-        Raises AuthorityError if leadership ``epoch`` is over, ConflictError if a node is not as ``writes`` expect, and
-        UnavailableError while ZooKeeper is away: then the writes may or may not have happened.
+        Raises AuthorityError if leadership ``epoch`` is over, ConflictError if a node is not as ``writes`` expect,
+        UsageError if they are more than ZooKeeper takes in one message, and UnavailableError while ZooKeeper is away:
+        then the writes may or may not have happened.
         """
+        _check_size(writes)
         with self._lock:
             reign = self._reign
         if reign is None or reign.epoch != epoch:
@@ -254,7 +260,7 @@ class LeaderElection:
             self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
             created = result(
                 self._client.create_async(
-                    f"{folder}/{self._prefix}", self._address.encode(), ephemeral=True, sequence=True
+                    f"{folder}/{self._prefix}", self.address.encode(), ephemeral=True, sequence=True
                 )
             )
             self._node = created.rsplit("/", 1)[1]
@@ -266,7 +272,7 @@ class LeaderElection:
         if last.node == self._node:  # the reply to our own write was lost
             reign = _Reign(last.epoch, stat.version)
         else:
-            mine = Leadership(last.epoch + 1, self._identity, self._address, self._node)
+            mine = Leadership(last.epoch + 1, self._identity, self.address, self._node)
             try:
                 now = result(self._client.set_async(path, mine.encode(), version=stat.version))
             except BadVersionError as error:
@@ -299,6 +305,36 @@ class LeaderElection:
         if node:
             with translated("leaving the election"), suppress(NoNodeError):
                 result(self._client.delete_async(paths.leader_candidate(self._root, node)))
+
+
+def size_of(write: Write) -> int:
+    """At most how many bytes a write takes of a transaction."""
+    data = b"" if isinstance(write, Delete) else write.data
+    return len(write.path.encode()) + len(data) + _OVERHEAD_BYTES
+
+
+def parts(writes: Sequence[Write]) -> list[list[Write]]:
+    """The writes in order, in as few transactions as they fit into."""
+    found: list[list[Write]] = []
+    room = 0
+    for write in writes:
+        if not found or size_of(write) > room:
+            found.append([])
+            room = MAX_TRANSACTION_BYTES
+        found[-1].append(write)
+        room -= size_of(write)
+    return found
+
+
+def _check_size(writes: Sequence[Write]) -> None:
+    size = sum(map(size_of, writes))
+    if size > MAX_TRANSACTION_BYTES:
+        largest = max(writes, key=size_of)
+        raise UsageError(
+            f"{largest.path} cannot be written: the change has {size} bytes as stored, and ZooKeeper takes "
+            f"{MAX_TRANSACTION_BYTES} in one transaction; use fewer workers, executors or components, or a smaller "
+            "configuration"
+        )
 
 
 def _sequence(name: str) -> int:

@@ -1,6 +1,7 @@
 """Every ZooKeeper path that Tupletree uses, and nothing else.
 
-The tree, below ``zookeeper.root`` (default ``/tupletree``). Values are protobuf JSON, so ``zkCli`` can read them.
+The tree, below ``zookeeper.root`` (default ``/tupletree``). Values are protobuf JSON, so ``zkCli`` can read them;
+a large assignment is packed (see ``forms.py``).
 Every write by the leader is a transaction that also checks the version of ``leader/epoch`` (see ``leader.py``).
 
 =========================================  ==========  ====================  =================  ====================
@@ -9,9 +10,9 @@ node                                       writer      reader                lif
 leader/epoch                               the leader  all daemons           for ever           one, 300 bytes
 leader/candidates/<id>-<sequence>          nimbuses    nimbuses              ephemeral          its address
 counter                                    the leader  the leader            for ever           one, 20 bytes
-topologies/<topology>                      the leader  nimbuses, workers     until removed      conf, a few KiB
-assignments/<topology>                     the leader  supervisors, workers  until removed      40 bytes an executor,
-                                                                                                80 bytes a shard
+topologies/<topology>                      the leader  nimbuses, workers     until removed      600 KB when submitted
+assignments/<topology>                     the leader  supervisors, workers  until removed      64 KiB of JSON; then
+                                                                                                packed, about 250 KB
 supervisors/<supervisor>                   itself      nimbuses, clients     ephemeral          300 bytes
 ackers/<acker>                             itself      nimbuses, clients     ephemeral          300 bytes
 nimbuses/<nimbus>                          itself      nimbuses, supervisors ephemeral          300 bytes

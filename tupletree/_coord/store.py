@@ -14,17 +14,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from tupletree._coord import paths
+from tupletree._coord.forms import decode, encode
 from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
 from tupletree._coord.versioned import Versioned
 from tupletree._coord.watch import TreeWatch, Wake
-from tupletree.errors import InternalError, NotFoundError
+from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
 ERRORS_KEPT = 10  # per component
@@ -52,19 +52,6 @@ class Leadership:
     def decode(cls, data: bytes) -> Leadership:
         facts = json.loads(data)
         return cls(int(facts["epoch"]), facts["identity"], facts["address"], facts["node"])
-
-
-def encode(message: Message) -> bytes:
-    """A message as it is stored: protobuf JSON on one line."""
-    return json_format.MessageToJson(message, indent=None).encode()
-
-
-def decode(data: bytes, kind: type[M], path: str) -> M:
-    """The opposite of ``encode``. Fields of a newer version are ignored; anything else wrong is an InternalError."""
-    try:
-        return json_format.Parse(data, kind(), ignore_unknown_fields=True)
-    except json_format.ParseError as error:
-        raise InternalError(f"ZooKeeper's {path} does not hold a {kind.__name__}: {error}") from error
 
 
 class Store:
@@ -291,11 +278,18 @@ class Store:
 
     def tree_below(self, node: str) -> list[str]:
         """A node and everything below it, children before their parents. Empty if there is no such node."""
-        with translated(f"reading {node}"):
-            names = _or_none(self.client.get_children_async(node))
-        if names is None:
-            return []
-        return [path for name in sorted(names) for path in self.tree_below(f"{node}/{name}")] + [node]
+        found: list[str] = []
+        level = [node]
+        while level:
+            pending = [(one, self.client.get_children_async(one)) for one in level]
+            level = []
+            for one, request in pending:
+                with translated(f"reading {one}"):
+                    names = _or_none(request)
+                if names is not None:
+                    found.append(one)
+                    level += [f"{one}/{name}" for name in sorted(names)]
+        return found[::-1]
 
     def _children(self, folder: str) -> list[str]:
         return list(_or_none(self.client.get_children_async(folder)) or ())

@@ -256,6 +256,22 @@ class Assignment(_message.Message):
     shard_version: int
     def __init__(self, topology_id: _Optional[str] = ..., epoch: _Optional[int] = ..., version: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerAssignment, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardAssignment, _Mapping]]] = ..., shard_version: _Optional[int] = ...) -> None: ...
 
+class PackedExecutors(_message.Message):
+    __slots__ = ("gaps", "tasks")
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    gaps: _containers.RepeatedScalarFieldContainer[int]
+    tasks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, gaps: _Optional[_Iterable[int]] = ..., tasks: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PackedAssignment(_message.Message):
+    __slots__ = ("assignment", "executors")
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    assignment: Assignment
+    executors: _containers.RepeatedCompositeFieldContainer[PackedExecutors]
+    def __init__(self, assignment: _Optional[_Union[Assignment, _Mapping]] = ..., executors: _Optional[_Iterable[_Union[PackedExecutors, _Mapping]]] = ...) -> None: ...
+
 class Presence(_message.Message):
     __slots__ = ("id", "host", "grpc_port", "http_port", "started_unix_s", "version", "slots", "draining", "pid")
     ID_FIELD_NUMBER: _ClassVar[int]

@@ -12,7 +12,7 @@ from tupletree._coord import paths
 from tupletree._coord.leader import Create, Delete, LeaderElection, Put
 from tupletree._coord.store import Store
 from tupletree._wait import wait_until
-from tupletree.errors import AuthorityError, ConflictError
+from tupletree.errors import AuthorityError, ConflictError, UsageError
 
 Stand = Callable[[str], "Candidate"]
 
@@ -50,6 +50,17 @@ def stand(open_session: Callable[[], KazooClient], zookeeper_root: str) -> Itera
     yield one
     for candidate in candidates:
         candidate.election.stop()
+
+
+def test_a_change_that_no_message_can_hold_is_refused_before_it_is_sent(stand: Stand, zookeeper_root: str) -> None:
+    one = stand("n1")
+    one.await_story(("elected", 1))
+    path = f"{paths.assignments(zookeeper_root)}/large-1-1"
+    with pytest.raises(UsageError, match="/assignments/large-1-1 cannot be written: the change has 1200"):
+        one.election.write(1, [Create(f"{path}0", b"x"), Create(path, b"x" * 1_199_800)])
+    one.election.write(1, [Create(path, b"x" * 999_000)])
+    assert one.client.exists(path).dataLength == 999_000
+    assert one.story == [("elected", 1)]
 
 
 def test_the_first_leads_and_the_next_follows_with_the_next_epoch(stand: Stand, zookeeper_root: str) -> None:

@@ -85,3 +85,22 @@ def test_a_pause_of_nimbus_itself_is_not_the_workers_silence() -> None:
     assert one.dead({}, 100) == frozenset()
     walk(one, 100, 130)
     assert one.dead({}, 130) == {("t", A)}
+
+
+def test_looks_may_take_as_long_as_they_will_while_the_clock_steps() -> None:
+    one = liveness()
+    for look in range(12):
+        one.assigned({"t": {A: ONE}}, look * 5.5)
+        assert one.dead({}, look * 5.5) == (frozenset() if look * 5.5 < 30 else {("t", A)})
+        walk(one, look * 5.5, look * 5.5 + 5.5)
+
+
+def test_a_look_right_after_the_process_was_stopped_finds_nobody_dead() -> None:
+    one = liveness()
+    one.assigned({"t": {A: ONE}}, 0)
+    walk(one, 0, 10)
+    assert one.dead({}, 100) == frozenset(), "the clock has not stepped yet"
+    walk(one, 99, 129)
+    assert one.dead({}, 129) == frozenset()
+    walk(one, 129, 130.1)
+    assert one.dead({}, 130.1) == {("t", A)}
