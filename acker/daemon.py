@@ -25,7 +25,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, disconnect
+from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer, json_page
@@ -103,7 +103,7 @@ class AckerDaemon:
 
     async def _reach_zookeeper(self, stop: asyncio.Event) -> KazooClient | None:
         """The session; None if the process is told to stop before there is one."""
-        connecting = asyncio.create_task(asyncio.to_thread(connect, self._conf))
+        connecting = asyncio.create_task(asyncio.to_thread(connect, self._conf, end_process))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

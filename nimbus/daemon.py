@@ -25,7 +25,7 @@ from kazoo.protocol.states import KazooState
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.leader import Front, LeaderElection
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, credentials, disconnect
+from tupletree._coord.session import connect, credentials, disconnect, end_process
 from tupletree._coord.store import Leadership, Store
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
@@ -169,7 +169,7 @@ class NimbusDaemon:
 
     async def _join(self, ends: contextlib.AsyncExitStack, presence: Presence) -> KazooClient:
         """Open the session, prepare all that needs it, and register."""
-        client = await asyncio.to_thread(connect, self._config.conf)
+        client = await asyncio.to_thread(connect, self._config.conf, end_process)
         ends.push_async_callback(asyncio.to_thread, disconnect, client)
         client.add_listener(self._on_session)
         looking = asyncio.create_task(self._look_for_open_nodes(client))

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, disconnect
+from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.logs import event
@@ -45,7 +45,7 @@ class Coordination:
         """Open the session, register ``presence``, and have ``wake`` called (in the event loop) at every change of an
         assignment and after every reconnect. Returns when that is done, however long it takes."""
         loop = asyncio.get_running_loop()
-        client = await self._until_available(lambda: connect(self._conf))
+        client = await self._until_available(lambda: connect(self._conf, end_process))
         self._client = client
         root = str(self._conf["zookeeper.root"])
         self._store = Store(client, root)

@@ -22,7 +22,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from tupletree._coord.session import connect, disconnect
+from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
@@ -82,7 +82,7 @@ class WorkerDaemon:
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until ``stop`` is set, the slot is taken away, or a component raises."""
         self._readiness.set("components", "starting")
-        client = await asyncio.to_thread(connect, self._conf)
+        client = await asyncio.to_thread(connect, self._conf, end_process)
         try:
             self._store = Store(client, self._conf["zookeeper.root"])
             first = await self._snapshot(synced=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tupletree._coord.store import Store
-from tupletree.errors import NotFoundError
+from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.state.record import load_checkpoint
 from tupletree.transactional.status import load_status
 from tupletree.transactional.store import StateStore
@@ -36,12 +35,22 @@ def _read(
     conf = json.loads(record.conf_json) if record.conf_json else {}
     if conf.get("transactional.zookeeper.servers") or conf.get("transactional.zookeeper.port"):
         return {}, "the topology keeps it at an ensemble of its own (transactional.zookeeper.servers)"
-    states = ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
+    try:
+        states = ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
+    except UsageError as error:
+        return {}, f"it cannot be read: {error}"
     found: dict[str, Mapping[str, Any]] = {}
+    failures: list[str] = []
     for one in ids:
-        with contextlib.suppress(NotFoundError):
+        try:
             found[one] = read(states, one)
-    return found, ""
+        except NotFoundError:
+            continue
+        except UnavailableError:
+            raise
+        except Exception as error:  # whatever a topology wrote there, the page shows the rest
+            failures.append(f"{one!r} cannot be read: {error}")
+    return found, "; ".join(failures)
 
 
 def _transaction(states: StateStore, transactional_id: str) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """Values survive the trip between workers unchanged, or are refused by name."""
 
+import contextlib
 import datetime as dt
 import decimal
 import subprocess
@@ -9,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.codec import decode_columns, encode_columns, hash_values, register_type
+from tupletree._wire.codec import (
+    decode_columns,
+    decode_plain,
+    decode_value,
+    encode_columns,
+    encode_value,
+    hash_values,
+    register_type,
+)
+from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
 
 SCALARS = (
@@ -120,3 +130,163 @@ def test_the_hash_is_the_same_in_another_process_with_another_hash_seed():
 def test_an_unhashable_or_unknown_key_is_refused_with_its_field():
     with pytest.raises(UnregisteredTypeError, match="'k'"):
         hash_values([object()], "c", ["k"])
+
+
+def nested(kind, depth):
+    value = 1
+    for _ in range(depth):
+        value = kind(value)
+    return value
+
+
+NESTINGS = {
+    "tuples": lambda inner: (inner,),
+    "sets": lambda inner: frozenset({inner}),
+    "lists": lambda inner: [inner],
+    "dicts": lambda inner: {1: inner},
+    "tuples in lists": lambda inner: [(inner,)],
+    "lists in tuples": lambda inner: ([inner],),
+}
+
+
+@pytest.mark.parametrize("form", NESTINGS)
+@pytest.mark.parametrize("depth", [1, 16, 31, 32, 33, 100, 340, 1022, 1023, 1024, 1025, 3000])
+def test_a_nested_value_returns_or_is_refused_where_it_is_sent(form, depth):
+    value = nested(NESTINGS[form], depth)
+    limit = 1022 if form in ("lists", "dicts") else 32
+    if depth <= limit:
+        assert decode_columns(encode_columns([[value]], "c", ["a"]), 1, 1)[0][0] is not None
+        return
+    with pytest.raises(UnregisteredTypeError, match=r"'tree'.*'node'"):
+        encode_columns([[value]], "tree", ["node"])
+
+
+@pytest.mark.parametrize("depth", [1, 32])
+def test_a_value_is_equally_deep_beside_one_that_needs_the_slow_path(depth):
+    value = nested(NESTINGS["tuples"], depth)
+    assert decode_columns(encode_columns([[value, 2**70]], "c", ["a"]), 2, 1) == [[value, 2**70]]
+
+
+@pytest.mark.parametrize("depth", [1021, 1022, 1023])
+def test_a_list_beside_a_big_integer_is_never_deeper_than_what_is_decoded(depth):
+    value = nested(NESTINGS["lists"], depth)
+    try:
+        data = encode_columns([[value, 2**70]], "c", ["a"])
+    except UnregisteredTypeError:
+        assert depth > 1022
+    else:
+        assert len(decode_columns(data, 2, 1)[0]) == 2
+
+
+HOSTILE = """
+import struct, sys
+from tupletree._wire import codec
+from tupletree.errors import ProtocolError
+
+def extension(code, data):
+    return b"\\xc9" + struct.pack(">Ib", len(data), code) + data
+
+def extensions(code, wrap):
+    def build(depth):
+        data = b"\\x01"
+        for _ in range(depth):
+            data = extension(code, wrap(data))
+        return data
+    return build
+
+tuples = extensions(1, lambda inner: b"\\x91" + inner)
+sets = extensions(4, lambda inner: b"\\x92\\xc3\\x91" + inner)
+mixed = extensions(1, lambda inner: b"\\x91" * 900 + inner)
+lists = lambda depth: b"\\x91" * depth + b"\\x01"
+dicts = lambda depth: b"\\x81\\x01" * depth + b"\\x01"
+keys = lambda depth: b"\\x81" * depth + b"\\x01" * (depth + 1)
+for form in (tuples, sets, lists, dicts, keys, mixed):
+    for depth in (100, 400, 1500, 10_000, 100_000) if form is not mixed else (100, 400):
+        if form in (tuples, sets) and depth > 10_000:
+            depth = 20_000  # what is built here grows by the square
+        data = form(depth)
+        for decode in (
+            codec.decode_value,
+            codec.decode_plain,
+            lambda data: codec.decode_columns(b"\\x91\\x91" + data, 1, 1),
+        ):
+            try:
+                decode(data)
+            except ProtocolError:
+                continue
+            assert form in (lists, dicts) and depth < 1024, depth
+print("lives")
+"""
+
+
+def test_no_bytes_end_the_process_that_decodes_them():
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "lives\n"), done.stderr[-2000:]
+
+
+@given(st.binary(max_size=60), st.sampled_from([1, 4, 5, 40]), st.integers(0, 40))
+def test_any_bytes_in_any_extension_decode_or_are_refused(data, code, depth):
+    for _ in range(depth):
+        data = b"\xc7" + bytes([len(data) & 255, code]) + data
+    for decode in (decode_value, decode_plain):
+        with contextlib.suppress(ProtocolError):
+            decode(data)
+
+
+ANY_ZONE = st.integers(-1439, 1439).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
+
+
+@given(
+    st.datetimes(timezones=ANY_ZONE)
+    | st.sampled_from([dt.datetime.min, dt.datetime.max]).flatmap(
+        lambda end: ANY_ZONE.map(lambda zone: end.replace(tzinfo=zone))
+    )
+)
+def test_every_datetime_with_a_time_zone_arrives_equal(moment):
+    value = [moment, (moment, [moment]), {"at": moment}, {moment: 1}]
+    assert decode_columns(encode_columns([[value]], "c", ["a"]), 1, 1) == [[value]]
+    assert decode_value(encode_value(value)) == value
+
+
+class Reading:
+    pass
+
+
+class Lost(dt.tzinfo):
+    def utcoffset(self, when):
+        raise LookupError("no such place")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Reading(), "encoder registered for Reading raised KeyError"),
+        (TransactionAttempt(-1, 2**70), "attempt"),
+        (dt.datetime(2020, 1, 1, tzinfo=Lost()), "no such place"),
+    ],
+)
+def test_what_raises_while_it_is_encoded_is_refused_by_component_and_field(value, words):
+    register_type(Reading, 41, lambda value: {}["absent"], lambda data: Reading())
+    with pytest.raises(UnregisteredTypeError, match=f"'pay'.*'sum'.*{words}"):
+        encode_columns([[value]], "pay", ["sum"])
+    with pytest.raises(UnregisteredTypeError, match=words):
+        encode_value(value)
+
+
+def test_an_encoder_that_returns_no_bytes_is_named():
+    register_type(Reading, 41, lambda value: "text", lambda data: Reading())
+    with pytest.raises(UnregisteredTypeError, match="registered for Reading returned str, not bytes"):
+        encode_columns([[Reading()]], "pay", ["sum"])
+
+
+@pytest.mark.parametrize("value", [nested(NESTINGS["lists"], 5000), {1: Money(1), 2: 2}, {Money(1)}, [Money(2)]])
+def test_values_that_cannot_be_hashed_are_refused_by_component(value):
+    with pytest.raises(UnregisteredTypeError, match="'pay'"):
+        hash_values([value], "pay", ["sum"])
+
+
+def test_what_others_wrote_is_read_without_extensions():
+    assert decode_plain(encode_value([1, None, [2, 3], "x"])) == [1, None, [2, 3], "x"]
+    assert decode_plain(encode_value([TransactionAttempt(3, 4)])) == [TransactionAttempt(3, 4)]
+    with pytest.raises(ProtocolError, match="extension code 1 is not expected here"):
+        decode_plain(encode_value([(1, 2)]))

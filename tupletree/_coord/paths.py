@@ -35,10 +35,28 @@ from __future__ import annotations
 from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
+from tupletree.errors import UsageError
+
 PresenceKind = Literal["supervisor", "acker", "nimbus"]
 PRESENCE_KINDS: tuple[PresenceKind, ...] = get_args(PresenceKind)
 
 _PRESENCE_FOLDERS: dict[PresenceKind, str] = {"supervisor": "supervisors", "acker": "ackers", "nimbus": "nimbuses"}
+
+
+def check_path(path: str) -> None:
+    """Refuse what is no path of a node, with a UsageError: ZooKeeper would not take it, or kazoo not encode it."""
+    names = path[1:].split("/") if path != "/" else []
+    if not path.startswith("/"):
+        why = "it does not begin with a slash"
+    elif any(name in {"", ".", ".."} for name in names):
+        why = "a name in it is empty, '.' or '..'"
+    elif "\0" in path:
+        why = "it holds a NUL"
+    elif any("\ud800" <= character <= "\udfff" for character in path):
+        why = "it holds half a character (a lone surrogate)"
+    else:
+        return
+    raise UsageError(f"{path!r} is no path in ZooKeeper: {why}")
 
 
 def segment(text: str) -> str:

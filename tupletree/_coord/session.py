@@ -1,8 +1,14 @@
-"""The session with ZooKeeper: how it is opened, and how its errors become ours."""
+"""The session with ZooKeeper: how it is opened, and how its errors become ours.
+
+Requests are encoded by kazoo's connection thread, which ends with the first exception that this raises; every later
+call then says that ZooKeeper is away, for ever. So a ``Session`` encodes each request once before, in the caller's
+thread, and refuses what cannot be encoded. Should the thread end all the same, ``on_death`` is told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
@@ -22,10 +28,16 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 from kazoo.security import make_digest_acl
 
+from tupletree._coord.paths import check_path
+from tupletree._daemon.logs import event
+from tupletree._daemon.run import EXIT_FAILED, end_now
 from tupletree._security.files import read_secret
-from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError
+from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError, UsageError
+
+log = logging.getLogger(__name__)
 
 # How long one request may take before the caller hears UnavailableError. While the session is suspended kazoo keeps
 # requests queued without end; every write here is a compare-and-set or idempotent, so a late one does no harm.
@@ -74,7 +86,49 @@ def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
     return str(user), str(password)
 
 
-def unstarted(conf: Mapping[str, Any]) -> KazooClient:
+class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's client, on the two ways between it and its connection thread.
+
+    Attributes:
+        on_death: called when that thread ends though nobody stopped it, in its last moments. It must not wait for it.
+    """
+
+    on_death: Callable[[], None] | None = None
+
+    def _call(self, request: Any, async_object: Any) -> Any:
+        check_request(request)
+        return super()._call(request, async_object)
+
+    def _session_callback(self, state: Any) -> None:
+        super()._session_callback(state)
+        # Only the end of the thread leaves this state; a session that was lost or has expired is connected again.
+        if state == KeeperState.CLOSED and not self._stopped.is_set():
+            servers = ",".join(f"{host}:{port}" for host, port in self.hosts)
+            event(log, "zookeeper.thread_ended", level=logging.ERROR, servers=servers)
+            if self.on_death is not None:
+                self.on_death()
+
+
+def check_request(request: Any) -> None:
+    """Refuse a request to ZooKeeper that cannot be encoded, or a path that is none, with a UsageError."""
+    for one in getattr(request, "operations", (request,)):
+        if (path := getattr(one, "path", None)) is not None:
+            check_path(path)
+    try:
+        request.serialize()
+    except Exception as error:
+        kind = type(request).__name__
+        raise UsageError(
+            f"a request to ZooKeeper ({kind}) cannot be encoded: {type(error).__name__}: {error}"
+        ) from error
+
+
+def end_process() -> None:
+    """What daemons do on the death of their session: without it they would neither work nor be replaced."""
+    end_now(EXIT_FAILED)
+
+
+def unstarted(conf: Mapping[str, Any]) -> Session:
     """A client for the ensemble that ``conf`` names. Once started it reconnects for ever, at least once a second.
 
     With credentials it shows them, and whatever it creates is closed to everybody who has not the same.
@@ -85,7 +139,7 @@ def unstarted(conf: Mapping[str, Any]) -> KazooClient:
         protection["auth_data"] = [("digest", ":".join(shown))]
         protection["default_acl"] = [make_digest_acl(*shown, all=True)]
     retry = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-    return KazooClient(
+    return Session(
         hosts=connect_string(conf),
         timeout=int(conf["zookeeper.session.timeout"]) / 1000,
         connection_retry=retry,
@@ -94,8 +148,10 @@ def unstarted(conf: Mapping[str, Any]) -> KazooClient:
     )
 
 
-def connect(conf: Mapping[str, Any]) -> KazooClient:
+def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None) -> Session:
     """A started client for the ensemble that ``conf`` names. The caller ends it with ``disconnect``.
+
+    ``on_death``: of its Session.
 
     Raises UnavailableError, in one sentence, if no server answers within ``zookeeper.connection.timeout``.
     """
@@ -103,6 +159,7 @@ def connect(conf: Mapping[str, Any]) -> KazooClient:
     timeout_s = int(conf["zookeeper.connection.timeout"]) / 1000
     for share in _SHARES:
         client = unstarted(conf)
+        client.on_death = on_death
         client.start_async().wait(share * timeout_s)
         if client.connected:
             return client

@@ -86,7 +86,7 @@ def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
         log.exception("daemon.wind_up")
         hanging = set()
     if hanging:
-        _exit_now(code)
+        end_now(code)
     asyncio.set_event_loop(None)
     loop.close()
     threading.Thread(target=_exit_later, args=(code,), name="exit", daemon=True).start()
@@ -95,10 +95,11 @@ def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
 def _exit_later(code: int) -> None:
     """End a process that still waits for threads which are not ours."""
     time.sleep(_THREADS_GRACE_S)
-    _exit_now(code)
+    end_now(code)
 
 
-def _exit_now(code: int) -> None:
+def end_now(code: int) -> None:
+    """End the process at once, with what was logged and printed written out. Any thread."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -14,6 +14,13 @@ what a receiver builds is decided by the receiver's own registry.
     32…127           registered        the bytes its encoder returned
 
 Types are matched exactly: a subclass of a carried type is another type.
+
+**Depth.** Decoding the content of an extension is recursion in C, 40 KB of stack a level, so tuples and sets may be
+nested ``MOST_NESTED`` deep in each other; lists and dicts between them as deep as msgpack allows, about 1,000. Encoding
+refuses what lies deeper, and so does decoding, whoever wrote the bytes.
+
+**Datetimes** with a time zone travel as the instant, and arrive in UTC. An instant that UTC's years 1 to 9999 do not
+hold, which is possible within a day of their ends, arrives equal too, in a time zone that can show it.
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ import numbers
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgpack
@@ -35,9 +42,15 @@ from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
+MOST_NESTED = 32
+"""How deep extensions may be nested in each other: those of tuples and sets."""
+
 _TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
+_TOO_DEEP = f"tuples and sets are nested more than {MOST_NESTED} deep in it"
+_EPOCH = dt.datetime(1970, 1, 1)  # a time zone is added to it
+_NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
 
 _encoders: dict[type, tuple[int, Encoder]] = {}
 _decoders: dict[int, Decoder] = {}
@@ -63,12 +76,19 @@ def register_type(cls: type, code: int, encode: Encoder, decode: Decoder) -> Non
     _decoders[code] = decode
 
 
-def _encode_extension(value: Any) -> Any:
+class _UnknownTypeError(TypeError):
+    """Nobody has registered the type that it names."""
+
+
+def _encode_extension(depth: int, value: Any) -> Any:
     kind = type(value)
     if kind is TransactionAttempt:
-        return msgpack.ExtType(_ATTEMPT, _encode_attempt(value))
+        try:
+            return msgpack.ExtType(_ATTEMPT, _encode_attempt(value))
+        except struct.error:
+            raise ValueError(f"{tuple(value)} is no attempt: its numbers are from 0 to 2^64 - 1") from None
     if kind is tuple:
-        return msgpack.ExtType(_TUPLE, _pack(list(value)))
+        return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
     if kind is int:
         return msgpack.ExtType(_BIG_INT, value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True))
     if kind is dt.datetime:
@@ -78,28 +98,43 @@ def _encode_extension(value: Any) -> Any:
             items = sorted(value)
         except TypeError:
             items = list(value)
-        return msgpack.ExtType(_SET, _pack([kind is frozenset, items]))
+        return msgpack.ExtType(_SET, _pack([kind is frozenset, items], depth + 1))
     if kind in _encoders:
-        code, encode = _encoders[kind]
-        return msgpack.ExtType(code, encode(value))
-    raise TypeError(kind.__qualname__)
+        return msgpack.ExtType(_encoders[kind][0], _encode_registered(value))
+    raise _UnknownTypeError(kind.__qualname__)
 
 
-def _decode_extension(code: int, data: bytes) -> Any:
+def _encode_registered(value: Any) -> bytes:
+    name = type(value).__qualname__
+    try:
+        data = _encoders[type(value)][1](value)
+    except Exception as error:  # user code
+        raise ValueError(f"the encoder registered for {name} raised {type(error).__name__}: {error}") from error
+    if type(data) is not bytes:
+        raise ValueError(f"the encoder registered for {name} returned {type(data).__name__}, not bytes")
+    return data
+
+
+def _decode_extension(depth: int, code: int, data: bytes) -> Any:
     if code == _TUPLE:
-        return tuple(_unpack(data))
+        return tuple(_unpack(data, depth + 1))
     if code == _BIG_INT:
         return int.from_bytes(data, "big", signed=True)
     if code == _NAIVE_DATETIME:
         return dt.datetime.fromisoformat(data.decode())
     if code == _SET:
-        is_frozen, items = _unpack(data)
+        is_frozen, items = _unpack(data, depth + 1)
         return frozenset(items) if is_frozen else set(items)
     if code == _ATTEMPT:
         return _decode_attempt(data)
     if code in _decoders:
         return _decoders[code](data)
     raise ValueError(f"extension code {code} is not registered here")
+
+
+# By depth: what is inside an extension is packed by a hook that knows how deep it is.
+_ENCODE_AT = tuple(partial(_encode_extension, depth) for depth in range(MOST_NESTED + 1))
+_DECODE_AT = tuple(partial(_decode_extension, depth) for depth in range(MOST_NESTED + 1))
 
 
 @lru_cache(maxsize=256)
@@ -112,13 +147,76 @@ def _decode_attempt(data: bytes) -> TransactionAttempt:
     return TransactionAttempt(*_TWO_U64.unpack(data))
 
 
-def _pack(value: Any) -> bytes:
-    packed: bytes = msgpack.packb(value, default=_encode_extension, strict_types=True, datetime=True)
+def _pack(value: Any, depth: int = 0) -> bytes:
+    if depth > MOST_NESTED:
+        raise ValueError(_TOO_DEEP)
+    packed: bytes = msgpack.packb(value, default=_ENCODE_AT[depth], strict_types=True, datetime=True)
     return packed
 
 
-def _unpack(data: bytes | memoryview) -> Any:
-    return msgpack.unpackb(data, ext_hook=_decode_extension, strict_map_key=False, timestamp=3)
+def _unpack(data: bytes | memoryview, depth: int = 0) -> Any:
+    if depth > MOST_NESTED:
+        raise ProtocolError(_TOO_DEEP)
+    try:
+        return msgpack.unpackb(data, ext_hook=_DECODE_AT[depth], strict_map_key=False, timestamp=3)
+    except OverflowError:  # an instant that a datetime in UTC cannot hold
+        return _unpack_far(data, depth)
+
+
+def _unpack_far(data: bytes | memoryview, depth: int) -> Any:
+    """As ``_unpack``, instant by instant. What cannot be decoded raises a ProtocolError: nobody tries it once more."""
+    try:
+        top = [msgpack.unpackb(data, ext_hook=_DECODE_AT[depth], strict_map_key=False, timestamp=0)]
+        found: list[Any] = [top]
+        while found:  # no recursion: lists may lie deep in each other
+            one = found.pop()
+            if type(one) is dict:
+                items = [(_datetime(key), _datetime(item)) for key, item in one.items()]
+                one.clear()
+                one.update(items)
+            else:
+                one[:] = [_datetime(item) for item in one]
+            found += [item for item in (one.values() if type(one) is dict else one) if type(item) in (list, dict)]
+    except Exception as error:
+        raise ProtocolError(f"{type(error).__name__}: {error}") from error
+    return top[0]
+
+
+def _datetime(item: Any) -> Any:
+    """The datetime that a timestamp means; anything else as it is."""
+    if type(item) is not msgpack.Timestamp:
+        return item
+    since = dt.timedelta(seconds=item.seconds, microseconds=item.nanoseconds // 1000)
+    try:
+        return _EPOCH.replace(tzinfo=dt.UTC) + since
+    except OverflowError:
+        shift = _NEARLY_A_DAY if item.seconds < 0 else -_NEARLY_A_DAY
+        return (_EPOCH + (since + shift)).replace(tzinfo=dt.timezone(shift))
+
+
+def decode_plain(data: bytes) -> Any:
+    """A value of what msgpack itself carries, and attempts: for what this code did not write and must not build.
+
+    Raises:
+        ProtocolError: the bytes are not that.
+    """
+    try:
+        return msgpack.unpackb(data, ext_hook=_decode_plain_extension, strict_map_key=False)
+    except Exception as error:
+        raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
+
+
+def _decode_plain_extension(code: int, data: bytes) -> Any:
+    if code == _ATTEMPT:
+        return _decode_attempt(data)
+    raise ValueError(f"extension code {code} is not expected here")
+
+
+def _reason(error: BaseException) -> str:
+    """Why a value cannot be written or read. Some of msgpack's errors say nothing, and Python's speak of its own."""
+    if isinstance(error, RecursionError | msgpack.StackError):
+        return "it is nested too deeply"
+    return str(error) or type(error).__name__
 
 
 def encode_value(value: Any) -> bytes:
@@ -132,8 +230,12 @@ def encode_value(value: Any) -> bytes:
             return _pack(value)
         except OverflowError:
             return _pack(_widen(value))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UnregisteredTypeError(f"a value of type {type(value).__name__} cannot be written: {error}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # of user code, too: encoders, time zones
+        raise UnregisteredTypeError(
+            f"a value of type {type(value).__name__} cannot be written: {_reason(error)}"
+        ) from None
 
 
 def decode_value(data: bytes) -> Any:
@@ -145,7 +247,7 @@ def decode_value(data: bytes) -> Any:
     try:
         return _unpack(data)
     except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean bad bytes
-        raise ProtocolError(f"a value cannot be decoded: {error}") from error
+        raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
 
 
 def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str]) -> bytes:
@@ -156,7 +258,9 @@ def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequenc
     """
     try:
         return _pack(columns)
-    except (TypeError, ValueError, OverflowError):
+    except MemoryError:
+        raise
+    except Exception:
         parts = [_encode_column(column, component, field) for column, field in zip(columns, fields, strict=True)]
         return b"".join([_header(len(columns)), *parts])
 
@@ -171,25 +275,34 @@ def _encode_column(column: Sequence[Any], component: str, field: str) -> bytes:
     parts = [_header(len(column))]
     for value in column:
         try:
-            parts.append(_pack(value))
-        except OverflowError:
-            parts.append(_pack(_widen(value)))
-        except TypeError as error:
+            parts.append(_pack_in_column(value))
+        except MemoryError:
+            raise
+        except _UnknownTypeError as error:
             raise UnregisteredTypeError(
                 f"component {component!r} emitted a value of type {error} in field {field!r}, which cannot leave its "
                 f"worker: emit a plain type or register it with tupletree.register_type"
             ) from None
-        except ValueError as error:  # of a type that travels, but not this one: half a character, nested too deeply
+        except Exception as error:  # of a type that travels, but not this one: half a character, nested too deeply
             raise UnregisteredTypeError(
-                f"component {component!r} emitted a value in field {field!r} that cannot leave its worker: {error}"
+                f"component {component!r} emitted a value in field {field!r} that cannot leave its worker: "
+                f"{_reason(error)}"
             ) from None
     return b"".join(parts)
+
+
+def _pack_in_column(value: Any) -> bytes:
+    """A value as part of a column, which is part of a batch: as deep as it will be decoded."""
+    try:
+        return _pack([[value]])[2:]
+    except OverflowError:
+        return _pack([[_widen(value)]])[2:]
 
 
 def _widen(value: Any) -> Any:
     """The same value with every integer beyond 64 bits as an extension."""
     if type(value) is int and not -(1 << 63) <= value < (1 << 64):
-        return _encode_extension(value)
+        return _encode_extension(0, value)
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(map(_widen, value))
     if type(value) is dict:
@@ -206,7 +319,7 @@ def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
     try:
         columns = _unpack(data)
     except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean a bad batch
-        raise ProtocolError(f"a batch of tuples cannot be decoded: {error}") from error
+        raise ProtocolError(f"a batch of tuples cannot be decoded: {_reason(error)}") from error
     if type(columns) is not list or len(columns) != arity:
         raise ProtocolError(f"a batch of tuples does not hold {arity} columns")
     if not all(type(column) is list and len(column) == rows for column in columns):
@@ -222,7 +335,13 @@ def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) ->
     Raises:
         UnregisteredTypeError: a value of a type that cannot leave its worker.
     """
-    canonical = [_canonical(value) for value in values]
+    try:
+        canonical = [_canonical(value) for value in values]
+    except Exception as error:
+        encode_columns([[value] for value in values], component, fields)  # which names the field, if it does not travel
+        raise UnregisteredTypeError(
+            f"component {component!r} emitted values that cannot be hashed: {_reason(error)}"
+        ) from None
     return zlib.crc32(encode_columns([[value] for value in canonical], component, fields))
 
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 
 from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFoundError
 from tupletree.state.coordinator import Phase
-from tupletree.transactional.layout import decode_stored, encode_stored
+from tupletree.transactional.layout import decode_owner, decode_record, decode_stored, encode_stored
 from tupletree.transactional.progress import TRIES, DeposedError
-from tupletree.transactional.store import Check, Create, Node, Put, StateStore
+from tupletree.transactional.store import Check, Create, Node, Put, StateStore, next_version
 
 FOLDER = "/$checkpoints"
 
@@ -103,12 +103,13 @@ class CheckpointRecord:
             if self._node is not None and self._node.data == data:
                 self.checkpoint = checkpoint
                 return
-            version = -1 if self._node is None else self._node.version
-            write = Create(path, data) if self._node is None else Put(path, data, version)
+            node = self._node
+            write = Create(path, data) if node is None else Put(path, data, node.version)
+            version = 0 if node is None else next_version(node.version)
             self._is_stale = True  # until it is known what the store made of it
             with suppress(ConflictError):
                 self._store.write([Check(epoch_path(self._id), self.epoch), write])
-                self._node, self.checkpoint, self._is_stale = Node(data, version + 1), checkpoint, False
+                self._node, self.checkpoint, self._is_stale = Node(data, version), checkpoint, False
                 return
         raise ConflictError(f"the checkpoints of {self._id!r} keep changing: somebody else writes there")
 
@@ -134,7 +135,7 @@ class CheckpointRecord:
         if epoch is None:
             raise AuthorityError(f"the checkpoints of {self._id!r} were removed from the store")
         if epoch.version != self.epoch:
-            successor = str(decode_stored(path, epoch.data)[0])
+            successor = decode_owner(path, epoch.data)
             raise DeposedError(
                 f"another checkpoint spout of state id {self._id!r} has taken over: {successor}", successor
             )
@@ -172,12 +173,16 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
         known = ", ".join(state_ids(store)) or "there is none"
         raise NotFoundError(f"there is no checkpoint of a state id {state_id!r}; known: {known}")
     checkpoint = Checkpoint() if node is None else _decoded(state_id, node)
-    return checkpoint, epoch.version, str(decode_stored(epoch_path(state_id), epoch.data)[0])
+    return checkpoint, epoch.version, decode_owner(epoch_path(state_id), epoch.data)
 
 
 def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
-    match decode_stored(path, node.data):
-        case [int(txid), str(phase), dict(tasks), int(round_)]:
+    match decode_record(path, node.data):
+        case [int(txid), str(phase), dict(tasks), int(round_)] if _are_counts(tasks) and phase in list(Phase):
             return Checkpoint(txid, Phase(phase), tasks, round_)
     raise InternalError(f"{path} holds something else than a checkpoint")
+
+
+def _are_counts(tasks: Mapping[object, object]) -> bool:
+    return all(type(name) is str and type(count) is int for name, count in tasks.items())

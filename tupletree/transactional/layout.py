@@ -17,9 +17,10 @@ coordinator that another has replaced changes nothing. A value is ``[format, …
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tupletree._wire.codec import decode_value, encode_value
+from tupletree._wire.codec import decode_plain, decode_value, encode_value
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import InternalError, ProtocolError, UnregisteredTypeError, UsageError
 from tupletree.transactional.store import Check
@@ -73,7 +74,7 @@ def epoch_check(transactional_id: str, attempt: TransactionAttempt) -> Check:
 
 def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | None]:
     """What the coordinator recorded at ``path``: the last committed transaction, and the attempt about to commit."""
-    match decode_stored(path, data):
+    match decode_record(path, data):
         case [int(committed), None]:
             return committed, None
         case [int(committed), [int(txid), int(attempt)]]:
@@ -97,6 +98,26 @@ def decode_stored(path: str, data: bytes) -> list[Any]:
 
     Raises UsageError if a newer version wrote them, and InternalError if nobody did; both name the path.
     """
+    return _decoded(path, data, decode_value)
+
+
+def decode_record(path: str, data: bytes) -> list[Any]:
+    """The same of a node that holds nothing but numbers and names, and that nimbus and commands read, too.
+
+    No user's value is built. Errors as of ``decode_stored``.
+    """
+    return _decoded(path, data, decode_plain)
+
+
+def decode_owner(path: str, data: bytes) -> str:
+    """Who raised the epoch that is stored at ``path``. Errors as of ``decode_stored``."""
+    match decode_record(path, data):
+        case [str(owner)]:
+            return owner
+    raise InternalError(f"{path} holds something else than the name of who raised the epoch")
+
+
+def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
     # The format is the first item of a short list, a number of one byte. It is looked at before the rest is decoded:
     # a newer version may store what this one cannot decode.
     if len(data) < 2 or not 0x91 <= data[0] <= 0x9F or not 1 <= data[1] <= 0x7F:
@@ -107,6 +128,6 @@ def decode_stored(path: str, data: bytes) -> list[Any]:
             f"upgrade, or use another transactional id"
         )
     try:
-        return list(decode_value(data)[1:])
+        return list(decode(data)[1:])
     except ProtocolError as error:
         raise InternalError(f"what is stored at {path} cannot be read: {error}") from error

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from tupletree.errors import ConflictError, UsageError
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write, check_size
+from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write, check_size, next_version
 
 
 class MemoryStore:
@@ -57,7 +57,7 @@ class MemoryStore:
                 raise ConflictError(f"{path} is at version {node.version}, not {version}")
             case Put(path, data, version):
                 before.append((path, node))
-                self._set(path, Node(data, version + 1))
+                self._set(path, Node(data, next_version(version)))
             case Delete(path):
                 if self._names.get(path):
                     raise ConflictError(f"{path} has children")

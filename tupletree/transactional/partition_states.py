@@ -21,7 +21,7 @@ from typing import Any
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ConflictError, FailedException, InternalError, UsageError
 from tupletree.transactional.layout import decode_stored, encode_stored, epoch_check, partition_path
-from tupletree.transactional.store import Create, Put, StateStore, Write
+from tupletree.transactional.store import Create, Put, StateStore, Write, next_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Partitions:
             data = encode_stored(path, self._kind, dict(states))
             version = self[partition].version
             writes.append(Create(path, data) if version is None else Put(path, data, version))
-            after[partition] = PartitionStates(states, 0 if version is None else version + 1)
+            after[partition] = PartitionStates(states, 0 if version is None else next_version(version))
         self._known = {}  # until it is known what the store made of it
         try:
             self._store.write(writes)

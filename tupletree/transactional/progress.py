@@ -23,7 +23,7 @@ from tupletree.errors import AuthorityError, ConflictError, InternalError, Tuple
 from tupletree.transactional import layout
 from tupletree.transactional.layout import decode_progress, decode_stored, encode_stored
 from tupletree.transactional.rotating_state import RotatingState
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write
+from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write, next_version
 
 TRIES = 20
 """How often a write is planned anew because somebody was first: nobody should be, so many times in a row."""
@@ -162,7 +162,7 @@ class Progress:
                 case Create(self._path, data):
                     self._read(Node(data, 0))
                 case Put(self._path, data, version):
-                    self._read(Node(data, version + 1))
+                    self._read(Node(data, next_version(version)))
         self._is_stale = False
 
     def _reload(self) -> None:
@@ -188,7 +188,7 @@ class Progress:
             raise AuthorityError(f"the progress of transactional id {self._id!r} was removed from the store")
         successor = ""
         with suppress(TupletreeError):
-            successor = decode_stored(layout.epoch_path(self._id), epoch.data)[0]
+            successor = layout.decode_owner(layout.epoch_path(self._id), epoch.data)
         who = successor or "a newer version"
         raise DeposedError(f"another coordinator of transactional id {self._id!r} has taken over: {who}", successor)
 

@@ -8,8 +8,8 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import NotFoundError
 from tupletree.transactional.layout import (
     check_id,
+    decode_owner,
     decode_progress,
-    decode_stored,
     epoch_path,
     metadata_folder,
     partitions_folder,
@@ -57,11 +57,11 @@ def load_status(store: StateStore, transactional_id: str) -> Status:
     committed, committing = (
         (0, None) if progress is None else decode_progress(progress_path(transactional_id), progress.data)
     )
-    begun = [int(name) for name in store.children(metadata_folder(transactional_id))]
+    begun = [int(name) for name in store.children(metadata_folder(transactional_id)) if name.isdecimal()]
     return Status(
         id=transactional_id,
         epoch=epoch.version,
-        owner=str(decode_stored(path, epoch.data)[0]),
+        owner=decode_owner(path, epoch.data),
         committed=committed,
         committing=committing,
         begun=max(begun, default=committed),

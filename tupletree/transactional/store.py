@@ -35,7 +35,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Replace the data of a node that must be at ``version``; its version is then one more."""
+    """Replace the data of a node that must be at ``version``; its version is then the next one."""
 
     path: str
     data: bytes
@@ -58,6 +58,11 @@ class Node:
 
     data: bytes
     version: int
+
+
+def next_version(version: int) -> int:
+    """The version of a node after one more write: as ZooKeeper counts, in 32 bits with a sign."""
+    return (version + 1 + 2**31) % 2**32 - 2**31
 
 
 class StateStore(Protocol):

@@ -25,7 +25,8 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 
-from tupletree._coord.session import connect_string, disconnect, result, translated, unstarted
+from tupletree._coord.paths import check_path
+from tupletree._coord.session import Session, connect_string, disconnect, result, translated, unstarted
 from tupletree._daemon.logs import event
 from tupletree.errors import UsageError
 from tupletree.transactional import memory_store
@@ -43,6 +44,10 @@ class ZooKeeperStore:
     def __init__(self, client: KazooClient, root: str, on_close: Callable[[], None] = lambda: None) -> None:
         self._client = client
         self._root = f"/{root.strip('/')}".rstrip("/")
+        try:
+            check_path(self._root or "/")
+        except UsageError as error:
+            raise UsageError(f"transactional.zookeeper.root: {error}") from None
         self._on_close = on_close
         self._is_closed = False
         self._servers = ",".join(f"{host}:{port}" for host, port in client.hosts)
@@ -135,13 +140,13 @@ class _Deadline:
 
 
 @dataclass
-class _Session:
-    client: KazooClient
+class _Shared:
+    client: Session
     users: int = 0
 
 
 _lock = threading.Lock()  # guards what follows
-_sessions: dict[str, _Session] = {}  # by connect string
+_sessions: dict[str, _Shared] = {}  # by connect string
 
 
 def open_store(conf: Mapping[str, Any]) -> StateStore:
@@ -171,16 +176,26 @@ def open_store(conf: Mapping[str, Any]) -> StateStore:
     with _lock:
         session = _sessions.get(name)
         if session is None:
-            session = _sessions[name] = _Session(_started(ensemble))
+            session = _sessions[name] = _Shared(_started(ensemble))
         session.users += 1
     return ZooKeeperStore(session.client, root, lambda: _leave(name))
 
 
-def _started(conf: Mapping[str, Any]) -> KazooClient:
+def _started(conf: Mapping[str, Any]) -> Session:
     client = unstarted(conf)
+    # Nothing here ends with a session, so a new connection thread does; it cannot be started by the one that ends.
+    client.on_death = lambda: threading.Thread(target=_restart, args=(client,), daemon=True).start()
     if not client.start_async().wait(TIMEOUT_S):
         event(logger, "transactional.zookeeper.away", level=logging.WARNING, servers=connect_string(conf))
     return client
+
+
+def _restart(client: Session) -> None:
+    """Give a client a new connection thread, unless somebody has stopped it meanwhile."""
+    with _lock:
+        if any(session.client is client for session in _sessions.values()):
+            client.stop()
+            client.start_async()
 
 
 def _leave(name: str) -> None:
