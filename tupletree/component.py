@@ -77,7 +77,7 @@ class TopologyContext:
         self.topology_id = topology_id
         self.component_id = component_id
         self.task_id = task_id
-        self.task_index = list(tasks[component_id]).index(task_id)
+        self.task_index = tasks[component_id].index(task_id)
         self.sources = dict(sources)
         self.targets = {stream: dict(components) for stream, components in targets.items()}
         self.conf = dict(conf)
@@ -85,7 +85,7 @@ class TopologyContext:
         self.status: Status | None = None
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
         self.clock: Callable[[], float] = _no_clock
-        self._tasks = {component: list(ids) for component, ids in tasks.items()}
+        self._tasks = tasks  # shared by all contexts: a copy for each would take memory by the square of their number
 
     def renewed(self) -> TopologyContext:
         """The same for another copy of the component, which registers its metrics and status itself."""

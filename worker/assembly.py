@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
@@ -21,9 +22,10 @@ from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
 
 from . import routing
-from .checkpoints import build_participant, max_pending
+from .checkpoints import build_participant, max_pending, step_sources
 from .control import Call
 from .executor import BoltExecutor, Deliver, Executor
+from .graph import Graph
 from .inbox import ACKERS, Gate, Inbox
 from .outbox import OutBuffer, OutStream
 from .spout_executor import SpoutExecutor
@@ -49,13 +51,33 @@ class Plan:
     environment: Environment
     seed: int
     observer: Observer | None = None
+    graph: Graph = field(init=False, repr=False)
+    _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # and the position in the spec
+    _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
+
+    def __post_init__(self) -> None:
+        firsts = sorted((self.tasks[component.id][0], at) for at, component in enumerate(self.spec.components))
+        object.__setattr__(self, "graph", Graph(self.spec))
+        object.__setattr__(self, "_by_first_task", firsts)
 
     def component_of(self, task: int) -> topology_pb2.ComponentSpec:
         """The component that a task belongs to."""
-        for component in self.spec.components:
+        at = bisect.bisect(self._by_first_task, (task, len(self.spec.components))) - 1
+        if at >= 0:
+            component = self.spec.components[self._by_first_task[at][1]]
             if task in self.tasks[component.id]:
                 return component
         raise TopologyError(f"topology {self.topology_id} has no task {task}")
+
+    def tasks_of(self, components: Iterable[str]) -> frozenset[int]:
+        """All tasks of these components."""
+        return frozenset(task for component in components for task in self.tasks[component])
+
+    def step_sources(self, component: str) -> frozenset[int]:
+        """The tasks that send steps of checkpoints to each task of a component: one set for all of them."""
+        if component not in self._step_sources:
+            self._step_sources[component] = self.tasks_of(step_sources(self.spec, self.conf, component))
+        return self._step_sources[component]
 
 
 def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
@@ -69,14 +91,17 @@ def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
 
 
 def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, deliver: Deliver) -> Sequence[Executor]:
-    """The executors of a worker, each component's after those that feed it, as far as they are on no cycle.
+    """The executors of a worker, each component's after those that feed it, back edges left aside.
 
     Raises:
         TopologyError: a component cannot be unpickled here.
     """
-    depths = {component.id: len(_upstream_of(plan.spec, component.id)) for component in plan.spec.components}
-    ordered = sorted(executors, key=lambda tasks: depths[plan.component_of(tasks[0]).id])
-    return [build_executor(plan, executor, gate, deliver) for executor in ordered]
+    ranks = {component: rank for rank, component in enumerate(plan.graph.order)}
+    ordered = sorted(executors, key=lambda tasks: ranks[plan.component_of(tasks[0]).id])
+    built = [build_executor(plan, executor, gate, deliver) for executor in ordered]
+    for rank, executor in enumerate(built):
+        executor.rank = rank
+    return built
 
 
 def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:
@@ -115,10 +140,9 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     for task in tasks:
         task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
         task.equip(task.context)
+    built.wait_for(plan.tasks_of(plan.graph.waits_for(component.id)))
     if built.is_source:
-        built.downstream = frozenset(
-            other.id for other in plan.spec.components if component.id in _upstream_of(plan.spec, other.id)
-        )
+        built.downstream = plan.graph.downstream(component.id)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
 
@@ -141,7 +165,7 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
         task_id=task_id,
         tasks=plan.tasks,
         sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
-        targets={stream.id: _subscribers(plan.spec, component.id, stream.id) for stream in component.outputs},
+        targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
         conf=conf,
     )
     streams = _build_streams(plan, component, context)
@@ -156,22 +180,16 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     else:
         raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
     task.remake = functools.partial(cloudpickle.loads, component.object)
-    task.participant = build_participant(plan.spec, plan.tasks, task, user_object, env)
+    task.participant = build_participant(plan.step_sources(component.id), task, user_object, env)
     return task
 
 
-def _subscribers(spec: topology_pb2.TopologySpec, source: str, stream: str) -> dict[str, str]:
-    return {
-        component.id: grouping_name(item.grouping)
-        for component in spec.components
-        for item in component.inputs
-        if item.source == source and item.stream == stream
-    }
+def _subscribers(graph: Graph, source: str, stream: str) -> dict[str, str]:
+    return {component.id: grouping_name(item.grouping) for component, item in graph.subscriptions(source, stream)}
 
 
 def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: TopologyContext) -> dict[str, OutStream]:
     streams = {}
-    upstream = _upstream_of(plan.spec, component.id)
     rng = random.Random(f"{plan.seed}/{context.task_id}")
     for declared in component.outputs:
         stream = OutStream(
@@ -181,13 +199,10 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
         )
         ones: list[routing.One] = []
         manies: list[routing.Many] = []
-        for subscriber in plan.spec.components:
-            for item in subscriber.inputs:
-                if item.source != component.id or item.stream != declared.id:
-                    continue
-                in_cycle = subscriber.id in upstream
-                targets = [stream.buffer_for(task, in_cycle) for task in sorted(plan.tasks[subscriber.id])]
-                _compile(plan, context, stream, item, targets, rng, ones, manies)
+        for subscriber, item in plan.graph.subscriptions(component.id, declared.id):
+            goes_back = plan.graph.is_back_edge(component.id, subscriber.id)
+            targets = [stream.buffer_for(task, goes_back) for task in sorted(plan.tasks[subscriber.id])]
+            _compile(plan, context, stream, item, targets, rng, ones, manies)
         if len(ones) == 1 and not manies:
             stream.choose_one = ones[0]
         if ones or manies:
@@ -251,19 +266,6 @@ def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tas
             component=context.component_id,
         ) from error
     return grouping
-
-
-def _upstream_of(spec: topology_pb2.TopologySpec, component: str) -> set[str]:
-    """Every component whose tuples can reach ``component``; itself only if it is on a cycle."""
-    sources = {item.id: {source.source for source in item.inputs} for item in spec.components}
-    found: set[str] = set()
-    open_ends = list(sources.get(component, ()))
-    while open_ends:
-        source = open_ends.pop()
-        if source not in found:
-            found.add(source)
-            open_ends.extend(sources.get(source, ()))
-    return found
 
 
 def _observe(stream: OutStream, observer: Observer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tupletree.component import Component, Spout, StatefulBolt, is_positioned
@@ -29,20 +29,18 @@ held back until a checkpoint is taken must fit into the memory."""
 
 
 def build_participant(
-    spec: topology_pb2.TopologySpec,
-    tasks: Mapping[str, Sequence[int]],
-    task: Task,
-    component: Component,
-    env: Environment,
+    sources: frozenset[int], task: Task, component: Component, env: Environment
 ) -> Participant | None:
-    """What takes part for a task; None in a topology without states, and for a spout where nothing is aligned."""
+    """What takes part for a task; None in a topology without states, and for a spout where nothing is aligned.
+
+    ``sources``: the tasks that send it steps.
+    """
     conf = task.context.conf
     is_aligned = bool(conf[ALIGNED])
     if task.component_id == CHECKPOINT_SPOUT or CHECKPOINT_STREAM not in task.streams:
         return None
     if isinstance(component, Spout) and not is_aligned:
         return None
-    sources = [id for task_ids in _sources(spec, task.component_id, is_aligned) for id in tasks[task_ids]]
     barriers = Barriers(sources, is_aligned=is_aligned)
     state = TaskState(task.component_id, functools.partial(_open_state, task), functools.partial(_newest_round, task))
     if isinstance(component, Spout) and isinstance(task, SpoutTask):
@@ -62,12 +60,15 @@ def max_pending(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], spout:
     return configured
 
 
-def _sources(spec: topology_pb2.TopologySpec, component: str, is_aligned: bool) -> list[str]:
-    """The components whose tasks send steps to this one.
+def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], component: str) -> list[str]:
+    """The components whose tasks send steps to this one; none in a topology without states.
 
     Aligned, steps come along every channel that tuples come along. Otherwise bolts fed by spouts get them from the
     checkpoint spout, as in Storm, and spouts have nothing to do with it.
     """
+    if not any(one.id == CHECKPOINT_SPOUT for one in spec.components):
+        return []
+    is_aligned = bool(conf[ALIGNED])
     spouts = {one.id for one in spec.components if one.kind == topology_pb2.COMPONENT_KIND_SPOUT}
     inputs = next(one.inputs for one in spec.components if one.id == component)
     wired = [item.source for item in inputs if item.stream == CHECKPOINT_STREAM]

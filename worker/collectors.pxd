@@ -59,9 +59,9 @@ cdef class TaskBoltCollector(BoltCollector):
     @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
-    @cython.locals(tup=Tuple, updates=Updates, root=u64)
+    @cython.locals(tup=Tuple, updates=Updates, root=u64, value=u64)
     cpdef ack_many(self, tuples)
-    @cython.locals(root=u64)
+    @cython.locals(root=u64, value=u64)
     cpdef ack(self, Tuple tup)
-    @cython.locals(children=u64)
+    @cython.locals(children=u64, edge=u64)
     cpdef _ack_pairs(self, Tuple tup)

@@ -4,7 +4,9 @@
     xor of those edges.
 *   A bolt emit draws, for each receiving task and each anchor, a random edge, xors it into that anchor's children, and
     gives it to the new tuple for each root of the anchor. Two anchors of one root meet in one entry, by xor.
-*   An ack reports, for each root, the tuple's own edge xor its children; fail and reset report the roots.
+*   An ack reports, for each root, the tuple's own edge xor its children; fail and reset report the roots. A second ack
+    and whatever follows a fail report nothing: an update for a tree that is over would wait at its acker until it
+    expires.
 
 These methods run once for each tuple: what looks repeated in them is the price of a call saved (bench/word_count).
 """
@@ -290,8 +292,10 @@ class TaskBoltCollector(BoltCollector):
         for tup in tuples:
             root = tup._root
             if root:
-                updates.add_ack(root, tup._edge ^ tup._children)
-                tup._edge = tup._children  # so a second ack adds 0
+                value = tup._edge ^ tup._children
+                if value:  # 0: acked before, and nothing was emitted since. The tree may be over
+                    updates.add_ack(root, value)
+                    tup._edge = tup._children
             else:
                 self._ack_pairs(tup)
         self._task.acked_many(tuples)
@@ -299,8 +303,10 @@ class TaskBoltCollector(BoltCollector):
     def ack(self, tup: Tuple) -> None:
         root = tup._root
         if root:
-            self._task.ack_updates.add_ack(root, tup._edge ^ tup._children)
-            tup._edge = tup._children  # so a second ack adds 0
+            value = tup._edge ^ tup._children
+            if value:  # as in ack_many
+                self._task.ack_updates.add_ack(root, value)
+                tup._edge = tup._children
         else:
             self._ack_pairs(tup)
         self._task.acked(tup)
@@ -310,12 +316,14 @@ class TaskBoltCollector(BoltCollector):
             return
         children = tup._children
         for tree, edge in tup._pairs:
-            self._task.ack_updates.add_ack(tree, edge ^ children)
+            if edge != children:
+                self._task.ack_updates.add_ack(tree, edge ^ children)
         tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
 
     def fail(self, tup: Tuple) -> None:
-        self._task.updates.fails.update(root for root, _ in tup.anchors)
+        self._task.updates.fails.update([root for root, _ in tup.anchors])
         self._task.failed(tup)
+        tup._root, tup._pairs = 0, None  # it has left its trees: what is reported for a tree that is over stays there
 
     def reset_timeout(self, tup: Tuple) -> None:
         self._task.updates.resets.update(root for root, _ in tup.anchors)

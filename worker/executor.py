@@ -18,7 +18,7 @@ from tupletree.v1 import worker_pb2
 
 from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, WorkerLost
-from .inbox import BACKLOG, Gate, Inbox
+from .inbox import BACKLOG, Gate, Inbox, behind
 from .outbox import OutBuffer
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
@@ -68,7 +68,12 @@ class Executor:
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._participants = [task.participant for task in tasks if task.participant is not None]
-        self._feeds = frozenset(buffer.task for buffer in self._buffers if not buffer.ignores_gate)
+        self.rank = 0  # its place among the executors of its worker, by the order in which tuples flow
+        self._feeds = frozenset(behind(one.task) if one.ignores_gate else one.task for one in self._buffers)
+
+    def wait_for(self, tasks: frozenset[int]) -> None:
+        """Do nothing while one of these tasks is closed, as while one is that this executor feeds."""
+        self._feeds |= tasks
 
     def open(self) -> None:
         """Open the tasks that are not open yet. Raises TaskFailure if a component does."""
@@ -102,7 +107,7 @@ class Executor:
 
     @property
     def is_held(self) -> bool:
-        """Whether a task that this executor feeds is closed."""
+        """Whether a task that this executor waits for is closed: mostly one that it feeds (graph.py)."""
         closed = self._gate.closed
         return bool(closed) and not closed.isdisjoint(self._feeds)
 

@@ -17,6 +17,17 @@ BACKLOG = -2
 """Stands for what waits to be sent to the ackers, as if it were a task that every bolt feeds."""
 
 
+def behind(task: int) -> int:
+    """Stands for the way to a task, as if it were a task too: closed while the task's worker cannot be reached or too
+    much waits to be sent there, and not because the task is congested."""
+    return BACKLOG - task
+
+
+def not_reached(tasks: Iterable[int]) -> frozenset[int]:
+    """These tasks and the ways to them, for the gate."""
+    return frozenset(number for task in tasks if task > 0 for number in (task, behind(task)))
+
+
 class Gate:
     """The tasks that must not be fed now: congested, or not reachable.
 

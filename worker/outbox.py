@@ -17,8 +17,8 @@ from .routing import Many, One
 class OutBuffer:
     """Rows for one receiving task: those of full batches, and the columns of the batch that is being filled.
 
-    ``ignores_gate``: the receiver feeds the emitter in turn. Were such a buffer held while its receiver is congested,
-    each could wait for the other for ever.
+    ``ignores_gate``: on a back edge of a cycle (graph.py) rows go on though their receiver is congested: were they
+    held, the components of the cycle could wait for each other for ever.
     """
 
     __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "receivers",

@@ -28,7 +28,7 @@ from tupletree._rpc.channels import aio_channel
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .batches import bytes_of, roots_of
-from .inbox import Gate
+from .inbox import Gate, not_reached
 from .links import LinkFigures
 
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class PeerLink:
 
     def _update_gate(self) -> None:
         is_open = self.is_up and self._waiting_bytes <= WAITING_BYTES
-        self._ties.gate.set(self, self._congested if is_open else self.peer.tasks)
+        self._ties.gate.set(self, self._congested if is_open else not_reached(self.peer.tasks))
 
 
 class Peers(LinkFigures):
@@ -250,11 +250,11 @@ class Peers(LinkFigures):
 
     def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
         unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
-        self._ties.gate.set("unknown workers", unknown)
+        self._ties.gate.set("unknown workers", not_reached(unknown))
 
     def _close_homeless(self, tasks: Iterable[int]) -> None:
         """Close tasks for which something waits though no slot runs them: nimbus may have no place for them."""
-        self._ties.gate.set(HOMELESS, tasks)
+        self._ties.gate.set(HOMELESS, not_reached(tasks))
 
     def are_up(self, slots: Iterable[str]) -> bool:
         """Whether the worker of each of these slots can be reached."""
