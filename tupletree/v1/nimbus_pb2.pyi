@@ -332,7 +332,7 @@ class FetchBundleReply(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class TaskStats(_message.Message):
-    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "process_counts", "complete_counts", "inputs")
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
@@ -348,9 +348,10 @@ class TaskStats(_message.Message):
     PENDING_FIELD_NUMBER: _ClassVar[int]
     CONGESTED_FIELD_NUMBER: _ClassVar[int]
     TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_COUNTS_FIELD_NUMBER: _ClassVar[int]
-    COMPLETE_COUNTS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    UNHEARD_FIELD_NUMBER: _ClassVar[int]
     task_id: int
     component_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
@@ -366,10 +367,11 @@ class TaskStats(_message.Message):
     pending: int
     congested: bool
     timeouts: int
-    process_counts: _containers.RepeatedScalarFieldContainer[int]
-    complete_counts: _containers.RepeatedScalarFieldContainer[int]
     inputs: _containers.RepeatedCompositeFieldContainer[InputStats]
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., process_counts: _Optional[_Iterable[int]] = ..., complete_counts: _Optional[_Iterable[int]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ...) -> None: ...
+    process_buckets: _containers.RepeatedScalarFieldContainer[int]
+    complete_buckets: _containers.RepeatedScalarFieldContainer[int]
+    unheard: int
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ...) -> None: ...
 
 class StreamStats(_message.Message):
     __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
