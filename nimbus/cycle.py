@@ -37,7 +37,13 @@ def load(store: Store) -> Loaded:
     return Loaded(records, assignments, store.supervisors(), store.ackers(), workers)
 
 
-def snapshot(loaded: Loaded, epoch: int, ackers: Mapping[str, Acker], dead: frozenset[tuple[str, Slot]]) -> Snapshot:
+def snapshot(
+    loaded: Loaded,
+    epoch: int,
+    ackers: Mapping[str, Acker],
+    dead: frozenset[tuple[str, Slot]],
+    drained: frozenset[str],
+) -> Snapshot:
     return Snapshot(
         epoch=epoch,
         now_unix_s=time.time(),
@@ -47,6 +53,7 @@ def snapshot(loaded: Loaded, epoch: int, ackers: Mapping[str, Acker], dead: froz
         ackers=ackers,
         worker_presences=loaded.worker_presences,
         dead=dead,
+        drained=drained,
     )
 
 

@@ -32,6 +32,7 @@ class Snapshot:
     ackers: Mapping[str, Acker]  # those that answer
     worker_presences: Mapping[str, Collection[Slot]]  # by topology id
     dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
+    drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance, with nothing left to finish
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def decide(snapshot: Snapshot) -> list[Change]:
     shards = {topology_id: shards_of(one.value) for topology_id, one in snapshot.assignments.items()}
     for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
         topology_id = record.value.id
-        if record.value.status == lifecycle.KILLED and lifecycle.is_due(record.value, snapshot.now_unix_s):
+        if record.value.status == lifecycle.KILLED and _is_due(snapshot, record.value):
             sentence = f"Topology '{record.value.name}' is removed after its kill."
             changes.append(Remove(topology_id, record.version, sentence))
             continue
@@ -85,6 +86,10 @@ def decide(snapshot: Snapshot) -> list[Change]:
     leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys())
     changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
     return changes
+
+
+def _is_due(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
+    return lifecycle.is_due(record, snapshot.now_unix_s, is_drained=record.id in snapshot.drained)
 
 
 def executors(record: pb.TopologyRecord) -> list[Executor]:
@@ -137,7 +142,7 @@ def _decide_topology(
     before = found.value if found else pb.Assignment(topology_id=topology_id)
     current = placement_of(before)
     # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
-    due = lifecycle.is_due(record, snapshot.now_unix_s) and bool(offered)
+    due = _is_due(snapshot, record) and bool(offered)
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)

@@ -1,7 +1,7 @@
 """The leader's loop: look, decide, write, until nothing is left to change; then wait to be woken.
 
 It is woken by every watch and call that may matter, and looks at least every ``nimbus.monitor.freq.secs``, when a kill
-or rebalance is due, and when a worker's silence becomes too long.
+or rebalance is due or has nothing left to wait for, and when a worker's silence becomes too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .metrics import ClusterFigures, NimbusMetrics, figures
 from .peers import Peers, address_of
 from .recollection import Recollection
 from .reign import Reign, timeouts
-from .scheduler import Slot
+from .scheduler import Placement, Slot
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -59,6 +59,8 @@ class Rule:
         self._peers = Peers()
         self.ackers = AckerWatch(self.wake)
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
+        self._drained: frozenset[str] = frozenset()
+        self._placements: Mapping[str, Placement] = {}
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._recollection = Recollection(store, election, reign)
@@ -149,8 +151,11 @@ class Rule:
         self._timeouts_s = timeouts({one: json.loads(r.value.conf_json) for one, r in loaded.records.items()})
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
+        self.reign.draining.waiting([one for one, r in loaded.records.items() if lifecycle.is_waiting(r.value)])
+        self._drained = self.reign.draining.drained(placements, now_s)
         alive = self.ackers.alive()
-        snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead)
+        self._placements = placements
+        snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead, self._drained)
         changes = decide(snapshot)
         for change in changes:
             await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
@@ -177,6 +182,7 @@ class Rule:
                 self._peers.wake_supervisors(map(address_of, loaded.supervisors.values()), epoch)
             case Update(topology_id, record, assignment, forget, touched):
                 if record is not None:
+                    self.reign.draining.forget(topology_id)
                     status = lifecycle.status_name(record.value.status)
                     event(log, "topology.status", topology=topology_id, status=status, cause="rebalanced")
                 if assignment is not None:
@@ -217,6 +223,8 @@ class Rule:
             now_s = time.monotonic()
             self.reign.liveness.step(now_s)
             if self.reign.liveness.dead(self._timeouts_s, now_s) != self._dead:
+                return
+            if self.reign.draining.drained(self._placements, now_s) != self._drained:
                 return
             silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
             at_s = min(look_at_s, silent_at_s if silent_at_s is not None else look_at_s)

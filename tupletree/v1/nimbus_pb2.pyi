@@ -446,7 +446,7 @@ class TaskStatus(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., status_json: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses")
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
@@ -459,6 +459,8 @@ class WorkerReport(_message.Message):
     ASSIGNMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
     supervisor_id: str
@@ -471,7 +473,9 @@ class WorkerReport(_message.Message):
     assignment_version: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskStats]
     statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
+    paused: bool
+    unfinished: int
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: _Optional[bool] = ..., unfinished: _Optional[int] = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
     __slots__ = ("epoch",)
