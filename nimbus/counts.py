@@ -66,7 +66,7 @@ def counts_of(stats: rpc.TaskStats) -> Counts:
     for one in stats.inputs:
         for name in INPUT_COUNTERS:
             counts["input", one.source_component, one.stream, name] = getattr(one, name)
-    for kind, buckets in (("process", stats.process_counts), ("complete", stats.complete_counts)):
+    for kind, buckets in (("process", stats.process_buckets), ("complete", stats.complete_buckets)):
         for bucket, count in enumerate(buckets):
             if count:
                 counts[kind, bucket] = count

@@ -43,6 +43,7 @@ def snapshot(
     ackers: Mapping[str, Acker],
     dead: frozenset[tuple[str, Slot]],
     held: frozenset[str],
+    drained: frozenset[str],
 ) -> Snapshot:
     return Snapshot(
         epoch=epoch,
@@ -54,6 +55,7 @@ def snapshot(
         worker_presences=loaded.worker_presences,
         dead=dead,
         held=held,
+        drained=drained,
     )
 
 

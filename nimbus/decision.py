@@ -34,6 +34,7 @@ class Snapshot:
     worker_presences: Mapping[str, Collection[Slot]]  # by topology id
     dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
     held: frozenset[str] = frozenset()  # topologies that are left as they are: a change of theirs has just failed
+    drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance, with nothing left to finish
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,14 @@ def _room(snapshot: Snapshot) -> Room:
 
 def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Remove | Update | None:
     record = stored.value
-    if record.status == lifecycle.KILLED and lifecycle.is_due(record, snapshot.now_unix_s):
+    if record.status == lifecycle.KILLED and _is_due(snapshot, record):
         return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
     with room.load_without(record.id) as load:
         return _decide_topology(snapshot, stored, room, load)
+
+
+def _is_due(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
+    return lifecycle.is_due(record, snapshot.now_unix_s, is_drained=record.id in snapshot.drained)
 
 
 def executors(record: pb.TopologyRecord) -> list[Executor]:
@@ -156,7 +161,7 @@ def _decide_topology(
     before = found.value if found else pb.Assignment(topology_id=topology_id)
     current = placement_of(before)
     # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
-    due = lifecycle.is_due(record, snapshot.now_unix_s) and bool(room.free or room.own(topology_id, current))
+    due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)

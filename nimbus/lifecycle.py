@@ -11,8 +11,8 @@
     KILLED ------(due)-----------> removed
 
 Everything else is refused. What operators switch on to look inside (observation.py) leaves the status as it is. The
-wait lets the tuples in flight finish; it is the message timeout unless the operator says otherwise. Times are
-Unix seconds: the wait survives a change of leaders.
+wait lets the tuples in flight finish. It ends when none is left (draining.py), and at the latest after the message
+timeout, unless the operator gives another time. Times are Unix seconds: the wait survives a change of leaders.
 """
 
 from __future__ import annotations
@@ -100,14 +100,19 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
     return after
 
 
-def is_due(record: pb.TopologyRecord, now_s: float) -> bool:
-    """Whether the wait of a kill or rebalance is over."""
-    return record.status in {KILLED, REBALANCING} and record.pending.due_unix_s <= now_s
+def is_waiting(record: pb.TopologyRecord) -> bool:
+    """Whether a kill or rebalance waits for what is under way."""
+    return record.status in {KILLED, REBALANCING}
+
+
+def is_due(record: pb.TopologyRecord, now_s: float, *, is_drained: bool = False) -> bool:
+    """Whether the wait of a kill or rebalance is over: nothing is left to wait for, or the time is up."""
+    return is_waiting(record) and (is_drained or record.pending.due_unix_s <= now_s)
 
 
 def next_due(record: pb.TopologyRecord) -> float | None:
     """When a kill or rebalance is due, in Unix seconds."""
-    return record.pending.due_unix_s if record.status in {KILLED, REBALANCING} else None
+    return record.pending.due_unix_s if is_waiting(record) else None
 
 
 def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tupletree.errors import NameInUseError
 from tupletree.v1 import nimbus_pb2 as rpc
 
+from .draining import Draining
 from .failures import Liveness, Placements
 from .reported import leave_out_unknown
 from .scheduler import Slot
@@ -36,6 +37,7 @@ class Reign:
     def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
         self.epoch = epoch
         self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
+        self.draining = Draining()
         self.reports: dict[tuple[str, Slot], Reported] = {}
         self.troubles = Troubles()
         self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
@@ -49,8 +51,13 @@ class Reign:
         if self.liveness.reported(report.topology_id, slot, now_s):
             leave_out_unknown(report, self._last_tasks[report.topology_id])
             report, statuses = split(report)
+            self.draining.report(report, slot, now_s)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
             self.statistics(report.topology_id).report(report, now_s, statuses)
+
+    def unfinished(self, topology_id: str) -> int:
+        """How many trees and tuples the workers of a topology reported last as under way."""
+        return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
 
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())

@@ -38,10 +38,10 @@ def check_report(report: rpc.WorkerReport, topology_id: str) -> None:
         _check_names(stats.component_id)
         if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")
-        for buckets in (stats.process_counts, stats.complete_counts):
+        for buckets in (stats.process_buckets, stats.complete_buckets):
             if len(buckets) > MOST_BUCKETS:
                 raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
-            _check_figures(stats.task_id, buckets)
+            _check_figures(stats.task_id, (max(buckets, default=0),))  # they are unsigned
         for stream in stats.streams:
             _check_names(stream.stream)
             _check_figures(stats.task_id, _of_stream(stream))

@@ -1,7 +1,7 @@
 """The leader's loop: look, decide, write, until nothing is left to change; then wait to be woken.
 
 It is woken by every watch and call that may matter, and looks at least every ``nimbus.monitor.freq.secs``, when a kill
-or rebalance is due, and when a worker's silence becomes too long.
+or rebalance is due or has nothing left to wait for, and when a worker's silence becomes too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .metrics import ClusterFigures, NimbusMetrics, figures
 from .peers import Peers, address_of
 from .recollection import Recollection
 from .reign import Reign, timeouts
-from .scheduler import Slot
+from .scheduler import Placement, Slot
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -62,6 +62,8 @@ class Rule:
         self._peers = Peers()
         self.ackers = AckerWatch(self.wake)
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
+        self._drained: frozenset[str] = frozenset()
+        self._placements: Mapping[str, Placement] = {}
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._recollection = Recollection(store, election, reign)
@@ -155,7 +157,11 @@ class Rule:
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
         held = self.reign.troubles.held(now_s)
-        snapshot = cycle.snapshot(loaded, self.reign.epoch, self.ackers.alive(), dead, held)
+        self.reign.draining.waiting([one for one, r in loaded.records.items() if lifecycle.is_waiting(r.value)])
+        self._drained = self.reign.draining.drained(placements, now_s)
+        self._placements = placements
+        alive = self.ackers.alive()
+        snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead, held, self._drained)
         changes = await asyncio.to_thread(decide, snapshot)
         self.reign.troubles.settled({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, loaded) for change in changes])
@@ -221,6 +227,7 @@ class Rule:
                 self._peers.wake_supervisors(map(address_of, loaded.supervisors.values()), epoch)
             case Update(topology_id, record, assignment, forget, touched):
                 if record is not None:
+                    self.reign.draining.forget(topology_id)
                     status = lifecycle.status_name(record.value.status)
                     event(log, "topology.status", topology=topology_id, status=status, cause="rebalanced")
                 if assignment is not None:
@@ -262,6 +269,8 @@ class Rule:
         while not self._woken.is_set():
             now_s = time.monotonic()
             if self.reign.liveness.dead(self._timeouts_s, now_s) != self._dead:
+                return
+            if self.reign.draining.drained(self._placements, now_s) != self._drained:
                 return
             silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
             at_s = min(one for one in (look_at_s, silent_at_s, again_at_s) if one is not None)

@@ -114,7 +114,7 @@ def moment_of(tasks: Iterable[tuple[rpc.TaskStats, rpc.TaskStats]], now_s: float
         failed += total.failed
         pending += latest.pending
         queued += latest.queued
-        counts = total.complete_counts or total.process_counts
+        counts = total.complete_buckets or total.process_buckets
         if counts:
             latencies = [a + b for a, b in zip_longest(latencies, counts, fillvalue=0)]
     return Moment(now_s, emitted, executed, acked, failed, latencies, pending, queued)

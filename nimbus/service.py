@@ -147,4 +147,5 @@ class NimbusService(NimbusServicer):
             yield rpc.WorkerReportReply(epoch=rule.reign.epoch)
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
-        return rpc.TopologyReply(record=views.shown(await self._desk.ask(name, request)))
+        record = await self._desk.ask(name, request)
+        return rpc.TopologyReply(record=views.shown(record, self._desk.rule().reign.unfinished(record.id)))

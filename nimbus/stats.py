@@ -297,7 +297,7 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
             inputs[key] = total.inputs.add(source_component=one.source_component, stream=one.stream)
         if key in inputs:
             _raise(inputs[key], INPUT_COUNTERS, one)
-    for name in ("process_counts", "complete_counts"):
+    for name in ("process_buckets", "complete_buckets"):
         buckets, summand = getattr(total, name), getattr(more, name)
         if summand:
             buckets[:] = [min(_MOST_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]

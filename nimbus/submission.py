@@ -7,8 +7,9 @@ the first byte of the bundle is asked for, except that the bundle holds the very
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from tupletree import config
@@ -22,7 +23,7 @@ from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
-from .lifecycle import ACTIVE, INACTIVE, MAX_EXECUTORS, MAX_WORKERS
+from .lifecycle import ACTIVE, INACTIVE, KILLED, MAX_EXECUTORS, MAX_WORKERS
 
 # A rebalance writes record and assignment together, in a message of at most 1 MiB.
 MAX_RECORD_BYTES = 600_000
@@ -35,11 +36,23 @@ _SPOUT = pb.COMPONENT_KIND_SPOUT
 _BOLT = pb.COMPONENT_KIND_BOLT
 
 
-def check_header(header: rpc.SubmitHeader, names_in_use: Collection[str], max_bundle_bytes: int) -> None:
-    """Refuse a submission that cannot succeed. Raises UsageError of one kind or another, in one sentence."""
-    name = check_topology_name(header.name)
-    if name in names_in_use:
+def check_name(name: str, records: Iterable[pb.TopologyRecord], now_unix_s: float) -> None:
+    """Refuse a name that a topology has. Raises NameInUseError."""
+    for record in records:
+        if record.name != name:
+            continue
+        if record.status == KILLED:
+            left_s = max(1, math.ceil(record.pending.due_unix_s - now_unix_s))
+            raise NameInUseError(
+                f"topology '{name}' was killed and is still ending: it is gone when its tuples in flight are done, in "
+                f"{left_s} s at the latest; submit it then, or 'tupletree kill {name} --wait 0' first"
+            )
         raise NameInUseError(f"a topology named '{name}' exists already; kill it first or choose another name")
+
+
+def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
+    """Refuse a submission that cannot succeed. Raises UsageError of one kind or another, in one sentence."""
+    check_topology_name(header.name)
     if not _SHA256.fullmatch(header.sha256):
         raise UsageError(f"the bundle's sha256 is 64 hexadecimal digits, not {header.sha256!r}")
     if not 0 < header.size <= max_bundle_bytes:

@@ -36,7 +36,7 @@ def summary(
     placement = placement_of(stored.value) if stored is not None else {}
     ready = [one for slot in placement if (one := is_ready(reign, record.id, slot, now_s))]
     return rpc.TopologySummary(
-        record=shown(record),
+        record=shown(record, reign.unfinished(record.id)),
         workers_used=len(placement),
         executors_total=len(executors(record)),
         tasks_total=sum(record.tasks.values()),
@@ -71,10 +71,15 @@ def topology(
     )
 
 
-def shown(record: pb.TopologyRecord) -> pb.TopologyRecord:
-    """A record as it leaves nimbus: whoever may see a topology may not therefore see its passwords."""
+def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
+    """A record as it leaves nimbus: whoever may see a topology may not therefore see its passwords.
+
+    ``unfinished``: what a kill or rebalance waits for, if there is one.
+    """
     found = pb.TopologyRecord()
     found.CopyFrom(record)
+    if found.HasField("pending"):
+        found.pending.unfinished = unfinished
     found.conf_json = _masked(record.conf_json)
     return found
 

@@ -140,7 +140,10 @@ class NimbusClient(SupervisorCalls):
         return reply.topology_id
 
     def kill(self, name: str, wait_secs: float | None = None) -> topology_pb2.TopologyRecord:
-        """Stop the spouts at once and the topology after ``wait_secs`` (None: its message timeout)."""
+        """Stop the spouts at once, and the topology when nothing is in flight any more.
+
+        At the latest that is after ``wait_secs`` (None: the topology's message timeout).
+        """
         request = nimbus_pb2.KillRequest(name=name, wait_s=_seconds(wait_secs))
         return self._call(lambda stub: stub.Kill(request, timeout=_CALL_S)).record
 
@@ -163,7 +166,8 @@ class NimbusClient(SupervisorCalls):
     ) -> topology_pb2.TopologyRecord:
         """Change the number of workers, or of executors of components, and spread them anew.
 
-        The number of tasks never changes. Spouts pause for ``wait_secs`` first (None: the message timeout).
+        The number of tasks never changes. Spouts pause first until nothing is in flight any more, for ``wait_secs`` at
+        most (None: the message timeout).
         """
         for what, number in {"workers": workers, **(executors or {})}.items():
             if number is not None and number < 1:

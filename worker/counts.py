@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tupletree._wire.latency import BOUNDS_S, BUCKETS
+from tupletree._wire.latency import FINE_BOUNDS_S
 from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Origin
 
@@ -68,20 +68,26 @@ class Counters(InputCounts):
         self.timeouts = 0
         self.complete_s_sum = 0.0
         self.complete_samples = 0
-        self.process_counts = [0] * BUCKETS
-        self.complete_counts = [0] * BUCKETS
+        self.process_counts: list[int] = []
+        self.complete_counts: list[int] = []
 
     def processed(self, latency_s: float) -> None:
         """A sampled tuple was acked."""
         self.process_s_sum += latency_s
         self.process_samples += 1
-        self.process_counts[bisect_left(BOUNDS_S, latency_s)] += 1
+        bucket, counts = bisect_left(FINE_BOUNDS_S, latency_s), self.process_counts
+        if bucket >= len(counts):
+            counts.extend([0] * (bucket + 1 - len(counts)))
+        counts[bucket] += 1
 
     def completed(self, latency_s: float) -> None:
         """A sampled tree is complete."""
         self.complete_s_sum += latency_s
         self.complete_samples += 1
-        self.complete_counts[bisect_left(BOUNDS_S, latency_s)] += 1
+        bucket, counts = bisect_left(FINE_BOUNDS_S, latency_s), self.complete_counts
+        if bucket >= len(counts):
+            counts.extend([0] * (bucket + 1 - len(counts)))
+        counts[bucket] += 1
 
 
 class Inputs(dict[Origin, InputCounts]):

@@ -24,8 +24,9 @@ from .executor import Executor, RemoteBatch
 from .inbox import ACKERS, Gate, Inbox
 from .runloop import LoopSettings, RunLoop
 from .spout_executor import SpoutExecutor
+from .spout_task import SpoutTask
 from .stats import task_stats
-from .tasks import TaskFailure
+from .tasks import BoltTask, TaskFailure
 from .tracing import Tracer
 from .tracking import Updates
 
@@ -176,6 +177,19 @@ class Engine:
             for executor in self.executors
             for task in executor.tasks
         ]
+
+    def unfinished(self) -> tuple[bool, int]:
+        """Whether all spouts are deactivated, and after that how much is under way here. Any thread.
+
+        Counted are trees that are pending or wait for a checkpoint, tuples that wait, and buffers with tuples.
+        """
+        spouts = [one for one in self.executors if isinstance(one, SpoutExecutor)]
+        is_paused = all(one.is_paused for one in spouts)
+        tasks = [task for one in spouts for task in one.tasks if isinstance(task, SpoutTask)]
+        pending = sum(len(task.pending) + task.uncommitted for task in tasks)
+        begun = sum(len(task.trees) for one in self.executors for task in one.tasks if isinstance(task, BoltTask))
+        waiting = sum(max(0, one.inbox.rows) + one.has_buffered for one in self.executors)
+        return is_paused, pending + begun + waiting
 
     def held_s(self) -> dict[int, dict[str, float]]:
         """For how long each spout task was active and not asked for tuples, by why. Any thread."""

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import cumulated, daemon_registry
-from tupletree._wire.latency import BOUNDS_S, BUCKETS
+from tupletree._wire.latency import BOUNDS_S, coarse
 from tupletree.v1 import nimbus_pb2
 
 from .engine import Engine
@@ -133,21 +133,21 @@ def _latencies(tasks: list[nimbus_pb2.TaskStats], of: Mapping[int, list[str]]) -
         (
             "process_latency_seconds",
             "Time from execute to ack, of one tuple in twenty or so.",
-            lambda task: task.process_counts,
+            lambda task: task.process_buckets,
             lambda task: task.process_s_sum,
         ),
         (
             "complete_latency_seconds",
             "Time from a spout's emit to its ack, of one tree in twenty or so.",
-            lambda task: task.complete_counts,
+            lambda task: task.complete_buckets,
             lambda task: task.complete_s_sum,
         ),
     ]
     for name, text, counts_of, sum_of in tables:
         family = HistogramMetricFamily(f"tupletree_worker_{name}", text, labels=TASK)
         for task in tasks:
-            if len(counts_of(task)) == BUCKETS:
-                family.add_metric(of[task.task_id], cumulated(BOUNDS_S, counts_of(task)), sum_of(task))
+            if counts_of(task):
+                family.add_metric(of[task.task_id], cumulated(BOUNDS_S, coarse(counts_of(task))), sum_of(task))
         yield family
 
 

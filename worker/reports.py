@@ -142,7 +142,7 @@ class Reporter:
             await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
 
     async def _report(self) -> nimbus_pb2.WorkerReport:
-        launch = self._launch
+        launch, (is_paused, unfinished) = self._launch, self._engine.unfinished()
         return nimbus_pb2.WorkerReport(
             topology_id=launch.topology_id,
             worker_id=launch.worker_id,
@@ -156,4 +156,6 @@ class Reporter:
             assignment_version=self.assignment_version,
             tasks=self._engine.statistics(),
             statuses=await self._statuses.read(),
+            paused=is_paused,
+            unfinished=unfinished,
         )

@@ -71,6 +71,11 @@ class SpoutExecutor(Executor):
             return worked
         return self._poll() or worked
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether its spouts are deactivated. Any thread."""
+        return not self.wants_active and not self._is_active
+
     def _note_held(self, is_held: bool) -> None:
         """Add up for how long. The gate wakes whoever waits at it, so that every change of it is seen here."""
         now_s = self._clock()

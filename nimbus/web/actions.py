@@ -94,6 +94,11 @@ def done(call: Call, operation: str) -> dict[str, Any]:
     return {"topologyOperation": operation, "topologyId": call.path["id"], "status": "success"}
 
 
+def waiting(call: Call, operation: str, wait_s: float, unfinished: int) -> dict[str, Any]:
+    """The same of a kill or rebalance; ours: for how long it waits at most, and for how many trees and tuples."""
+    return {**done(call, operation), "waitSeconds": round(wait_s, 3), "unfinished": unfinished}
+
+
 def asked(call: Call) -> dict[str, Any]:
     """What Storm answers about a worker."""
     return {"status": "ok", "id": call.path["hostPort"]}

@@ -245,6 +245,7 @@ MATCH: Final = {
     "logviewerURL": "string",
 }
 DONE: Final = {"topologyOperation": "string", "topologyId": "string", "status": "string"}
+WAITING: Final = {**DONE, "waitSeconds": "number", "unfinished": "number"}
 ASKED: Final = {"status": "string", "id": "string"}
 LEVELS: Final = {
     "namedLoggerLevels": {

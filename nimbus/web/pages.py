@@ -242,12 +242,10 @@ class Pages:
         return actions.done(call, "deactivate")
 
     async def rebalance(self, call: Call) -> Any:
-        await self._ask(call, actions.rebalance(call))
-        return actions.done(call, "rebalance")
+        return self._waiting(call, "rebalance", await self._ask(call, actions.rebalance(call)))
 
     async def kill(self, call: Call) -> Any:
-        await self._ask(call, actions.kill(call))
-        return actions.done(call, "kill")
+        return self._waiting(call, "kill", await self._ask(call, actions.kill(call)))
 
     async def set_log_config(self, call: Call) -> Any:
         record = await self._ask(call, actions.log_levels(call, time.time()))
@@ -280,6 +278,10 @@ class Pages:
     async def _ask(self, call: Call, request: lifecycle.Request) -> pb.TopologyRecord:
         look = await self._desk.look()
         return await self._desk.ask(look.record(call.path["id"]).name, request)
+
+    def _waiting(self, call: Call, operation: str, record: pb.TopologyRecord) -> Any:
+        wait_s = max(0.0, record.pending.due_unix_s - time.time())
+        return actions.waiting(call, operation, wait_s, self._desk.rule().reign.unfinished(record.id))
 
     async def _topology(self, call: Call) -> Topology:
         look = await self._desk.look()

@@ -96,6 +96,24 @@ def ailing() -> Topology:
     return builder.create_topology()
 
 
+class Keep(Bolt):
+    """Neither acks nor fails what it gets."""
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        pass
+
+    def execute(self, tup: Any) -> None:
+        pass
+
+
+def holding() -> Topology:
+    """One that never finishes its tuples."""
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", Sentences())
+    builder.set_bolt("keep", Keep()).shuffle_grouping("sentences")
+    return builder.create_topology()
+
+
 def many(components: int) -> Topology:
     """A wide and deep one: every bolt reads the one three before it, so that there are three chains that meet."""
     builder = TopologyBuilder()

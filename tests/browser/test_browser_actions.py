@@ -128,7 +128,9 @@ def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topo
 
 
 def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, watched: Watched) -> None:
-    cluster.client.submit("doomed", browser_topologies.words(), {"topology.message.timeout.secs": 5}, inactive=True)
+    conf = {"topology.message.timeout.secs": 5, "topology.enable.message.timeouts": False}
+    cluster.client.submit("doomed", browser_topologies.holding(), conf)
+    wait_until(lambda: sum(one.total.pending for one in cluster.client.describe("doomed").components) > 0, 60)
     page = watched.page
     page.goto(address(cluster, "topology", topology_id(cluster, "doomed")))
     found = dialog(page, "Kill…", "Kill doomed?")

@@ -34,7 +34,7 @@ def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
         "execute_ms": None if is_spout else _mean_ms(total.execute_s, executed if total.executed else 0),
         "process_ms": _mean_ms(total.process_s_sum, total.process_samples),
         "complete_ms": _mean_ms(total.complete_s_sum, total.complete_samples),
-        **percentiles(total.process_counts, total.complete_counts),
+        **percentiles(total.process_buckets, total.complete_buckets),
         "emitted_per_s": round(stats.emitted_per_s, 1),
         "executed_per_s": round(stats.executed_per_s, 1),
         "acked_per_s": round(stats.acked_per_s, 1),
@@ -69,8 +69,8 @@ def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentSta
         "process_ms": _mean_ms(b.process_s_sum - a.process_s_sum, b.process_samples - a.process_samples),
         "complete_ms": _mean_ms(b.complete_s_sum - a.complete_s_sum, b.complete_samples - a.complete_samples),
         **percentiles(
-            _between(a.process_counts, b.process_counts),
-            _between(a.complete_counts, b.complete_counts),
+            _between(a.process_buckets, b.process_buckets),
+            _between(a.complete_buckets, b.complete_buckets),
         ),
     }
     if figures["kind"] == "spout":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "wait_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Time for tuples in flight to finish first; default: the topology's message timeout.",
+    help="Longest time for tuples in flight to finish first; default: the topology's message timeout.",
 )
 @json_option
 @client_options
@@ -38,6 +38,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Change workers and executors of a running topology, and spread them anew over the slots.
+
+    Spouts pause until nothing is in flight any more, or the wait is over.
 
     The number of tasks is fixed when a topology is submitted; a component cannot have more executors than tasks.
 

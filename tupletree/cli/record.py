@@ -18,5 +18,14 @@ def print_records(records: Sequence[topology_pb2.TopologyRecord], as_json: bool)
         return
     for record in records:
         status = message_dict(record)["status"]
-        left_s = record.pending.due_unix_s - time.time() if record.HasField("pending") else 0.0
-        click.echo(f"{record.name} is {status}" + (f", done in {duration(left_s)}" if left_s >= 1 else ""))
+        click.echo(f"{record.name} is {status}{_wait(record)}")
+
+
+def _wait(record: topology_pb2.TopologyRecord) -> str:
+    """What a kill or rebalance waits for, and for how long at most."""
+    left_s = record.pending.due_unix_s - time.time() if record.HasField("pending") else 0.0
+    if left_s < 1:
+        return ""
+    count = record.pending.unfinished
+    what = f"{count} tuple tree{'' if count == 1 else 's'} or tuples in flight" if count else "its workers to be idle"
+    return f": waiting for {what}, at most {duration(left_s)}"

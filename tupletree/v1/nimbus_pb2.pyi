@@ -332,7 +332,7 @@ class FetchBundleReply(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class TaskStats(_message.Message):
-    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "process_counts", "complete_counts", "inputs")
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
@@ -348,9 +348,10 @@ class TaskStats(_message.Message):
     PENDING_FIELD_NUMBER: _ClassVar[int]
     CONGESTED_FIELD_NUMBER: _ClassVar[int]
     TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_COUNTS_FIELD_NUMBER: _ClassVar[int]
-    COMPLETE_COUNTS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    UNHEARD_FIELD_NUMBER: _ClassVar[int]
     task_id: int
     component_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
@@ -366,10 +367,11 @@ class TaskStats(_message.Message):
     pending: int
     congested: bool
     timeouts: int
-    process_counts: _containers.RepeatedScalarFieldContainer[int]
-    complete_counts: _containers.RepeatedScalarFieldContainer[int]
     inputs: _containers.RepeatedCompositeFieldContainer[InputStats]
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., process_counts: _Optional[_Iterable[int]] = ..., complete_counts: _Optional[_Iterable[int]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ...) -> None: ...
+    process_buckets: _containers.RepeatedScalarFieldContainer[int]
+    complete_buckets: _containers.RepeatedScalarFieldContainer[int]
+    unheard: int
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ...) -> None: ...
 
 class StreamStats(_message.Message):
     __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
@@ -444,7 +446,7 @@ class TaskStatus(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., status_json: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses")
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
@@ -457,6 +459,8 @@ class WorkerReport(_message.Message):
     ASSIGNMENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
     supervisor_id: str
@@ -469,7 +473,9 @@ class WorkerReport(_message.Message):
     assignment_version: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskStats]
     statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
+    paused: bool
+    unfinished: int
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: _Optional[bool] = ..., unfinished: _Optional[int] = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
     __slots__ = ("epoch",)

@@ -188,7 +188,7 @@ class LogLevel(_message.Message):
     def __init__(self, level: _Optional[str] = ..., reset_level: _Optional[str] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
 
 class PendingAction(_message.Message):
-    __slots__ = ("due_unix_s", "resume", "workers", "executors")
+    __slots__ = ("due_unix_s", "resume", "workers", "executors", "unfinished")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -200,11 +200,13 @@ class PendingAction(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     due_unix_s: float
     resume: TopologyStatus
     workers: int
     executors: _containers.ScalarMap[str, int]
-    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    unfinished: int
+    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ...) -> None: ...
 
 class ExecutorRange(_message.Message):
     __slots__ = ("first_task", "last_task")

@@ -16,7 +16,7 @@ from nimbus_harness import Bench, Daemon, NimbusProcess, report, send_report, to
 from tupletree._coord import paths
 from tupletree._rpc.channels import channel
 from tupletree._wait import wait_until
-from tupletree.errors import NotFoundError, UsageError
+from tupletree.errors import NameInUseError, NotFoundError, UsageError
 from tupletree.nimbus import lifecycle
 from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -50,7 +50,9 @@ def test_activate_deactivate_and_unknown_names(shared: Bench, leader: NimbusProc
 
 def test_a_kill_waits_is_rearmed_and_removes_everything(shared: Bench, leader: NimbusProcess, name: str) -> None:
     client = shared.client(leader)
+    registration = shared.register_supervisor("silent", 1)  # nothing starts there, so nothing says that it is done
     topology_id = client.submit(name, topology(), {"topology.message.timeout.secs": 40})
+    shared.await_assignment(topology_id, lambda one: bool(slots_of(one)))
     store = shared.store
     store.put_worker_presence(topology_id, pb.WorkerPresence(supervisor_id="s", port=1, worker_id="w"))
     store.report_error(topology_id, pb.ComponentError(component_id="split", message="no"))
@@ -59,12 +61,24 @@ def test_a_kill_waits_is_rearmed_and_removes_everything(shared: Bench, leader: N
     assert 35 < killed.pending.due_unix_s - time.time() <= 40
     with pytest.raises(UsageError, match="is being killed"):
         client.activate(name)
+    with pytest.raises(NameInUseError, match=f"topology '{name}' was killed and is still ending: it is gone when"):
+        client.submit(name, topology())
     client.kill(name, wait_secs=0.3)
     wait_until(lambda: store.topology(topology_id) is None, what="the topology is removed")
     for folder in (paths.workers_of, paths.errors_of, paths.assignment):
         assert not shared.session.exists(folder(shared.root, topology_id))
     assert client.submit(name, topology()) != topology_id
     client.kill(name, wait_secs=0)
+    registration.stop()
+
+
+def test_a_kill_of_a_topology_without_workers_waits_for_nothing(
+    shared: Bench, leader: NimbusProcess, name: str
+) -> None:
+    client = shared.client(leader)
+    topology_id = client.submit(name, topology())
+    client.kill(name, wait_secs=600)
+    wait_until(lambda: shared.store.topology(topology_id) is None, what="the topology is removed")
 
 
 def test_a_rebalance_changes_workers_and_executors_but_not_tasks(

@@ -150,6 +150,18 @@ def test_a_killed_topology_is_left_alone_until_it_is_due_and_removed_then() -> N
     assert decide(waiting) == []
     (change,) = decide(replace(waiting, now_unix_s=NOW + 10))
     assert change == Remove("wc-1-1", 1, "Topology 'wc' is removed after its kill.")
+    assert decide(replace(waiting, drained=frozenset({"wc-1-1"}))) == [change]
+    assert decide(replace(before, drained=frozenset({"wc-1-1"}))) == []
+
+
+def test_a_rebalance_goes_on_when_nothing_is_left_to_finish() -> None:
+    before = settled(cluster(record()))
+    asked = lifecycle.ask(record(), lifecycle.Rebalance(600, 4, {"split": 2}), NOW)
+    waiting = replace(before, records={asked.id: Versioned(asked, 1)})
+    assert decide(waiting) == []
+    (change,) = decide(replace(waiting, drained=frozenset({"wc-1-1"})))
+    assert isinstance(change, Update) and change.record is not None
+    assert change.record.value.status == lifecycle.ACTIVE
 
 
 def test_a_rebalance_that_is_due_changes_record_and_assignment_together() -> None:

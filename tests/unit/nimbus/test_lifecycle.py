@@ -54,6 +54,7 @@ def test_a_kill_waits_for_the_message_timeout_or_as_told_and_again_when_repeated
     assert again.pending.due_unix_s == 115
     assert not is_due(again, 114.9)
     assert is_due(again, 115)
+    assert is_due(again, 114.9, is_drained=True)
 
 
 @pytest.mark.parametrize("request_", [Activate(), Deactivate(), Rebalance(None, 1, {})])

@@ -31,7 +31,7 @@ def test_what_a_worker_reports_is_taken() -> None:
     streams = [StreamStats(stream=f"s{number}", emitted=MOST_COUNTED) for number in range(MOST_STREAMS)]
     inputs = [InputStats(source_component="a", stream="default", execute_s=1.5)]
     counts = [1] * MOST_BUCKETS
-    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_counts=counts), "words-1-5")
+    check_report(report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_buckets=counts), "words-1-5")
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_what_a_worker_reports_is_taken() -> None:
         {"execute_s": math.inf},
         {"process_s_sum": -1.0},
         {"component_id": "x" * (LONGEST_NAME + 1)},
-        {"process_counts": [1] * (MOST_BUCKETS + 1)},
-        {"complete_counts": [2**64 - 1]},
+        {"process_buckets": [1] * (MOST_BUCKETS + 1)},
+        {"complete_buckets": [2**64 - 1]},
         {"streams": [StreamStats(stream=str(number)) for number in range(MOST_STREAMS + 1)]},
         {"streams": [StreamStats(stream="x" * (LONGEST_NAME + 1))]},
         {"streams": [StreamStats(complete_s_sum=math.nan)]},
@@ -85,10 +85,10 @@ def test_sums_stay_what_a_message_can_hold() -> None:
             InputStats(source_component="a", stream="s", executed=2**63),
             InputStats(source_component=str(number)),
         ]
-        told = report(f"w{number}", executed=2**63, streams=streams, inputs=inputs, process_counts=[2**63])
+        told = report(f"w{number}", executed=2**63, streams=streams, inputs=inputs, process_buckets=[2**63])
         statistics.report(told, float(number))
     (kept,) = statistics.memory()[""].values()
-    assert kept.executed == 2**63 and list(kept.process_counts) == [2**63]
+    assert kept.executed == 2**63 and list(kept.process_buckets) == [2**63]
     assert len(kept.streams) == MOST_STREAMS
     assert len(kept.inputs) == 3
     assert statistics.component("split", [1, 2]).executed == 2**63

@@ -48,7 +48,7 @@ def test_several_components_as_one() -> None:
 
 
 def test_the_sums_of_some_tasks() -> None:
-    stats = rpc.TaskStats(executed=1, acked=2, failed=3, pending=4, queued=5, complete_counts=[1, 2])
+    stats = rpc.TaskStats(executed=1, acked=2, failed=3, pending=4, queued=5, complete_buckets=[1, 2])
     stats.streams.add(stream="a", emitted=6)
     found = moment_of([(stats, stats), (stats, stats)], 7.0)
     assert found == Moment(7.0, 12, 2, 4, 6, [2, 4], 8, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tupletree._coord.versioned import Versioned
-from tupletree.nimbus import views
+from tupletree.nimbus import lifecycle, views
 from tupletree.nimbus.cycle import Loaded
 from tupletree.nimbus.reign import Reign
 from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpec
@@ -22,14 +22,20 @@ def test_neither_a_list_nor_a_description_shows_a_password() -> None:
     reign = Reign(1, 30.0, 120.0, 0.0)
     (listed,) = views.topologies(LOADED, reign, 0.0, 0.0)
     described = views.topology(LOADED, reign, RECORD, SPEC, [], 0.0, 0.0)
-    for reply in (listed, described, views.shown(RECORD)):
+    for reply in (listed, described, views.shown(RECORD, 0)):
         assert "hunter2" not in str(reply)
     assert json.loads(listed.record.conf_json)["topology.workers"] == 1
     assert json.loads(described.spec.components[0].conf_json)["topology.workers"] == 1
 
 
+def test_what_a_kill_waits_for_is_shown() -> None:
+    killed = lifecycle.ask(RECORD, lifecycle.Kill(30), 100.0)
+    assert views.shown(killed, 12).pending.unfinished == 12
+    assert not views.shown(RECORD, 12).HasField("pending")
+
+
 def test_what_is_stored_stays_as_it_is() -> None:
-    views.shown(RECORD)
+    views.shown(RECORD, 0)
     views.shown_spec(SPEC)
     assert json.loads(RECORD.conf_json) == CONF
     assert json.loads(SPEC.components[0].conf_json) == CONF

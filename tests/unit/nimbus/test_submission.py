@@ -11,7 +11,7 @@ import pytest
 from tupletree.config import defaults
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.nimbus import lifecycle
-from tupletree.nimbus.submission import check_header, new_record, topology_id, without_objects
+from tupletree.nimbus.submission import check_header, check_name, new_record, topology_id, without_objects
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -30,7 +30,7 @@ def header(**changes: Any) -> rpc.SubmitHeader:
 
 
 def check(one: rpc.SubmitHeader) -> None:
-    check_header(one, {"other"}, 1000)
+    check_header(one, 1000)
 
 
 def test_a_good_header_passes() -> None:
@@ -44,8 +44,18 @@ def test_a_bad_name_is_refused(name: str) -> None:
 
 
 def test_a_name_in_use_is_refused() -> None:
-    with pytest.raises(NameInUseError, match="'other' exists already"):
-        check(header(name="other"))
+    records = [pb.TopologyRecord(name="mine"), pb.TopologyRecord(name="other", status=pb.TOPOLOGY_STATUS_ACTIVE)]
+    with pytest.raises(NameInUseError, match="'other' exists already; kill it first"):
+        check_name("other", records, 100.0)
+    check_name("another", records, 100.0)
+
+
+@pytest.mark.parametrize(("due_unix_s", "left"), [(130.0, "30 s"), (100.2, "1 s"), (90.0, "1 s")])
+def test_the_name_of_a_topology_that_is_still_ending_says_when_it_is_gone(due_unix_s: float, left: str) -> None:
+    killed = pb.TopologyRecord(name="wc", status=pb.TOPOLOGY_STATUS_KILLED)
+    killed.pending.due_unix_s = due_unix_s
+    with pytest.raises(NameInUseError, match=f"'wc' was killed and is still ending.*in {left} at the latest"):
+        check_name("wc", [killed], 100.0)
 
 
 @pytest.mark.parametrize(

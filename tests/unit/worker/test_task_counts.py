@@ -144,7 +144,7 @@ def test_one_tuple_in_twenty_is_measured_by_itself_and_counted_in_its_bucket(is_
     stats = stats_of(hands[0], "bolt")
     assert stats.process_samples == 5
     assert stats.process_s_sum == pytest.approx(0.02)
-    assert {bucket: count for bucket, count in enumerate(stats.process_counts) if count} == {bucket_of(0.004): 5}
+    assert {bucket: count for bucket, count in enumerate(stats.process_buckets) if count} == {bucket_of(0.004): 5}
 
 
 def test_of_tuples_that_fail_none_is_measured_but_the_next_that_does_not() -> None:
@@ -169,7 +169,7 @@ def test_nothing_is_measured_with_a_sample_rate_of_zero_and_no_counts_by_bucket_
     feed(hand, "left", range(100))
     drain(hand)
     stats = stats_of(hand, "bolt")
-    assert (stats.acked, stats.process_samples, list(stats.process_counts)) == (100, 0, [])
+    assert (stats.acked, stats.process_samples, list(stats.process_buckets)) == (100, 0, [])
 
 
 def spout_hand(spout: Spout, is_tracked: bool = True) -> HandDriven:
@@ -221,8 +221,8 @@ def test_a_spout_with_one_stream_tells_its_totals_as_that_stream() -> None:
     drain(hand, "spout")
     stats = stats_of(hand, "spout")
     assert ends(stats) == {"default": (25, 5, 2)}
-    assert {bucket: count for bucket, count in enumerate(stats.complete_counts) if count} == {bucket_of(0.02): 2}
-    assert list(stats.process_counts) == []
+    assert {bucket: count for bucket, count in enumerate(stats.complete_buckets) if count} == {bucket_of(0.02): 2}
+    assert list(stats.process_buckets) == []
 
 
 def test_untracked_emits_count_as_acked_on_their_stream() -> None:

@@ -10,7 +10,7 @@ from local_components import Do, DoBasic
 from prometheus_client.parser import text_string_to_metric_families
 
 from tupletree import TopologyBuilder
-from tupletree._wire.latency import BUCKETS
+from tupletree._wire.latency import BOUNDS_S
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.inbox import ACKERS
 from tupletree.worker.spout_executor import SpoutExecutor
@@ -54,7 +54,7 @@ def test_labels_are_those_of_the_topology_whatever_is_emitted() -> None:
     assert [(s.labels["component"], s.labels["stream"], s.value) for s in acked] == [("spout", "default", 2000.0)]
     latency = found["tupletree_worker_complete_latency_seconds"].samples
     buckets = [s for s in latency if s.name.endswith("_bucket")]
-    assert len(buckets) == BUCKETS
+    assert len(buckets) == len(BOUNDS_S) + 1
     assert buckets[-1].labels["le"] == "+Inf"
     assert buckets[-1].value == next(s.value for s in latency if s.name.endswith("_count")) == 100.0
 

@@ -45,6 +45,11 @@ export function millis(value) {
   return duration(found / 1000);
 }
 
+/** A mean latency in milliseconds; Storm's "0.000" stands for nothing measured. */
+export function latency(value) {
+  return num(value) === 0 ? NONE : millis(value);
+}
+
 /** Seconds in at most two units: 8.1 s, 4 min 5 s, 3 d 4 h. */
 export function duration(value) {
   const found = num(value);

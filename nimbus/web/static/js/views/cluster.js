@@ -2,7 +2,7 @@
 
 import { h } from "../preact.js";
 import { to } from "../routes.js";
-import { count, duration, millis, num, rate } from "../format.js";
+import { count, duration, latency, num, rate } from "../format.js";
 import { verdictOf } from "../health.js";
 import { Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -64,7 +64,7 @@ function Topologies({ topologies }) {
     { id: "emitted", label: "Emitted", figure: true, sort: (one) => num(one.emittedPerSecond), cell: (one) => rate(one.emittedPerSecond) },
     { id: "acked", label: "Acked", figure: true, sort: (one) => num(one.ackedPerSecond), cell: (one) => rate(one.ackedPerSecond), title: "Tuple trees that were finished" },
     { id: "failed", label: "Failed", figure: true, title: "Tuple trees, in the last ten minutes", sort: (one) => num(one.failedLately), cell: failed },
-    { id: "latency", label: "Complete latency", figure: true, sort: (one) => num(one.completeLatency), cell: (one) => millis(one.completeLatency), title: "From emit to verdict, mean of the last ten minutes" },
+    { id: "latency", label: "Complete latency", figure: true, sort: (one) => num(one.completeLatency), cell: (one) => latency(one.completeLatency), title: "From emit to verdict, mean of the last ten minutes" },
     { id: "pending", label: "Pending", figure: true, sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
     { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
     { id: "tasks", label: "Tasks", figure: true, sort: (one) => num(one.tasksTotal), cell: (one) => count(one.tasksTotal) },

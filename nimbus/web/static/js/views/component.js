@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, millis, num, share } from "../format.js";
+import { count, duration, latency, millis, num, share } from "../format.js";
 import { ofComponent, verdictOf } from "../health.js";
 import { Bar, capacityLevel, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -79,14 +79,14 @@ const figure = (id, label, read, write) => ({ id, label, figure: true, sort: (on
 const field = (id, label, write) => figure(id, label, (one) => one[id], write);
 const FAILED = { ...field("failed", "Failed", count), cell: (one) => (num(one.failed) > 0 ? h("span", { class: "level-bad" }, count(one.failed)) : count(one.failed)) };
 const FLOW = [field("emitted", "Emitted", count), field("transferred", "Transferred", count), field("acked", "Acked", count), FAILED];
-const EXECUTES = [field("executed", "Executed", count), field("executeLatency", "Execute latency", millis), field("processLatency", "Process latency", millis)];
+const EXECUTES = [field("executed", "Executed", count), field("executeLatency", "Execute latency", latency), field("processLatency", "Process latency", latency)];
 
 function Windows({ windows, spout }) {
   const kind = spout ? "completeLatencyPercentiles" : "processLatencyPercentiles";
   const columns = [
     { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
     ...(spout ? [] : EXECUTES.slice(0, 2)), ...FLOW,
-    spout ? field("completeLatency", "Complete latency", millis) : EXECUTES[2],
+    spout ? field("completeLatency", "Complete latency", latency) : EXECUTES[2],
     ...[["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]].map(([name, label]) => figure(name, label, (one) => one[kind]?.[name], millis)),
     ...(spout ? [field("timeouts", "Timed out", count)] : []),
   ].map(({ sort, ...column }) => column);
@@ -106,7 +106,7 @@ function Outputs({ component, spout }) {
   const columns = [
     { id: "stream", label: "Stream", sort: (one) => one.stream, cell: (one) => one.stream },
     field("emitted", "Emitted", count), field("transferred", "Transferred", count),
-    ...(spout ? [field("completeLatency", "Complete latency", millis), field("acked", "Acked", count), FAILED] : []),
+    ...(spout ? [field("completeLatency", "Complete latency", latency), field("acked", "Acked", count), FAILED] : []),
   ];
   return h(Table, { caption: "Output streams", columns, rows: component.outputStats ?? [], rowKey: (one) => one.stream, sortBy: "stream", empty: "Nothing was emitted in this window." });
 }
@@ -119,7 +119,7 @@ function Executors({ component, spout }) {
     { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
     ...(spout ? [] : [{ id: "capacity", label: "Capacity", figure: true, sort: (one) => num(one.capacity), cell: (one) => h(Bar, { value: num(one.capacity), text: share(one.capacity), level: capacityLevel(num(one.capacity)) }) }, ...EXECUTES]),
     ...FLOW,
-    ...(spout ? [field("completeLatency", "Complete latency", millis), field("pending", "Pending", count)] : [field("queued", "Queued", count)]),
+    ...(spout ? [field("completeLatency", "Complete latency", latency), field("pending", "Pending", count)] : [field("queued", "Queued", count)]),
   ];
   return h(Table, { caption: "Executors", columns, rows: component.executorStats ?? [], rowKey: (one) => one.id, sortBy: "id" });
 }

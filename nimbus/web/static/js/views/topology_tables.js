@@ -3,7 +3,7 @@
 import { h, useState } from "../preact.js";
 import { path, post } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, millis, num, share } from "../format.js";
+import { count, duration, latency, num, share } from "../format.js";
 import { Bar, capacityLevel, When } from "../parts/bits.js";
 import { Ask } from "../parts/dialog.js";
 import { Table } from "../parts/table.js";
@@ -25,7 +25,7 @@ export function Spouts({ topology, nowS }) {
     named(topology, "spoutId"),
     figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
     figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count, "Each tuple counts once for each task that it went to"),
-    figure("latency", "Complete latency", "completeLatency", millis, "From emit to verdict, mean"),
+    figure("latency", "Complete latency", "completeLatency", latency, "From emit to verdict, mean"),
     figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
   ];
   return h(Table, { caption: "Spouts", columns, rows: topology.spouts ?? [], rowKey: (one) => one.spoutId, sortBy: "name" });
@@ -39,8 +39,8 @@ export function Bolts({ topology, nowS }) {
     figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
     figure("executed", "Executed", "executed", count), figure("emitted", "Emitted", "emitted", count),
     figure("transferred", "Transferred", "transferred", count),
-    figure("execute", "Execute latency", "executeLatency", millis, "Inside execute, mean"),
-    figure("process", "Process latency", "processLatency", millis, "From receipt to ack, mean"),
+    figure("execute", "Execute latency", "executeLatency", latency, "Inside execute, mean"),
+    figure("process", "Process latency", "processLatency", latency, "From receipt to ack, mean"),
     figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
   ];
   return h(Table, { caption: "Bolts", columns, rows: topology.bolts ?? [], rowKey: (one) => one.boltId, sortBy: "name", empty: "It has no bolts." });
@@ -51,7 +51,7 @@ export function Windows({ topology }) {
   const columns = [
     { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
     figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count),
-    figure("latency", "Complete latency", "completeLatency", millis), figure("acked", "Acked", "acked", count), FAILED,
+    figure("latency", "Complete latency", "completeLatency", latency), figure("acked", "Acked", "acked", count), FAILED,
   ].map(({ sort, ...column }) => column);
   return h(Table, { caption: "Figures by window", columns, rows: topology.topologyStats ?? [], rowKey: (one) => one.window });
 }
