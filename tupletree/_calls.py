@@ -158,7 +158,7 @@ def check_returned(
 
 
 @functools.lru_cache(maxsize=256)
-def _method_of(component: type, name: str) -> Method | None:
+def _method_of(component: Any, name: str) -> Method | None:
     for base in component.__mro__:
         kind = CALLED.get(_path(base))
         if kind is not None and name in kind.methods:
