@@ -143,7 +143,8 @@ def check_returned(
     Raises:
         TopologyError: a generator or a coroutine was returned; or the method should emit, and values were returned.
     """
-    known = _method_of(type(component), method)
+    owner: Any = type(component)
+    known = _method_of(owner, method)
     if known is None or returned is None:
         return
     is_lazy = isinstance(returned, (Generator, Coroutine, AsyncGenerator))
@@ -153,7 +154,7 @@ def check_returned(
         returned.close()  # Python warns of a coroutine that never began
     advice = f"; emit instead: {known.instead}" if known.instead else ""
     fault = f"returned {_article(returned)}; a returned value is ignored{advice}"
-    where = f"component {component_id!r}: {type(component).__name__}.{method}"
+    where = f"component {component_id!r}: {owner.__name__}.{method}"
     raise TopologyError(f"{where} {fault}", component=component_id, field=method)
 
 
