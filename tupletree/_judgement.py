@@ -32,7 +32,7 @@ STARTING_S: Final = 20.0  # after its submission a topology may lack workers for
 LATELY_S: Final = 600.0  # of what figures and errors a note is made
 SATURATED: Final = 0.9  # the share of its time that a bolt's busiest executor is at work
 _LEAST_STALL_S: Final = 60.0
-_LONGEST_MESSAGE: Final = 200
+_LONGEST_TEXT: Final = 1000  # of what user code says
 _ORDER: Final = ("down", "degraded", "warning", "note")
 _RUNNING: Final = frozenset({pb.TOPOLOGY_STATUS_ACTIVE, pb.TOPOLOGY_STATUS_INACTIVE})
 _WANTED: Final = {
@@ -242,7 +242,7 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
     for complaint in latest_of_each([one for one in topology.complaints if not one.is_over]):
         latest = complaint.latest
         times = f" {complaint.count} times" if complaint.count > 1 else ""
-        message = _text(latest.message or latest.traceback, _LONGEST_MESSAGE)
+        message = _text(latest.message or latest.traceback)
         sentence = f"topology '{name}', {latest.component_id}: reported an error{times}: {message}"
         yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
 
@@ -300,6 +300,9 @@ def _coordinator(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[st
 
 
 def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
+    if status.get("state") == "refused":
+        yield "checkpoint.refused", f"no checkpoint is taken and nothing is acked: {_text(status.get('reason'))}"
+        return
     if status.get("state") == "stands still":
         yield "checkpoint.deposed", "another checkpoint spout has taken over the state id, and this one stands still"
         return
@@ -323,7 +326,7 @@ def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
     lag = status.get("lag")
     if isinstance(lag, dict) and lag.get("error"):
         yield "warning", "lag.unknown", f"how far its source is ahead is not known: {_text(lag['error'])}"
-    if status.get("is_recovering") is True:
+    if status.get("is_recovering") is True and status.get("state") not in ("refused", "stands still"):
         yield "note", "checkpoint.recovering", "the states are recovering from their last checkpoint"
 
 
@@ -363,7 +366,9 @@ def _plural(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _text(value: Any, longest: int = 300) -> str:
+def _text(value: Any) -> str:
     """Of what user code says, one line that a terminal can bear."""
-    text = " ".join(str(value or "no reason given").split())[:longest]
+    text = " ".join(str(value or "no reason given").split())
+    if len(text) > _LONGEST_TEXT:
+        text = f"{text[: _LONGEST_TEXT - 1]}…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

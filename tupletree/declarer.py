@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
+from tupletree._calls import check_calls
 from tupletree.config import validate_component
 from tupletree.errors import ConfigError, TopologyError
 from tupletree.grouping import CustomGrouping, grouping_name
@@ -153,6 +154,7 @@ class BoltDeclarer(ComponentDeclarer):
         if not isinstance(grouping, CustomGrouping):
             hint = ", an object rather than the class" if isinstance(grouping, type) else ""
             self._refuse(f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "grouping")
+        check_calls(f"{self._definition.title}, custom grouping on '{source}'", self._definition.id, grouping)
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_CUSTOM, custom=grouping))
 
     def _by_fields(self, kind: GroupingKind, source: str, fields: Sequence[str], stream: str) -> Self:

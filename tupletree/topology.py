@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import cloudpickle
 
+from tupletree._calls import check_calls
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
@@ -90,6 +91,7 @@ class Topology:
                     component=component_id,
                 )
             _check_kind(component_id, component, old.kind)
+            check_calls(old.title, component_id, component)
             components[component_id] = dataclasses.replace(old.copy(), component=component)
         return Topology(components)
 
@@ -104,8 +106,8 @@ class TopologyBuilder:
         """Add a spout that runs with ``parallelism`` executors.
 
         Raises:
-            TopologyError: the id is in use or reserved, the object is not a Spout, its outputs are missing or
-                faulty, or the parallelism is not a positive whole number.
+            TopologyError: the id is in use or reserved, the object is not a Spout, one of its methods cannot be called
+                (_calls.py), its outputs are missing or faulty, or the parallelism is not a positive whole number.
         """
         definition = self._add(component_id, spout, parallelism, ComponentKind.COMPONENT_KIND_SPOUT)
         return SpoutDeclarer(definition, self._components.get)
@@ -144,6 +146,8 @@ class TopologyBuilder:
         if component_id in self._components:
             _refuse(component_id, f"component id '{component_id}' is in use already", "id")
         _check_kind(component_id, component, kind)
+        title = "spout" if kind == ComponentKind.COMPONENT_KIND_SPOUT else "bolt"
+        check_calls(f"{title} '{component_id}'", component_id, component)
         definition = Definition(component_id, kind, component, parallelism, _declared(component_id, component))
         if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
             _refuse(

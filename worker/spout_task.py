@@ -62,21 +62,25 @@ class SpoutTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        self.spout.open(self.context.conf, self.context, self.collector)
+        opening: Callable[..., object] = self.spout.open
+        self.refuse(self.spout, "open", opening(self.context.conf, self.context, self.collector))
         if self.participant is not None:
             self.participant.opened()
 
     def activate(self) -> None:
         """The topology is active again."""
-        self.spout.activate()
+        activate: Callable[[], object] = self.spout.activate
+        self.refuse(self.spout, "activate", activate())
 
     def deactivate(self) -> None:
         """The topology is not active any more."""
-        self.spout.deactivate()
+        deactivate: Callable[[], object] = self.spout.deactivate
+        self.refuse(self.spout, "deactivate", deactivate())
 
     def close(self) -> None:
         if self.is_open:
-            self.spout.close()
+            close: Callable[[], object] = self.spout.close
+            self.refuse(self.spout, "close", close())
 
     @property
     def room(self) -> float:
@@ -97,12 +101,15 @@ class SpoutTask(Task):
         Raises:
             TaskFailure: ``next_tuple`` raised.
         """
-        next_tuple, collector = self.spout.next_tuple, self.collector
+        next_tuple: Callable[[], object] = self.spout.next_tuple
+        collector = self.collector
         first = emits = collector.emits
         enough = self.tracked + self.room
         while emits - first < most and self.tracked < enough and not self.must_yield:
             try:
-                next_tuple()
+                returned = next_tuple()
+                if returned is not None:
+                    self.refuse(self.spout, "next_tuple", returned)
             except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
             if collector.emits == emits:
@@ -115,22 +122,27 @@ class SpoutTask(Task):
         self.counters.acked += 1
         if self.by_stream is not None:
             self.by_stream.counts[stream].acked += 1
-        (self.tell_acked or self.spout.ack)(msg_id)
+        ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
+        returned = ack(msg_id)
+        if returned is not None:
+            self.refuse(self.spout, "ack", returned)
 
     def on_acked(self, roots: Sequence[int]) -> None:
         """Ackers found these trees complete."""
         if self.by_stream is not None:
             self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
-        ack = self.tell_acked or self.spout.ack
+        ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
         for entry in self.pending.pop_many(roots):
             counters.acked += 1
             if type(entry) is Sampled:
                 sampled = entry
                 counters.completed(self._clock() - sampled.emitted_s)
-                ack(sampled.msg_id)
+                returned = ack(sampled.msg_id)
             else:
-                ack(entry)
+                returned = ack(entry)
+            if returned is not None:
+                self.refuse(self.spout, "ack", returned)
 
     def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
         for root in roots:
@@ -185,4 +197,7 @@ class SpoutTask(Task):
 
     def _fail(self, entry: Any) -> None:
         self.counters.failed += 1
-        (self.tell_failed or self.spout.fail)(message_of(entry))
+        fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
+        returned = fail(message_of(entry))
+        if returned is not None:
+            self.refuse(self.spout, "fail", returned)

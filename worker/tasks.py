@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tupletree._calls import check_returned
 from tupletree._compiled import IS_COMPILED
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
@@ -105,12 +106,25 @@ class Task(Keeper):
         if self.ask_soon is not None:
             context.call_soon = functools.partial(self.ask_soon, context)
 
-    def end(self, cleanup: Callable[[], None]) -> None:
-        """Let a copy of the component clean up; what it raises is reported."""
+    def end(self, bolt: BasicBolt | Bolt) -> None:
+        """Let a copy of the bolt clean up; what it raises is reported."""
         try:
-            cleanup()
+            self.clean_up(bolt)
         except (Exception, SystemExit) as error:
             self.report_error(error)
+
+    def clean_up(self, bolt: BasicBolt | Bolt) -> None:
+        """Call a bolt's ``cleanup``."""
+        cleanup: Callable[[], object] = bolt.cleanup
+        self.refuse(bolt, "cleanup", cleanup())
+
+    def refuse(self, component: Component, method: str, returned: object) -> None:
+        """Raise TopologyError if a method of the component may not return this: the value would be ignored."""
+        check_returned(self.component_id, component, method, returned, self.feeds)
+
+    def feeds(self, task: int) -> bool:
+        """Whether a stream of this task goes to that task."""
+        return any(task in stream.buffers for stream in self.streams.values())
 
     def renewed(self) -> Any:
         """A new copy of the component with a context of its own; what the old one asked to be called is not called."""
@@ -162,15 +176,16 @@ class BasicBoltTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        self.bolt.prepare(self.context.conf, self.context)
+        prepare: Callable[..., object] = self.bolt.prepare
+        self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context))
 
     def close(self) -> None:
         if self.is_open:
-            self.bolt.cleanup()
+            self.clean_up(self.bolt)
 
     def renew(self) -> None:
         """Go on with a new copy of the bolt, as after a crash. Raises TaskFailure if it cannot be made or prepared."""
-        self.end(self.bolt.cleanup)
+        self.end(self.bolt)
         try:
             self.bolt = self.renewed()
             self.bolt.collector = self.collector
@@ -178,14 +193,14 @@ class BasicBoltTask(Task):
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
 
-    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:  # noqa: C901, no call for each row
         """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
 
         Raises:
             TaskFailure: ``execute`` raised anything but FailedException.
         """
         collector = self.collector
-        execute = self.bolt.execute
+        execute: Callable[..., object] = self.bolt.execute
         updates = self.updates
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         clock = self._env.clock
@@ -206,7 +221,9 @@ class BasicBoltTask(Task):
             tup = origin.tuple_at(columns, at, root, edge, own)
             at += 1
             try:
-                execute(tup, collector)
+                returned = execute(tup, collector)
+                if returned is not None:
+                    self.refuse(self.bolt, "execute", returned)
             except FailedException as error:
                 self._fail(tup, error)
                 failed += 1
@@ -265,11 +282,12 @@ class BoltTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        self.bolt.prepare(self.context.conf, self.context, self.collector)
+        prepare: Callable[..., object] = self.bolt.prepare
+        self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
 
     def close(self) -> None:
         if self.is_open:
-            self.bolt.cleanup()
+            self.clean_up(self.bolt)
 
     def renew(self) -> None:
         """Go on with a new copy of the bolt, as after a crash: what it held and waited for is forgotten.
@@ -277,7 +295,7 @@ class BoltTask(Task):
         Raises:
             TaskFailure: it cannot be made or prepared.
         """
-        self.end(self.bolt.cleanup)
+        self.end(self.bolt)
         self.trees.forget()
         self.unacked = None if self.unacked is None else set()
         try:
@@ -295,7 +313,7 @@ class BoltTask(Task):
         """
         if self.takes_batches:
             return self._run_batch(rows, start, stop, origin)
-        execute = self.bolt.execute
+        execute: Callable[..., object] = self.bolt.execute
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         executed = self.counters.executed
@@ -313,7 +331,9 @@ class BoltTask(Task):
             executed += 1
             at += 1
             try:
-                execute(tup)
+                returned = execute(tup)
+                if returned is not None:
+                    self.refuse(self.bolt, "execute", returned)
             except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
         self._ran(origin, at - start, self._env.clock() - started_s)
@@ -331,8 +351,11 @@ class BoltTask(Task):
             self._sample(tuples[0], executed)
         if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
             self.unacked.update(tuples)
+        execute_batch: Callable[..., object] = self.bolt.execute_batch
         try:
-            self.bolt.execute_batch(tuples)
+            returned = execute_batch(tuples)
+            if returned is not None:
+                self.refuse(self.bolt, "execute_batch", returned)
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
         self._ran(origin, stop - start, self._env.clock() - started_s)

@@ -67,8 +67,7 @@ def _pipeline(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title.append(f"{_count(status, 'rows_total')} rows in {_count(status, 'batches_total')} batches")
     if took.get("p50") is not None:
         title.append(f"arrival to commit {_seconds(took.get('p50'))} (p50), {_seconds(took.get('p99'))} (p99)")
-    reason = _few(f"reason: {status['reason']}".splitlines()) if status.get("reason") else []
-    lines = [part for line in reason for part in textwrap.wrap(printable(line, _REASON), _WIDTH)]
+    lines = _wrapped("reason", status.get("reason"))
     spark = _object(status, "spark")
     if spark:
         lines.append("spark: " + "  ".join(_text(spark, key) for key in ("master", "app_id", "ui") if spark.get(key)))
@@ -107,6 +106,8 @@ def _coordinator(status: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = [f"checkpoints of {_text(status, 'state_id')}, {_text(status, 'state')}"]
+    if status.get("state") == "refused":
+        return ", ".join(title), _wrapped("reason", status.get("reason"))
     title.append(f"checkpoint {_count(status, 'txid')} {_text(status, 'phase')}")
     if status.get("is_recovering"):
         title.append("recovering")
@@ -124,6 +125,12 @@ def _generic(status: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 _SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
+
+
+def _wrapped(name: str, text: Any) -> list[str]:
+    """A text that may be long, as lines. No text: no lines."""
+    lines = _few(f"{name}: {text}".splitlines()) if text else []
+    return [part for line in lines for part in textwrap.wrap(printable(line, _REASON), _WIDTH)]
 
 
 def _few(lines: list[str]) -> list[str]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from tupletree._calls import check_calls
 from tupletree.errors import TopologyError
 from tupletree.spark.sink import Sink
 from tupletree.spark.source import Source
@@ -107,6 +108,8 @@ def checked(pipeline: Any) -> Pipeline:
     for method in ("process", "emit"):
         if not callable(getattr(pipeline, method)):
             _refuse(method, f"{name}.{method} is {_said(getattr(pipeline, method))}; a method was expected")
+    for part in (pipeline, pipeline.source, *pipeline.all_sinks()):
+        check_calls(f"pipeline {name}", "pipeline", part)
     if not pipeline.all_sinks() and not pipeline.outputs:
         _refuse("state", f"{name} has neither state nor sinks nor outputs: its results would go nowhere")
     _check_pickles(pipeline, name)

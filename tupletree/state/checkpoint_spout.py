@@ -92,7 +92,8 @@ class CheckpointSpout(Spout):
         self._effects: deque[Effect] = deque()
         self._unacked: set[int] = set()  # tasks that have not acked the round under way
         self._retry_at_s = 0.0
-        self._is_deposed = False  # or must not begin: for good
+        self._is_deposed = False  # by another topology: for good
+        self._refusal = ""  # why the stored checkpoint is not for this topology: for good
         self._depositions = 0  # by checkpoint spouts of the same topology, in short order
         self._began_s = 0.0
         self._step_at_s = 0.0
@@ -158,7 +159,8 @@ class CheckpointSpout(Spout):
         return {
             "kind": "checkpoint",
             "state_id": self.state_id,
-            "state": "stands still" if self._is_deposed else "taking over" if record is None else "running",
+            "state": self._state_name,
+            "reason": self._refusal or None,
             "txid": record.checkpoint.txid if record is not None else None,
             "phase": record.checkpoint.phase.value if record is not None else None,
             "is_recovering": coordinator.is_recovering if coordinator is not None else True,
@@ -168,13 +170,26 @@ class CheckpointSpout(Spout):
             "failures": coordinator.failures if coordinator is not None else 0,
         }
 
+    @property
+    def _state_name(self) -> str:
+        if self._refusal:
+            return "refused"
+        if self._is_deposed:
+            return "stands still"
+        return "taking over" if self._record is None else "running"
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether it takes no more checkpoints."""
+        return self._is_deposed or bool(self._refusal)
+
     def next_tuple(self) -> None:
         self._advance()
 
     def ack(self, msg_id: tuple[int, int]) -> None:
         round_, task = msg_id
         step = self._coordinator.step if self._coordinator is not None else None
-        if self._coordinator is None or step is None or step.round != round_ or self._is_deposed:
+        if self._coordinator is None or step is None or step.round != round_ or self._is_over:
             return
         self._unacked.discard(task)
         if self._unacked:
@@ -212,7 +227,7 @@ class CheckpointSpout(Spout):
 
     def _advance(self, *, begins: bool = True) -> None:
         """Do what can be done now; what needs the store and cannot reach it waits."""
-        if self._is_deposed or self._clock() < self._retry_at_s:
+        if self._is_over or self._clock() < self._retry_at_s:
             return
         try:
             if self._coordinator is None:
@@ -227,8 +242,7 @@ class CheckpointSpout(Spout):
             event(log, "checkpoints.waiting", id=self.state_id, cause=error)
             self.collector.report_error(error)
         except UsageError as error:  # a newer version has written what is stored
-            self._is_deposed = True
-            self.collector.report_error(error)
+            self._refuse(error)
         except AuthorityError as error:
             event(log, "checkpoint.spout.deposed", id=self.state_id, cause=error)
             self.collector.report_error(error)
@@ -239,8 +253,10 @@ class CheckpointSpout(Spout):
         stored = record.checkpoint
         fault = _misfit(stored.tasks, self._tasks)
         if fault:
-            self._is_deposed = True
-            self.collector.report_error(TopologyError(f"{fault}; choose another topology.state.id to begin anew"))
+            remedy = (
+                "submit it with the old number of tasks, or with another topology.state.id to begin with empty states"
+            )
+            self._refuse(TopologyError(f"{fault}; {remedy}"))
             return
         fresh = [id for id in self._tasks if id not in stored.tasks]
         self._record = record
@@ -251,6 +267,12 @@ class CheckpointSpout(Spout):
         event(
             log, "checkpoint.spout.began", id=self.state_id, epoch=record.epoch, txid=stored.txid, phase=stored.phase
         )  # fmt: skip
+
+    def _refuse(self, error: UsageError) -> None:
+        """Take no checkpoint at all: what is stored is not for this topology."""
+        self._refusal = str(error)
+        event(log, "checkpoint.spout.refused", id=self.state_id, cause=error)
+        self.collector.report_error(error)
 
     def _stand_down(self, error: AuthorityError) -> None:
         """For good, or for a pause if its successor is of the same topology."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tupletree._calls import check_calls
 from tupletree.component import BasicBolt, Bolt, Spout
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
 from tupletree.errors import TopologyError
@@ -126,6 +127,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             )
         if not isinstance(bolt, BatchBolt | BasicBolt):
             _refuse_kind(component_id, bolt)
+        check_calls(f"bolt '{component_id}'", component_id, bolt)
         self._check_maps(component_id, bolt)
         declarer = super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
         self._check_streams(self._components[component_id])
@@ -208,6 +210,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
 
 
 def _adapted(transactional_id: str, spout_id: str, spout: Any) -> TransactionalSpout:
+    if isinstance(spout, TransactionalSpoutBase):
+        check_calls(f"spout '{spout_id}'", spout_id, spout)
     match spout:
         case TransactionalSpout():
             return spout

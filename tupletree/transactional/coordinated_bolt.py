@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from tupletree._calls import check_returned
 from tupletree._daemon.logs import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BasicBolt, Bolt, BoltCollector, TopologyContext
@@ -32,8 +33,8 @@ class Running:
 
     batch: Batch
     emission: Emission
-    execute: Callable[[Tuple], None]
-    finish: Callable[[], None]
+    execute: Callable[[Tuple], object]
+    finish: Callable[[], object]
 
 
 class CoordinatedBolt(Bolt):
@@ -95,7 +96,7 @@ class CoordinatedBolt(Bolt):
         if running is not None:
             received, sender = running.batch.received, tup._origin.task
             received[sender] = received.get(sender, 0) + 1
-            self._guarded(attempt, running.execute, tup)
+            self._guarded(attempt, "execute", running.execute, tup)
         self.collector.ack(tup)
 
     def _find(self, attempt: TransactionAttempt) -> Running | None:
@@ -122,16 +123,18 @@ class CoordinatedBolt(Bolt):
             instance.collector = emission
             instance.batch_id = attempt
             instance.is_opaque = self.is_opaque
-            if not self._guarded(attempt, instance.prepare, self._conf, self.context, emission, attempt):
+            if not self._guarded(attempt, "prepare", instance.prepare, self._conf, self.context, emission, attempt):
                 return None
             running = Running(batch, emission, instance.execute, instance.finish_batch)
         self._running[attempt] = running
         return running
 
-    def _guarded(self, attempt: TransactionAttempt, call: Callable[..., None], *arguments: Any) -> bool:
-        """Call the component; if it fails the batch, see to that and return False."""
+    def _guarded(self, attempt: TransactionAttempt, method: str, call: Callable[..., object], *arguments: Any) -> bool:
+        """Call a method of the component; if it fails the batch, see to that and return False."""
         try:
-            call(*arguments)
+            returned = call(*arguments)
+            if returned is not None:
+                check_returned(self.context.component_id, self.bolt, method, returned)
         except (FailedException, UnavailableError) as error:
             if not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
                 self.collector.report_error(error)
@@ -162,13 +165,14 @@ class CoordinatedBolt(Bolt):
 
     def _finish(self, attempt: TransactionAttempt, anchor: Tuple) -> None:
         running = self._find(attempt)
-        if running is None or not self._guarded(attempt, running.finish):
+        if running is None or not self._guarded(attempt, "finish_batch", running.finish):
             return
         self._reports.send(running.emission, self._counts.attempts.committed, anchor)
         self._apply(self._counts.finished(attempt))
 
 
-def _execute_basic(bolt: BasicBolt, emission: Emission, tup: Tuple) -> None:
+def _execute_basic(bolt: BasicBolt, emission: Emission, tup: Tuple) -> object:
     """One bolt takes the tuples of all batches: each time it is handed the collector of the right one."""
     bolt.collector = emission  # type: ignore[assignment]
-    bolt.execute(tup, emission)  # type: ignore[arg-type]
+    execute: Callable[..., object] = bolt.execute
+    return execute(tup, emission)

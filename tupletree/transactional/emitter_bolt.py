@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tupletree._calls import check_returned
 from tupletree._daemon.logs import event
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.component import Bolt, BoltCollector, TopologyContext
@@ -83,7 +84,9 @@ class EmitterBolt(Bolt):
 
         def emit() -> None:
             self._emitter.cleanup_before(committed)
-            self._emitter.emit_batch(attempt, metadata, emission)
+            emit_batch: Callable[..., object] = self._emitter.emit_batch
+            returned = emit_batch(attempt, metadata, emission)
+            check_returned(self.context.component_id, self._emitter, "emit_batch", returned)
             self._check_size(attempt, emission.rows)
 
         if self._guarded(tup, attempt, emit):

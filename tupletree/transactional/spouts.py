@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from tupletree._calls import check_calls
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Component, TopologyContext
 from tupletree.errors import TopologyError
@@ -197,8 +198,13 @@ class OpaquePartitionedTransactionalSpout(TransactionalSpoutBase):
 
 
 def checked_part(kind: type[Part], made: object, spout: TransactionalSpoutBase, context: TopologyContext) -> Part:
-    """What ``coordinator`` or ``emitter`` of a user's spout returned. TopologyError if it is not of the kind."""
+    """What ``coordinator`` or ``emitter`` of a user's spout returned.
+
+    Raises:
+        TopologyError: it is not of the kind, or one of its methods cannot be called (_calls.py).
+    """
     if isinstance(made, kind):
+        check_calls(f"component {context.component_id!r}", context.component_id, made)
         return made
     method = "emitter" if kind.__name__.endswith("Emitter") else "coordinator"
     raise TopologyError(

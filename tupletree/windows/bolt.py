@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from tupletree._calls import check_returned
 from tupletree._daemon.logs import event
 from tupletree.collector import BoltCollector
 from tupletree.component import Bolt, TopologyContext
@@ -282,7 +283,8 @@ class WindowedBolt(Bolt):
         assert emission is not None
         emission.window = span.items
         try:
-            self.execute_window(self._window(span))
+            execute: Callable[[Window], object] = self.execute_window
+            check_returned(self.context.component_id, self, "execute_window", execute(self._window(span)))
         finally:
             emission.window = ()
 

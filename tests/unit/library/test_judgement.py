@@ -174,6 +174,7 @@ def test_what_somebody_wanted_is_a_note() -> None:
         ({"kind": "checkpoint", "state": "running", "step": "prepare", "step_age_s": 75.2}, "checkpoint.stalled"),
         ({"kind": "checkpoint", "state": "running", "failures": 4}, "checkpoint.failing"),
         ({"kind": "checkpoint", "state": "stands still"}, "checkpoint.deposed"),
+        ({"kind": "checkpoint", "state": "refused", "reason": "4 tasks, not\n2"}, "checkpoint.refused"),
     ],
 )
 def test_commits_and_checkpoints_that_do_not_get_on(status: dict[str, Any], kind: str) -> None:
@@ -230,6 +231,17 @@ def test_what_a_task_says_may_be_worth_a_note(status: Any, kind: str, what: str)
     found = verdict(topology(statuses=[status]))
     assert (found.status, [one.kind for one in found.notes]) == ("healthy", [kind])
     assert found.notes[0].sentence == f"topology 'words', c[3]: {what}"
+
+
+def test_a_state_that_does_not_fit_is_said_in_full_and_nothing_else_is_blamed() -> None:
+    reason = f"component 'totals' has 4 tasks, and the stored checkpoint was taken of 2: {'long ' * 60}end"
+    status = {"kind": "checkpoint", "state": "refused", "reason": reason, "is_recovering": True}
+    error = pb.ComponentError(component_id="c", message=reason)
+    found = verdict(topology(statuses=[status], complaints=[Complaint(error, 1, 0.0, (3,), ("h:6700",), False)]))
+    assert [one.sentence for one in found.faults] == [
+        f"topology 'words', c[3]: no checkpoint is taken and nothing is acked: {reason}"
+    ]
+    assert [one.sentence for one in found.notes] == [f"topology 'words', c: reported an error: {reason}"]
 
 
 def test_a_longer_message_timeout_makes_a_longer_patience() -> None:

@@ -1,0 +1,222 @@
+"""The methods of a component that the framework calls, and a check that it can call them. Pure.
+
+Python lets a method be a generator function or ``async def``: a call then returns an object and runs none of the body.
+For a method whose result nobody uses, the tuple would be acked and nothing done. Such a method is refused when the
+topology is built, and so is one that cannot be called with the arguments that it gets. A plain function may still
+*return* a generator, a coroutine or rows: ``check_returned`` refuses these when the method is called.
+
+What may be written is in ``CALLED`` alone. The arguments of a method are those of its base class.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from tupletree.errors import TopologyError
+
+
+class Result(Enum):
+    """What a method gives back."""
+
+    NOTHING = "nothing"
+    EMITS = "nothing: it emits"
+    VALUE = "a value"
+    ROWS = "values, one after the other"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method that the framework calls. ``instead``: what to write in the place of ``yield`` or ``return``."""
+
+    result: Result
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The methods that one base class adds. ``waiting``: what to do where a coroutine would wait."""
+
+    methods: Mapping[str, Method]
+    waiting: str = "set blocking = True if it waits"
+
+
+def _kind(
+    *, nothing: str = "", values: str = "", rows: str = "", emits: Mapping[str, str] | None = None, **more: str
+) -> Kind:
+    methods = {name: Method(Result.EMITS, instead) for name, instead in (emits or {}).items()}
+    for names, result in ((nothing, Result.NOTHING), (values, Result.VALUE), (rows, Result.ROWS)):
+        methods.update({name: Method(result) for name in names.split()})
+    return Kind(methods, **more)
+
+
+_THREAD = "set blocking = True if it waits, or wait in a thread and go on with self.context.call_soon"
+_BATCH = "collector.emit([attempt, value])"
+
+CALLED: Final[Mapping[str, Kind]] = {
+    "tupletree.component.Component": _kind(nothing="declare_output_fields", values="component_configuration"),
+    "tupletree.component.Spout": _kind(
+        nothing="open close activate deactivate ack fail restore_state",
+        values="checkpoint_state",
+        emits={"next_tuple": "self.collector.emit([value], msg_id)"},
+        waiting=_THREAD,
+    ),
+    "tupletree.component.Bolt": _kind(
+        nothing="prepare cleanup",
+        emits=dict.fromkeys(("execute", "execute_batch"), "self.collector.emit([value], tup)"),
+        waiting=_THREAD,
+    ),
+    "tupletree.component.StatefulBolt": _kind(
+        nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
+    ),
+    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", emits={"execute": "collector.emit([value])"}),
+    "tupletree.combiner.CombinerBolt": _kind(nothing="add", values="combine empty", rows="key_values rows"),
+    "tupletree.windows.bolt.WindowedBolt": _kind(emits={"execute_window": "self.collector.emit([value])"}),
+    "tupletree.transactional.bolts.BatchBolt": _kind(
+        nothing="prepare",
+        emits=dict.fromkeys(("execute", "finish_batch"), "self.collector.emit([self.batch_id, value])"),
+    ),
+    "tupletree.transactional.spouts.SpoutCoordinator": _kind(nothing="close", values="is_ready lag"),
+    "tupletree.transactional.spouts.TransactionCoordinator": _kind(values="initialize_transaction"),
+    "tupletree.transactional.spouts.TransactionEmitter": _kind(
+        nothing="cleanup_before close", emits={"emit_batch": _BATCH}
+    ),
+    "tupletree.transactional.spouts.CommittingEmitter": _kind(nothing="commit"),
+    "tupletree.transactional.spouts.TransactionalSpout": _kind(values="coordinator emitter"),
+    "tupletree.transactional.spouts.PartitionCoordinator": _kind(values="num_partitions has_more"),
+    "tupletree.transactional.spouts.PartitionEmitter": _kind(
+        nothing="close", values="emit_partition_batch_new", emits={"emit_partition_batch": _BATCH}
+    ),
+    "tupletree.transactional.spouts.PartitionedTransactionalSpout": _kind(values="coordinator emitter"),
+    "tupletree.transactional.spouts.OpaquePartitionEmitter": _kind(nothing="close", values="emit_partition_batch"),
+    "tupletree.transactional.spouts.OpaquePartitionedTransactionalSpout": _kind(values="coordinator emitter"),
+    "tupletree.grouping.CustomGrouping": _kind(nothing="prepare", values="choose_tasks"),
+    "tupletree.spark.batch_bolt.SparkBatchBolt": _kind(values="process"),
+    "tupletree.spark.pipeline.Pipeline": _kind(values="process emit"),
+    "tupletree.spark.source.Source": _kind(values="spout divide dataframe", rows="read"),
+    "tupletree.spark.sink.Sink": _kind(nothing="open commit discard close", values="stage"),
+}
+"""The base classes that a user derives from, by module and name."""
+
+
+def check_calls(title: str, component_id: str, component: object) -> None:
+    """Hold the methods of a user's object against ``CALLED``.
+
+    ``title`` begins the error: ``bolt 'split'``. A decorator that runs a generator is well: what is looked at is the
+    function that the framework calls, not what that function wraps.
+
+    Raises:
+        TopologyError: a method is a generator function or a coroutine function although its result is not used so,
+            is not callable, or does not take the arguments that it gets.
+    """
+    seen: set[str] = set()
+    for base in type(component).__mro__:
+        kind = CALLED.get(_path(base))
+        for name, method in kind.methods.items() if kind is not None else ():
+            if name in seen:
+                continue
+            seen.add(name)
+            assert kind is not None
+            called = getattr(component, name, None)
+            fault = _fault(method, kind, called) or _misfit(base, name, called)
+            if fault:
+                where = f"{title}: {type(component).__name__}.{name}"
+                raise TopologyError(f"{where} {fault}", component=component_id, field=name)
+
+
+def check_returned(
+    component_id: str,
+    component: Any,
+    method: str,
+    returned: object,
+    is_target: Callable[[int], bool] = lambda task: True,
+) -> None:
+    """Refuse what a method returned that should return nothing.
+
+    A result of ``emit`` or ``emit_many`` may be returned, as in ``return collector.emit(…)``: an int, or ids of tasks
+    for which ``is_target`` is true. So may a bool.
+
+    Raises:
+        TopologyError: a generator or a coroutine was returned; or the method should emit, and values were returned.
+    """
+    owner: Any = type(component)
+    known = _method_of(owner, method)
+    if known is None or returned is None:
+        return
+    is_lazy = isinstance(returned, (Generator, Coroutine, AsyncGenerator))
+    if not is_lazy and (known.result is not Result.EMITS or _is_result_of_emit(returned, is_target)):
+        return
+    if isinstance(returned, Coroutine):
+        returned.close()  # Python warns of a coroutine that never began
+    advice = f"; emit instead: {known.instead}" if known.instead else ""
+    fault = f"returned {_article(returned)}; a returned value is ignored{advice}"
+    where = f"component {component_id!r}: {owner.__name__}.{method}"
+    raise TopologyError(f"{where} {fault}", component=component_id, field=method)
+
+
+@functools.lru_cache(maxsize=256)
+def _method_of(component: Any, name: str) -> Method | None:
+    for base in component.__mro__:
+        kind = CALLED.get(_path(base))
+        if kind is not None and name in kind.methods:
+            return kind.methods[name]
+    return None
+
+
+def _path(base: type) -> str:
+    return f"{base.__module__}.{base.__qualname__}"
+
+
+def _fault(method: Method, kind: Kind, called: Any) -> str:
+    """Why calling a method would not run it; empty if it would."""
+    if not callable(called):
+        return f"is {called!r}; a method was expected"
+    if _is(inspect.iscoroutinefunction, called) or _is(inspect.isasyncgenfunction, called):
+        return f"is 'async def', and nothing awaits it: write it without async; {kind.waiting}"
+    if method.result is Result.ROWS or not _is(inspect.isgeneratorfunction, called):
+        return ""
+    if method.result is Result.EMITS:
+        return f"has a 'yield', so that a call runs none of it: emit instead, 'for value in …: {method.instead}'"
+    return "has a 'yield', so that a call runs none of it: write it without"
+
+
+def _is(judge: Callable[[Any], bool], called: Any) -> bool:
+    """Whether a function or a callable object is of some kind; ``inspect`` looks through methods and partials."""
+    if judge(called):
+        return True
+    inner = called
+    while hasattr(inner, "func") and not inspect.isroutine(inner):  # of functools.partial
+        inner = inner.func
+    return not isinstance(inner, type) and not inspect.isroutine(inner) and judge(getattr(inner, "__call__", None))  # noqa: B004
+
+
+def _misfit(base: type, name: str, called: Any) -> str:
+    """Why a method cannot be called with its arguments; empty if it can, or nobody knows."""
+    wanted = list(inspect.signature(getattr(base, name)).parameters)[1:]
+    try:
+        inspect.signature(called, follow_wrapped=False).bind(*wanted)
+    except TypeError:
+        taken = inspect.signature(called, follow_wrapped=False)
+        names = ", ".join(part.split(":")[0].split("->")[0] for part in map(str, taken.parameters.values()))
+        hint = (
+            "; the collector is self.collector" if "collector" in taken.parameters and "collector" not in wanted else ""
+        )
+        return f"takes ({names}), and a {base.__name__}'s is called with ({', '.join(wanted)}){hint}"
+    except ValueError:  # a function in C may have no signature
+        pass
+    return ""
+
+
+def _is_result_of_emit(returned: object, is_target: Callable[[int], bool]) -> bool:
+    if isinstance(returned, tuple):
+        return all(type(task) is int and is_target(task) for task in returned)
+    return isinstance(returned, int)
+
+
+def _article(returned: object) -> str:
+    name = type(returned).__name__.replace("_", " ")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
