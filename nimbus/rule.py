@@ -141,7 +141,8 @@ class Rule:
     async def _remember(self) -> None:
         if time.monotonic() >= self._remember_at_s:
             self._remember_at_s = time.monotonic() + self._monitor_s
-            await asyncio.to_thread(self._recollection.store, self._recollection.memories())
+            memories = await self._recollection.memories()
+            await asyncio.to_thread(self._recollection.store, memories)
 
     async def _look(self) -> bool:
         """One look; True if something was changed, or could not be."""
