@@ -26,6 +26,7 @@ from .metrics import NimbusMetrics
 from .recent_errors import RecentErrors
 from .recent_slots import RecentSlots
 from .rule import Rule
+from .threads import disk
 from .upload import Uploads, read_outline
 from .visible import visible
 
@@ -176,7 +177,7 @@ class Desk:
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
             try:
-                outline = await asyncio.to_thread(read_outline, self._office.blobs.path(sha256))
+                outline = await disk.run(read_outline, self._office.blobs.path(sha256))
             except UsageError:
                 return pb.TopologySpec()
             self._outlines[sha256] = outline

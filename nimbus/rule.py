@@ -29,6 +29,7 @@ from .peers import Peers, address_of
 from .recollection import Recollection
 from .reign import Reign, timeouts
 from .scheduler import Slot
+from .threads import leading
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -124,8 +125,8 @@ class Rule:
         """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
         while True:
             try:
-                self._recollection.recall(await asyncio.to_thread(self._recollection.load))
-                self.ackers.follow(await asyncio.to_thread(self._store.ackers))
+                self._recollection.recall(await leading.run(self._recollection.load))
+                self.ackers.follow(await leading.run(self._store.ackers))
                 await self.ackers.settle(_SETTLE_S)
                 return
             except UnavailableError:
@@ -142,22 +143,22 @@ class Rule:
         if time.monotonic() >= self._remember_at_s:
             self._remember_at_s = time.monotonic() + self._monitor_s
             memories = await self._recollection.memories()
-            await asyncio.to_thread(self._recollection.store, memories)
+            await leading.run(self._recollection.store, memories)
 
     async def _look(self) -> bool:
         """One look; True if something was changed, or could not be."""
         began_s = time.monotonic()
         self._loaded = None
-        loaded = await asyncio.to_thread(cycle.load, self._store)
+        loaded = await leading.run(cycle.load, self._store)
         self._notice(loaded)
-        placements, self._timeouts_s = await asyncio.to_thread(_known, loaded)
+        placements, self._timeouts_s = await leading.run(_known, loaded)
         now_s = time.monotonic()
         self.reign.assigned(placements, loaded.records.keys(), now_s)
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
         held = self.reign.troubles.held(now_s)
         snapshot = cycle.snapshot(loaded, self.reign.epoch, self.ackers.alive(), dead, held)
-        changes = await asyncio.to_thread(decide, snapshot)
+        changes = await leading.run(decide, snapshot)
         self.reign.troubles.settled({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, loaded) for change in changes])
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
@@ -178,7 +179,7 @@ class Rule:
         try:
             if isinstance(change, Failure):
                 raise InternalError(change.reason)
-            await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
+            await leading.run(cycle.apply, self._store, self._election, self.reign.epoch, change)
         except AuthorityError:
             raise
         except Exception as error:
@@ -205,7 +206,7 @@ class Rule:
             component_id=COMPONENT, host=host, port=int(port), at_unix_s=time.time(), message=message
         )
         with contextlib.suppress(TupletreeError):
-            await asyncio.to_thread(self._store.report_error, topology_id, complaint)
+            await leading.run(self._store.report_error, topology_id, complaint)
 
     def _figures(self, loaded: cycle.Loaded, dead: int) -> ClusterFigures:
         return figures(loaded, self.reign, len(self.ackers.alive()), dead, time.monotonic(), time.time())
