@@ -52,6 +52,7 @@ from .reign import Reign
 from .replication import Replication
 from .rule import Rule
 from .service import NimbusService
+from .threads import widen_calls
 from .upload import Uploads
 from .web.app import WebApplication
 from .web.server import WebServer
@@ -112,6 +113,7 @@ class NimbusDaemon:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop``. Raises UsageError or UnavailableError if it cannot begin."""
+        widen_calls(self._loop)
         await asyncio.to_thread(self.blobs.open)
         async with contextlib.AsyncExitStack() as ends:
             server, http_port = await self._serve(ends)

@@ -26,6 +26,7 @@ from .metrics import NimbusMetrics
 from .recent_errors import RecentErrors
 from .recent_slots import RecentSlots
 from .rule import Rule
+from .threads import disk
 from .upload import Uploads, read_outline
 from .visible import visible
 
@@ -97,6 +98,7 @@ class Desk:
         loaded = rule.loaded
         if loaded is None:
             loaded = await asyncio.to_thread(cycle.load, office.store)
+        self._forget_outlines(loaded)
         if time.monotonic() - self._peers[0] > _OLD_S:
             nimbuses = await asyncio.to_thread(office.store.nimbuses)
             holders = await asyncio.to_thread(office.store.candidates)
@@ -175,10 +177,18 @@ class Desk:
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
             try:
-                self._outlines[sha256] = await asyncio.to_thread(read_outline, self._office.blobs.path(sha256))
+                outline = await disk.run(read_outline, self._office.blobs.path(sha256))
             except UsageError:
                 return pb.TopologySpec()
+            self._outlines[sha256] = outline
+            return outline
         return self._outlines[sha256]
+
+    def _forget_outlines(self, loaded: cycle.Loaded) -> None:
+        """Keep the outlines of bundles that a topology has."""
+        if len(self._outlines) > len(loaded.records):
+            used = {one.value.bundle_sha256 for one in loaded.records.values()}
+            self._outlines = {one: outline for one, outline in self._outlines.items() if one in used}
 
 
 def named(name: str, records: Mapping[str, Versioned[pb.TopologyRecord]]) -> Versioned[pb.TopologyRecord]:

@@ -6,6 +6,7 @@ the next leader begins. What was counted by a worker that died in between, and b
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from tupletree._coord import paths
@@ -14,8 +15,9 @@ from tupletree._coord.store import Store
 from tupletree._daemon.logs import event
 from tupletree.errors import ConflictError
 
+from .memories import decode_memory, encode_memory
 from .reign import Reign
-from .stats import decode_memory, encode_memory
+from .stats import Memory
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -31,6 +33,7 @@ class Recollection:
         self._election = election
         self._reign = reign
         self._stored: dict[str, bytes] = {}
+        self._shortened: set[str] = set()  # topologies of which it was said that not everything fits
 
     def load(self) -> dict[str, bytes]:
         """What the last leader left, by topology id. Blocks on ZooKeeper."""
@@ -40,20 +43,33 @@ class Recollection:
     def recall(self, found: dict[str, bytes]) -> None:
         """Begin with it. In the thread that owns the reign."""
         for topology_id, data in found.items():
-            self._reign.statistics(topology_id).recall(decode_memory(data))
-
-    def memories(self) -> dict[str, bytes]:
-        """What has changed since it was stored last. In the thread that owns the reign."""
-        found = {one: encode_memory(kept.memory()) for one, kept in self._reign.statistics_kept().items()}
-        return {one: data for one, data in found.items() if data != self._stored.get(one)}
-
-    def store(self, memories: dict[str, bytes]) -> None:
-        """Write them down. A topology that was removed meanwhile is left out. Blocks on ZooKeeper."""
-        for topology_id, data in memories.items():
-            self._stored[topology_id] = data
-            if len(data) > _LIMIT_BYTES:
-                event(log, "statistics.not_kept", level=logging.DEBUG, topology=topology_id, bytes=len(data))
+            try:
+                memory = decode_memory(data)
+            except ValueError as error:
+                event(log, "statistics.not_read", level=logging.WARNING, topology=topology_id, cause=error)
                 continue
+            self._reign.statistics(topology_id).recall(memory)
+
+    async def memories(self) -> dict[str, Memory]:
+        """All that is worth keeping. In the thread that owns the reign; other work has its turn between topologies."""
+        found = {}
+        for topology_id, kept in self._reign.statistics_kept().items():
+            found[topology_id] = kept.memory()
+            await asyncio.sleep(0)
+        return found
+
+    def store(self, memories: dict[str, Memory]) -> None:
+        """Write down what has changed since. A topology that was removed meanwhile is left out. Blocks on ZooKeeper."""
+        self._shortened &= memories.keys()
+        for topology_id, memory in memories.items():
+            data, missing = encode_memory(memory, _LIMIT_BYTES)
+            if missing and topology_id not in self._shortened:
+                self._shortened.add(topology_id)
+                cause = f"{missing} pairs of worker and component do not fit: a next leader counts what workers report"
+                event(log, "statistics.shortened", level=logging.WARNING, topology=topology_id, cause=cause)
+            if data == self._stored.get(topology_id):
+                continue
+            self._stored[topology_id] = data
             try:
                 write = Put(paths.statistics_of(self._store.root, topology_id), data, _ANY_VERSION)
                 self._election.write(self._reign.epoch, [write])

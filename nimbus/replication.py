@@ -26,6 +26,7 @@ from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 from . import lifecycle
 from .blobs import BlobStore
 from .peers import address_of
+from .threads import disk
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -59,7 +60,7 @@ class Replication:
                 record = stored.value
                 if record.status != lifecycle.KILLED and not await self._has(record) and not await self._fetch(record):
                     missing.append(record)
-            await asyncio.to_thread(self._sweep, records, in_use)
+            await disk.run(self._sweep, records, in_use)
             return missing
 
     async def confirm(self, record: TopologyRecord, timeout_s: float) -> None:
@@ -68,7 +69,7 @@ class Replication:
         await asyncio.gather(*(self._wait_for(record, address, timeout_s) for address in others))
 
     async def _has(self, record: TopologyRecord) -> bool:
-        return await asyncio.to_thread(self._blobs.has, record.bundle_sha256, record.bundle_bytes)
+        return await disk.run(self._blobs.has, record.bundle_sha256, record.bundle_bytes)
 
     async def _fetch(self, record: TopologyRecord) -> bool:
         for address in await self._others():
@@ -90,18 +91,18 @@ class Replication:
         return [address_of(one) for one in sorted(others, key=lambda one: (one.id != leader_id, one.id))]
 
     async def _fetch_from(self, address: str, sha256: str, size: int) -> None:
-        incoming = await asyncio.to_thread(self._blobs.receive, sha256, size)
+        incoming = await disk.run(self._blobs.receive, sha256, size)
         try:
             async with aio_channel(address) as channel:
                 request = rpc.FetchBundleRequest(sha256=sha256)
                 async for reply in NimbusStub(channel).FetchBundle(request, timeout=60 + size / _MIB):
-                    await asyncio.to_thread(incoming.write, reply.chunk)
-            await asyncio.to_thread(incoming.verify)
-            await asyncio.to_thread(incoming.publish)
+                    await disk.run(incoming.write, reply.chunk)
+            await disk.run(incoming.verify)
+            await disk.run(incoming.publish)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"nimbus at {address}") from error
         finally:
-            await asyncio.to_thread(incoming.discard)
+            await disk.run(incoming.discard)
 
     async def _wait_for(self, record: TopologyRecord, address: str, timeout_s: float) -> None:
         deadline_s = self._clock() + timeout_s

@@ -28,7 +28,8 @@ from .metrics import ClusterFigures, NimbusMetrics, figures
 from .peers import Peers, address_of
 from .recollection import Recollection
 from .reign import Reign, timeouts
-from .scheduler import Placement, Slot
+from .scheduler import Slot
+from .threads import leading
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -63,7 +64,7 @@ class Rule:
         self.ackers = AckerWatch(self.wake)
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._drained: frozenset[str] = frozenset()
-        self._placements: Mapping[str, Placement] = {}
+        self._placements: Placements = {}
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._recollection = Recollection(store, election, reign)
@@ -126,8 +127,8 @@ class Rule:
         """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
         while True:
             try:
-                self._recollection.recall(await asyncio.to_thread(self._recollection.load))
-                self.ackers.follow(await asyncio.to_thread(self._store.ackers))
+                self._recollection.recall(await leading.run(self._recollection.load))
+                self.ackers.follow(await leading.run(self._store.ackers))
                 await self.ackers.settle(_SETTLE_S)
                 return
             except UnavailableError:
@@ -143,15 +144,16 @@ class Rule:
     async def _remember(self) -> None:
         if time.monotonic() >= self._remember_at_s:
             self._remember_at_s = time.monotonic() + self._monitor_s
-            await asyncio.to_thread(self._recollection.store, self._recollection.memories())
+            memories = await self._recollection.memories()
+            await leading.run(self._recollection.store, memories)
 
     async def _look(self) -> bool:
         """One look; True if something was changed, or could not be."""
         began_s = time.monotonic()
         self._loaded = None
-        loaded = await asyncio.to_thread(cycle.load, self._store)
+        loaded = await leading.run(cycle.load, self._store)
         self._notice(loaded)
-        placements, self._timeouts_s = await asyncio.to_thread(_known, loaded)
+        placements, self._timeouts_s = await leading.run(_known, loaded)
         now_s = time.monotonic()
         self.reign.assigned(placements, loaded.records.keys(), now_s)
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
@@ -162,7 +164,7 @@ class Rule:
         self._placements = placements
         alive = self.ackers.alive()
         snapshot = cycle.snapshot(loaded, self.reign.epoch, alive, dead, held, self._drained)
-        changes = await asyncio.to_thread(decide, snapshot)
+        changes = await leading.run(decide, snapshot)
         self.reign.troubles.settled({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, loaded) for change in changes])
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
@@ -183,7 +185,7 @@ class Rule:
         try:
             if isinstance(change, Failure):
                 raise InternalError(change.reason)
-            await asyncio.to_thread(cycle.apply, self._store, self._election, self.reign.epoch, change)
+            await leading.run(cycle.apply, self._store, self._election, self.reign.epoch, change)
         except AuthorityError:
             raise
         except Exception as error:
@@ -210,7 +212,7 @@ class Rule:
             component_id=COMPONENT, host=host, port=int(port), at_unix_s=time.time(), message=message
         )
         with contextlib.suppress(TupletreeError):
-            await asyncio.to_thread(self._store.report_error, topology_id, complaint)
+            await leading.run(self._store.report_error, topology_id, complaint)
 
     def _figures(self, loaded: cycle.Loaded, dead: int) -> ClusterFigures:
         return figures(loaded, self.reign, len(self.ackers.alive()), dead, time.monotonic(), time.time())

@@ -21,6 +21,7 @@ from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 from . import cycle, lifecycle, observation, views
 from .desk import Desk, named
 from .reported import check_report
+from .threads import disk
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -129,8 +130,8 @@ class NimbusService(NimbusServicer):
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
     ) -> AsyncIterator[rpc.FetchBundleReply]:
-        chunks = await asyncio.to_thread(self._office.blobs.read, request.sha256, request.offset, _CHUNK_BYTES)
-        while chunk := await asyncio.to_thread(next, chunks, b""):
+        chunks = await disk.run(self._office.blobs.read, request.sha256, request.offset, _CHUNK_BYTES)
+        while chunk := await disk.run(next, chunks, b""):
             yield rpc.FetchBundleReply(chunk=chunk)
 
     async def ReportWorker(

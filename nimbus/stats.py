@@ -16,14 +16,12 @@ Times are seconds of a monotonic clock.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -306,27 +304,6 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
 def _raise(total: Message, counters: Iterable[str], more: Message) -> None:
     for counter in counters:
         setattr(total, counter, min(_MOST_SUMMED, getattr(total, counter) + getattr(more, counter)))
-
-
-def encode_memory(memory: Memory) -> bytes:
-    """A memory as it is stored: JSON, by worker and component."""
-    found = {
-        worker_id: {one: json_format.MessageToDict(stats) for one, stats in components.items()}
-        for worker_id, components in memory.items()
-    }
-    return json.dumps(found, sort_keys=True).encode()
-
-
-def decode_memory(data: bytes) -> Memory:
-    """The opposite of ``encode_memory``; empty data is an empty memory."""
-    found: dict[str, dict[str, dict[str, object]]] = json.loads(data or b"{}")
-    return {
-        worker_id: {
-            one: json_format.ParseDict(stats, rpc.TaskStats(), ignore_unknown_fields=True)
-            for one, stats in components.items()
-        }
-        for worker_id, components in found.items()
-    }
 
 
 def summarize(

@@ -30,6 +30,7 @@ from .config import NimbusConfig
 from .reign import Reign
 from .replication import Replication
 from .submission import check_header, check_name, new_record, topology_id, without_objects
+from .threads import disk
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -123,7 +124,7 @@ class Uploads:
 
 async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Run ``call`` in a thread. Who is cancelled meanwhile still waits: nobody may clear away under a writer."""
-    work = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
+    work = asyncio.ensure_future(disk.run(call, *arguments, **named))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

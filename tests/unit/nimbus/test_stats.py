@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.nimbus.stats import CAPACITY_WINDOW_S, TopologyStatistics, decode_memory, encode_memory, summarize
+from tupletree.nimbus.memories import decode_memory, encode_memory
+from tupletree.nimbus.stats import CAPACITY_WINDOW_S, TopologyStatistics, summarize
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -63,7 +64,7 @@ def test_a_task_that_moves_leaves_the_other_tasks_of_its_worker_alone() -> None:
 def succeeded(one: TopologyStatistics) -> TopologyStatistics:
     """The statistics of the next leader."""
     after = TopologyStatistics()
-    after.recall(decode_memory(encode_memory(one.memory())))
+    after.recall(decode_memory(encode_memory(one.memory())[0]))
     return after
 
 
