@@ -12,8 +12,9 @@ rotation may come late, never early. Without message timeouts trees stay for eve
 cleared away. A topology whose last stream closed more than 2T ago is forgotten.
 
 Draining. A stream has *moved* once it has reported a shard version newer than any seen when the drain began: the worker
-behind it then starts its trees elsewhere (and may report them to both ackers). The drain is over when all streams have
-moved and every tree that began before the last one did has ended: nothing is lost by leaving.
+behind it then starts its trees elsewhere (and may report them to both ackers). But it may still have to tell of trees
+that its spouts began a moment before, and whose first tuples are under way: so for ``SETTLE_S`` after the last stream
+moved, whatever begins counts as begun before. The drain is over when all of that has ended: nothing is lost by leaving.
 
 Pure: ``now_s`` is any clock that does not go back; streams are numbers dealt out by ``open``.
 """
@@ -30,6 +31,9 @@ from .updates import Batch, Hello
 
 UNTIMED_ROTATION_S = 600.0
 """How often entries without a spout age in a topology that has no message timeouts."""
+
+SETTLE_S = 0.5
+"""How long a tree may have begun before its acker hears of it, where all goes well."""
 
 Stream = int
 
@@ -253,9 +257,12 @@ class Books:
             return f"{len(staying)} workers have not moved their shards yet"
         if self._moved_at_s is None:
             self._moved_at_s = now_s
+        settled_s = self._moved_at_s + SETTLE_S
         ledgers = [ledger for topology in self.topologies.values() for ledger in topology.ledgers.values()]
-        trees = sum(ledger.trees_begun_by(self._moved_at_s) for ledger in ledgers)
-        return f"{trees} trees are pending" if trees else None
+        trees = sum(ledger.trees_begun_by(settled_s) for ledger in ledgers)
+        if trees:
+            return f"{trees} trees are pending"
+        return "workers may have begun trees before they moved" if now_s < settled_s and self._owners else None
 
     def longest_timeout_s(self) -> float:
         """The longest message timeout of the topologies served; 0 without any."""

@@ -17,7 +17,7 @@ class AckerConfig:
 
     grpc_port: int = 6640  # acker.port; 0: any free one
     http_port: int = 6641  # acker.http.port; 0: any free one
-    max_pending: int = 20_000_000  # acker.max.pending: ledger entries beyond which reading stops
+    max_pending: int = 20_000_000  # acker.max.pending: ledger entries beyond which new trees wait
     drain_timeout_s: float | None = None  # acker.drain.timeout.secs; None: the longest message timeout served
     bind_host: str = "127.0.0.1"  # bind.host: where both ports listen
     advertise_host: str = "127.0.0.1"  # advertise.host: the name that others reach this machine by

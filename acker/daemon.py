@@ -135,12 +135,20 @@ class AckerDaemon:
         }
         announce(self._announce_path, role="acker", **facts)
         event(logger, "acker.started", limit=self._gate.limit, **facts)
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopping, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
+        stopping, failed = asyncio.create_task(stop.wait()), asyncio.create_task(self._service.failed.wait())
+        await asyncio.wait({stopping, failed, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
+        self._raise_failure(timekeeper)
+        draining = asyncio.create_task(self._drain(registration))
+        await asyncio.wait({draining, failed, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
+        self._raise_failure(timekeeper)
+        await draining
+
+    def _raise_failure(self, timekeeper: asyncio.Task[None]) -> None:
+        """End with the error that may have left a ledger wrong: nobody is to believe it any more."""
+        if self._service.failure is not None:
+            raise self._service.failure
         if timekeeper.done():
-            stopping.cancel()
             timekeeper.result()
-        await self._drain(registration)
 
     async def _drain(self, registration: Registration) -> None:
         """Serve the old trees until they have ended or the time for it is over, then end the streams."""
@@ -180,6 +188,7 @@ class AckerDaemon:
                 self._service.deliver(addressed)
                 await asyncio.sleep(0)
             for topology_id in self._books.forget_unattended(now_s):
+                self._service.forget(topology_id)
                 event(logger, "topology.forgotten", topology=topology_id)
             self._service.recount()
 

@@ -78,8 +78,10 @@ class LedgerCollector(Collector):
         yield GaugeMetricFamily("tupletree_acker_draining", "1 while finishing old trees.", float(reply.draining))
         yield GaugeMetricFamily("tupletree_acker_streams", "Workers connected.", self._service.streams)
         yield GaugeMetricFamily("tupletree_acker_entries", "Entries in all ledgers.", self._gate.entries)
-        yield GaugeMetricFamily("tupletree_acker_max_entries", "Entries beyond which reading stops.", self._gate.limit)
-        yield GaugeMetricFamily("tupletree_acker_held_messages", "Messages held back for room.", self._gate.waiting)
+        yield GaugeMetricFamily("tupletree_acker_max_entries", "Entries beyond which new trees wait.", self._gate.limit)
+        yield GaugeMetricFamily(
+            "tupletree_acker_held_messages", "Messages whose new trees wait for room.", self._gate.waiting
+        )
         yield from self._timeouts()
         yield from self._work()
         waiting = self._service.undelivered

@@ -20,15 +20,17 @@ from tupletree.v1 import acker_pb2_grpc
 
 from .books import Books
 from .gate import Gate
+from .holding import Holding, Message
 from .ledger import Verdicts
 from .stream import TrackStream
-from .updates import check_hello, check_updates
+from .updates import Batch, check_hello, check_updates
 from .work import Work
 
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
 _PART = 8_192  # updates of one kind applied without a pause: one or two milliseconds
+_MOST_HELD, _MOST_HELD_SHARE = 100_000, 20  # inits of a stream that wait: so many, or this part of the limit
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
@@ -44,11 +46,15 @@ class AckerService(acker_pb2_grpc.AckerServicer):
     ) -> None:
         self.acker_id = acker_id
         self.draining = False
+        self.failed = asyncio.Event()
+        """Set when a ledger may be wrong: ``failure`` says why, and the process is to end."""
+        self.failure: BaseException | None = None
         self._books = books
         self._gate = gate
         self._readiness = readiness
         self._clock = clock
         self._streams: dict[int, TrackStream] = {}
+        self._was_full = False
         self.work = Work()
 
     @property
@@ -59,15 +65,19 @@ class AckerService(acker_pb2_grpc.AckerServicer):
     async def Track(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
         requests = aiter(request_iterator)
         stream = await self._open(requests)
-        reader = asyncio.create_task(self._read(stream, requests))
-        reader.add_done_callback(lambda done: self._read_ended(stream, done))
+        holding = self._holding(stream)
+        tasks = asyncio.create_task(self._read(stream, requests, holding)), asyncio.create_task(holding.keep())
+        for task in tasks:
+            task.add_done_callback(lambda done: self._read_ended(stream, done))
         try:
             yield pb.TrackReply(acker_id=self.acker_id)
             while (reply := await stream.next_reply()) is not None:
                 yield reply
             yield pb.TrackReply(drained=True)
         finally:
-            reader.cancel()
+            for task in tasks:
+                task.cancel()
+            holding.close()
             self._close(stream)
 
     async def DescribeLedger(self, request: pb.DescribeLedgerRequest, context: Any) -> pb.DescribeLedgerReply:
@@ -77,6 +87,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         ended = self._books.drop(request.epoch, request.topology_id)
         for number in ended:
             self._streams[number].end(NotFoundError(f"topology {request.topology_id} was removed"))
+        self._gate.forget(request.topology_id)
         self.recount()
         event(logger, "topology.dropped", topology=request.topology_id, epoch=request.epoch, streams=len(ended))
         return pb.DropTopologyReply()
@@ -118,12 +129,26 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             self._streams[number].put(verdicts)
 
     def recount(self) -> None:
-        """Call after the ledgers changed: lets waiting streams go on, and says whether there is room."""
+        """Call after ledgers changed by themselves: lets waiting streams go on, and says whether there is room."""
+        for topology_id in self._books.topologies:
+            self._count_entries(topology_id)
+        self._say_whether_full()
+
+    def forget(self, topology_id: str) -> None:
+        """The books have forgotten a topology."""
+        self._gate.forget(topology_id)
+
+    def _count_entries(self, topology_id: str) -> None:
+        topology = self._books.topologies.get(topology_id)
+        if topology is not None:
+            entries = topology.entries
+            self._gate.set_entries(topology_id, entries, entries - topology.trees)
+
+    def _say_whether_full(self) -> None:
         gate = self._gate
-        was_full = gate.full
-        gate.set_entries(self._books.entries)
-        if gate.full != was_full:
-            full = f"{gate.entries} entries are held, the limit is {gate.limit}" if gate.full else None
+        full = f"{gate.entries} entries are held, the limit is {gate.limit}" if gate.full else None
+        if gate.full != self._was_full:
+            self._was_full = gate.full
             self._readiness.set("ledger", full)
             event(logger, "ledger.full" if full else "ledger.has_room", entries=gate.entries, limit=gate.limit)
 
@@ -163,36 +188,78 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self._streams.pop(stream.number, None)
         event(logger, "stream.closed", topology=stream.hello.topology_id, worker=stream.hello.worker_id)
 
-    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest]) -> None:
-        """Apply what the worker sends until it has no more to say."""
+    def _holding(self, stream: TrackStream) -> Holding:
+        def apply(inits: Batch) -> None:
+            self._apply_part(stream, inits)
+            self._say_whether_full()
+
+        def finish(message: Message) -> None:
+            self._books.report_version(stream.number, message.shard_version)
+            stream.confirm(message.sequence)
+            stream.hold(is_held=bool(holding))
+
+        most = max(_MOST_HELD, self._gate.limit // _MOST_HELD_SHARE)
+        holding = Holding(self._gate, stream.hello.topology_id, most, apply, finish)
+        return holding
+
+    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], holding: Holding) -> None:
+        """Apply what the worker sends until it has no more to say, and what has to wait for room has been applied."""
         sequence = 0
         async for request in requests:
             sequence += 1
-            await self._apply(stream, request, sequence)
-            stream.confirm(sequence)
+            await self._apply(stream, request, sequence, holding)
+            stream.hold(is_held=bool(holding))
+            await holding.room()
+        await holding.emptied()
 
-    def _read_ended(self, stream: TrackStream, reader: asyncio.Task[None]) -> None:
-        """A stream ends as its reading did: properly, or with the error, of which the worker is told."""
-        if reader.cancelled():
+    def _read_ended(self, stream: TrackStream, task: asyncio.Task[None]) -> None:
+        """A stream ends as its reading did: properly, or with the error, of which the worker is told.
+
+        An error that no message can be blamed for, such as a lack of memory, may have left a ledger half changed. The
+        process is to end then: with a new one, its trees fail and are replayed; a ledger that is wrong would lie.
+        """
+        if task.cancelled():
             return
-        error = reader.exception()
+        error = task.exception()
         if isinstance(error, ProtocolError):
             hello = stream.hello
             context = {"topology": hello.topology_id, "worker": hello.worker_id, "cause": error}
             event(logger, "stream.refused", level=logging.WARNING, **context)
         stream.end(error)
 
-    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int) -> None:
+    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, holding: Holding) -> None:
+        """Apply a message, but for those of its inits that there is no room for."""
+        topology_id = stream.hello.topology_id
         batches = check_updates(request, stream.hello, sequence)
-        await self._gate.admit(inits=any(batch.init_roots for batch in batches))
+        await self._gate.readable(topology_id)
+        held: list[Batch] = []
         for batch in batches:
             for number, part in enumerate(batch.parts(_PART)):
                 if number:
                     await asyncio.sleep(0)
-                began_s = self._clock()
-                self.deliver(self._books.apply(stream.number, part, began_s))
-                self.work.apply_s.observe(self._clock() - began_s)
+                if not part.init_roots or (not (holding or held) and self._gate.admits(topology_id)):
+                    self._apply_part(stream, part)
+                    continue
+                self._apply_part(stream, part.others())  # they may make the room
+                held.append(part.inits())
         self.work.count(batches)
         stream.look(*self._books.flow(stream.number), self._clock())
-        self._books.report_version(stream.number, request.updates.shard_version)
-        self.recount()
+        holding.take(Message(sequence, request.updates.shard_version, held))
+        self._say_whether_full()
+
+    def _apply_part(self, stream: TrackStream, part: Batch) -> None:
+        began_s = self._clock()
+        try:
+            self.deliver(self._books.apply(stream.number, part, began_s))
+        except Exception as error:
+            self._fail(error)
+            raise
+        self._count_entries(stream.hello.topology_id)
+        self.work.apply_s.observe(self._clock() - began_s)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+            self._readiness.set("ledger", f"updates could not be applied: {type(error).__name__}")
+            event(logger, "ledger.failed", level=logging.CRITICAL, cause=f"{type(error).__name__}: {error}")
+            self.failed.set()

@@ -44,6 +44,7 @@ class TrackStream:
         """Roots put and not taken yet."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
         self._confirmed = self._told = 0
+        self._is_held = self._told_held = False
         self._wake = asyncio.Event()
         self._ended = False
         self._error: BaseException | None = None
@@ -72,6 +73,12 @@ class TrackStream:
         if self._rest is None:
             self._wake.set()
 
+    def hold(self, *, is_held: bool) -> None:
+        """Have the worker begin no more trees for now, or again."""
+        if is_held != self._is_held:
+            self._is_held = is_held
+            self._wake.set()
+
     def look(self, pending: int, completed: int, now_s: float) -> None:
         """So many trees of its topology are pending now, and so many have been completed."""
         self._gathering.look(pending, completed, now_s)
@@ -85,7 +92,7 @@ class TrackStream:
     async def next_reply(self) -> pb.TrackReply | None:
         """The next message for the worker; None when the stream ended properly. Raises the error it ended with."""
         await self._due()
-        if not self._pieces and self._confirmed == self._told:
+        if not self._pieces and self._confirmed == self._told and self._is_held == self._told_held:
             return None
         pause_s = self._replied_s + self._interval_s - time.monotonic()
         if pause_s > 0:
@@ -101,7 +108,7 @@ class TrackStream:
                 raise self._error
             is_untold = self._confirmed != self._told
             pause_s = self._replied_s + CONFIRM_INTERVAL_S - time.monotonic()
-            if self._pieces or self._ended or (is_untold and pause_s <= 0):
+            if self._pieces or self._ended or self._is_held != self._told_held or (is_untold and pause_s <= 0):
                 break
             self._wake.clear()
             if is_untold and self._rest is None:
@@ -126,9 +133,10 @@ class TrackStream:
         del self._pieces[:count]
         self.waiting -= roots
         self._interval_s = max(BUSY_INTERVAL_S, self._gathering.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
-        self._told = self._confirmed
+        self._told, self._told_held = self._confirmed, self._is_held
         verdicts = [
             pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
             for task, kinds in taken.items()
         ]
-        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, gather_us=round(1e6 * self._gathering.pause_s))
+        gather_us = round(1e6 * self._gathering.pause_s)
+        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, gather_us=gather_us, hold=self._told_held)

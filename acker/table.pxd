@@ -19,7 +19,7 @@ cdef class Table:
     cpdef u64 hash_one(self, u64 root)
     @cython.locals(slot=Py_ssize_t)
     cpdef Py_ssize_t find_one(self, u64 root, u64 mixed) except? -2
-    @cython.locals(slot=Py_ssize_t, bucket=Py_ssize_t)
+    @cython.locals(slot=Py_ssize_t, count=Py_ssize_t, bucket=Py_ssize_t)
     cpdef int insert_one(self, u64 root, u64 mixed, u64 value, u32 task, u32 birth, int state) except -1
     @cython.locals(last=Py_ssize_t)
     cpdef int remove_one(self, Py_ssize_t slot, u64 mixed) except -1

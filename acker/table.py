@@ -129,15 +129,16 @@ class Table:
 
     def insert(self, entries: Entries, hashes: U64) -> None:
         """Add entries whose roots are absent."""
-        first, self._count = self._count, self._count + len(hashes)
-        self._make_room()
-        new = slice(first, self._count)
+        first, count = self._count, self._count + len(hashes)
+        self._make_room(count)
+        new = slice(first, count)
         self.roots[new] = entries.roots
         self.values[new] = entries.values
         self.tasks[new] = entries.tasks
         self.births[new] = entries.birth
         self.states[new] = entries.state
-        self._link(np.arange(first, self._count), hashes)
+        self._link(np.arange(first, count), hashes)
+        self._count = count
 
     def remove(self, places: Places) -> None:
         """Take entries out."""
@@ -168,9 +169,10 @@ class Table:
     def insert_one(self, root: int, mixed: int, value: int, task: int, birth: int, state: int) -> None:
         """Add an entry whose root is absent."""
         slot = self._count
-        self._count += 1
-        if 2 * self._count > self._buckets or self._count > len(self.roots):
-            self._make_room()
+        count = slot + 1
+        if 2 * count > self._buckets or count > len(self.roots):
+            self._make_room(count)
+        self._count = count
         bucket = self._bucket_one(mixed)
         self.root_view[slot] = root
         self.value_view[slot] = value
@@ -265,19 +267,23 @@ class Table:
     def _columns(self) -> tuple[NDArray[Any], ...]:
         return self.roots, self.values, self.tasks, self.births, self.states, self._next
 
-    def _make_room(self) -> None:
-        """See that the slots suffice for all entries, and that there are two buckets for each."""
-        if self._count > len(self.roots):
-            self._resize(self._count + max(self._count // 32, min(self._count, _STEP)) + _LEAST)
-        while self._buckets < 2 * self._count:
-            end = min(max(2 * self._count, self._buckets + min(self._buckets, _STEP)), 2 * self._half)
+    def _make_room(self, count: int) -> None:
+        """See that the slots suffice for so many entries, and that there are two buckets for each.
+
+        A lack of memory leaves the table as it was, but for unused room.
+        """
+        if count > len(self.roots):
+            self._resize(count + max(count // 32, min(count, _STEP)) + _LEAST)
+        while self._buckets < 2 * count:
+            end = min(max(2 * count, self._buckets + min(self._buckets, _STEP)), 2 * self._half)
             if end > len(self._heads):
                 self._resize_heads(end + end // 32)
             slots = self._chained(self._buckets - self._half, end - self._half)
+            hashes = self.hashes(self.roots.take(slots))
             self._heads[self._buckets - self._half : end - self._half] = -1
             self._heads[self._buckets : end] = -1
             self._set_buckets(end)
-            self._link(slots, self.hashes(self.roots.take(slots)))
+            self._link(slots, hashes)
 
     def _shrink(self) -> None:
         """Give back some of what is not needed, if that is much."""
@@ -306,15 +312,22 @@ class Table:
         return np.concatenate(found).astype(np.int64)
 
     def _resize(self, slots: int) -> None:
+        roots, *others = self._columns()
+        # The roots say how many slots there are: they are never longer than the rest, also if a step fails.
+        columns = (*others, roots) if slots > len(roots) else (roots, *others)
         self._blind()
-        for column in self._columns():
-            column.resize(slots, refcheck=False)
-        self._look()
+        try:
+            for column in columns:
+                column.resize(slots, refcheck=False)
+        finally:
+            self._look()
 
     def _resize_heads(self, buckets: int) -> None:
         self._blind()
-        self._heads.resize(buckets, refcheck=False)
-        self._look()
+        try:
+            self._heads.resize(buckets, refcheck=False)
+        finally:
+            self._look()
 
     def _blind(self) -> None:
         """Let go of the arrays: what is looked at must not move."""

@@ -46,6 +46,14 @@ class Batch:
     def __len__(self) -> int:
         return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
 
+    def inits(self) -> Batch:
+        """The inits alone."""
+        return Batch(self.shard, self.init_roots, self.init_values, self.init_tasks, (), (), (), ())
+
+    def others(self) -> Batch:
+        """All but the inits."""
+        return Batch(self.shard, (), (), (), self.ack_roots, self.ack_values, self.fail_roots, self.reset_roots)
+
     def parts(self, size: int) -> Iterator[Batch]:
         """The same updates in batches of at most ``size`` of each kind. The order of updates does not matter."""
         longest = max(len(self.init_roots), len(self.ack_roots), len(self.fail_roots), len(self.reset_roots))

@@ -225,7 +225,7 @@ _ACKER: Final = (
         "acker.max.pending",
         20_000_000,
         "tuple trees",
-        "Above this the acker stops reading, which throttles the spouts, and is not ready.",
+        "Above this the acker is not ready and holds back new trees, but for a small reserve of each topology.",
     ),
     _secs(
         "acker.drain.timeout.secs",

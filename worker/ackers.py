@@ -78,6 +78,7 @@ class AckerLink:
         self._waiting: dict[int, list[Updates]] = {}
         self._waiting_roots = 0
         self._pause_s = PAUSE_S
+        self._is_asked_to_hold = False  # by the acker, which has no room for new trees
         self._has_news = False  # a newer shard version to tell though there are no updates
         self._unconfirmed: deque[tuple[int, list[Updates]]] = deque()
         self._moved = asyncio.Event()
@@ -89,7 +90,7 @@ class AckerLink:
             return
         self._waiting.setdefault(shard, []).append(updates)
         self._waiting_roots += len(updates)
-        self._ties.engine.gate.set(self, held_by(self._waiting_roots))
+        self._close_gate()
         self._moved.set()
 
     def follow(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
@@ -154,6 +155,8 @@ class AckerLink:
             if writer is not None:
                 writer.cancel()
             call.cancel()
+            self._is_asked_to_hold = False
+            self._close_gate()
 
     def _up(self) -> None:
         """The acker that was there before is there again, or for the first time."""
@@ -173,6 +176,10 @@ class AckerLink:
         while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
             self._unconfirmed.popleft()
             self._moved.set()
+        if reply.hold != self._is_asked_to_hold:
+            self._is_asked_to_hold = reply.hold
+            self._close_gate()
+            self._moved.set()
         self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MOST_PAUSE_S)
         tell = self._ties.engine.tell
         for verdicts in reply.verdicts:
@@ -186,12 +193,21 @@ class AckerLink:
             if verdicts.reset:
                 tell(task, TreesReset(task, unpack_u64(verdicts.reset)))
 
+    def _close_gate(self) -> None:
+        holds = (ACKERS,) if self._is_asked_to_hold else ()
+        self._ties.engine.gate.set(self, held_by(self._waiting_roots) or holds)
+
+    @property
+    def _is_unconfirmed(self) -> bool:
+        """Whether so much is that the rest waits. Not while the acker holds trees: the rest is what makes room."""
+        return len(self._unconfirmed) >= UNCONFIRMED_UPDATES and not self._is_asked_to_hold
+
     async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
         """Send what waits, all of it in one message, as long as not too much is unconfirmed."""
         clock = asyncio.get_running_loop().time
         sequence, next_s = 0, 0.0
         while True:
-            while not (self._waiting or self._has_news) or len(self._unconfirmed) >= UNCONFIRMED_UPDATES:
+            while not (self._waiting or self._has_news) or self._is_unconfirmed:
                 self._moved.clear()
                 await self._moved.wait()
             if clock() < next_s:
@@ -200,7 +216,7 @@ class AckerLink:
             waiting, self._waiting = self._waiting, {}
             self._waiting_roots = 0
             self._has_news = False
-            self._ties.engine.gate.set(self, ())
+            self._close_gate()
             sequence += 1
             self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
             request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py

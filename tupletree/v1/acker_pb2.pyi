@@ -59,18 +59,20 @@ class ShardUpdate(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ...) -> None: ...
 
 class TrackReply(_message.Message):
-    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "gather_us")
+    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "gather_us", "hold")
     ACKER_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
     GATHER_US_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     acker_id: str
     confirmed: int
     verdicts: _containers.RepeatedCompositeFieldContainer[Verdicts]
     drained: bool
     gather_us: int
-    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., gather_us: _Optional[int] = ...) -> None: ...
+    hold: bool
+    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., gather_us: _Optional[int] = ..., hold: _Optional[bool] = ...) -> None: ...
 
 class Verdicts(_message.Message):
     __slots__ = ("spout_task", "acked", "failed", "expired", "reset")

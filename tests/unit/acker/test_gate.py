@@ -1,4 +1,4 @@
-"""The gate: who may read on when the ledgers are full. Waiting is observed, never slept for."""
+"""The gate: whose trees may begin when the ledgers are full. Waiting is observed, never slept for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tupletree.acker.gate import Gate
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tupletree.acker.gate import Gate, admits
 
 T = TypeVar("T")
 
@@ -26,71 +30,98 @@ async def started(waiter: Awaitable[None]) -> asyncio.Task[None]:
     return task
 
 
-def test_below_eighty_percent_nobody_waits() -> None:
+@pytest.mark.parametrize(
+    ("total", "own", "topologies", "expected"),
+    [
+        (799, 799, 5, True),  # there is room for everybody
+        (999, 999, 1, True),  # a topology alone may hold the limit
+        (1000, 1000, 1, False),
+        (800, 499, 2, True),  # less than an equal part
+        (800, 500, 2, False),
+        (1100, 124, 2, True),  # less than its reserve
+        (1100, 125, 2, False),
+        (1499, 0, 2, True),
+        (1500, 0, 2, False),
+    ],
+)
+def test_whose_inits_pass(total: int, own: int, topologies: int, expected: bool) -> None:
+    assert admits(1000, total, own, topologies) is expected
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 7), st.integers(-300, 100)), max_size=200)
+
+
+@given(st.integers(1, 8), STEPS)
+def test_below_its_reserve_a_topology_never_waits_and_the_total_is_bounded(
+    topologies: int, steps: list[tuple[int, int]]
+) -> None:
+    """Trees begin in parts of up to 100, as often as the gate lets them, and end as they like."""
+    limit, gate = 1000, Gate(1000)
+    held = dict.fromkeys(map(str, range(topologies)), 0)
+    for name in held:
+        gate.set_entries(name, 0)
+    for number, change in steps:
+        name = str(number % topologies)
+        if change < 0:
+            held[name] = max(0, held[name] + change)
+        elif gate.admits(name):
+            held[name] += change
+        else:
+            assert held[name] >= limit / 4 / topologies
+        gate.set_entries(name, held[name])
+        assert gate.entries == sum(held.values()) <= 1.25 * limit + 100 * topologies
+
+
+@given(STEPS)
+def test_the_total_is_bounded_whatever_topologies_come(steps: list[tuple[int, int]]) -> None:
+    gate = Gate(1000)
+    for number, (_, change) in enumerate(steps):
+        name = str(number)
+        own = 0
+        while gate.admits(name) and own < 2000:
+            own += max(1, abs(change))
+            gate.set_entries(name, own)
+        assert gate.entries <= 1500 + max((abs(one) for _, one in steps), default=0) + 1
+
+
+def test_who_waits_goes_on_when_there_is_room() -> None:
     async def scenario() -> None:
         gate = Gate(100)
-        gate.set_entries(80)
-        task = await started(gate.admit(inits=True))
-        assert task.done()
-
-    run(scenario)
-
-
-def test_near_the_limit_inits_pause_and_then_pass() -> None:
-    async def scenario() -> None:
-        gate = Gate(100)
-        gate.set_entries(81)
-        inits, acks = await started(gate.admit(inits=True)), await started(gate.admit(inits=False))
-        assert acks.done()
-        assert not inits.done()
-        assert gate.waiting == 1
-        await inits
-        assert gate.waiting == 0
-        assert not gate.full
-
-    run(scenario)
-
-
-def test_above_the_limit_inits_wait_for_room_and_acks_pass() -> None:
-    async def scenario() -> None:
-        gate = Gate(100)
-        gate.set_entries(101)
+        gate.set_entries("a", 101)
         assert gate.full
-        inits, acks = await started(gate.admit(inits=True)), await started(gate.admit(inits=False))
-        assert acks.done()
-        gate.set_entries(102)
-        gate.set_entries(101)
+        waiting = await started(gate.room("a"))
+        gate.set_entries("a", 102)
+        gate.set_entries("a", 100)
         await asyncio.sleep(0)
-        assert not inits.done()
-        gate.set_entries(100)
-        await inits
+        assert not waiting.done()
+        gate.set_entries("a", 99)
+        await waiting
 
     run(scenario)
 
 
-def test_far_above_the_limit_everybody_waits() -> None:
+def test_a_topology_that_is_forgotten_makes_room() -> None:
     async def scenario() -> None:
         gate = Gate(100)
-        gate.set_entries(126)
-        inits, acks = await started(gate.admit(inits=True)), await started(gate.admit(inits=False))
-        assert not acks.done()
-        gate.set_entries(125)
-        await acks
-        assert not inits.done()
-        gate.set_entries(0)
-        await inits
+        gate.set_entries("a", 100)
+        gate.set_entries("b", 50)
+        waiting = await started(gate.room("b"))
+        assert not waiting.done()
+        gate.forget("a")
+        await waiting
+        assert gate.entries == 50
 
     run(scenario)
 
 
-def test_a_waiter_that_is_cancelled_leaves_the_queue() -> None:
+def test_a_flood_of_acks_without_inits_stops_its_own_topology_alone() -> None:
     async def scenario() -> None:
         gate = Gate(100)
-        gate.set_entries(200)
-        task = await started(gate.admit(inits=True))
-        assert gate.waiting == 1
-        task.cancel()
-        await asyncio.wait({task})
-        assert gate.waiting == 0
+        gate.set_entries("a", 150, without_init=101)
+        mine, others = await started(gate.readable("a")), await started(gate.readable("b"))
+        assert others.done()
+        assert not mine.done()
+        gate.set_entries("a", 149, without_init=100)
+        await mine
 
     run(scenario)
