@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
@@ -62,13 +61,3 @@ def spout_stats(cluster: DevCluster) -> nimbus_pb2.TaskStats:
     """What the spout has done."""
     reply = cluster.client.describe(NAME)
     return next((one.total for one in reply.components if one.component_id == "blobs"), nimbus_pb2.TaskStats())
-
-
-def wait_for_acks(cluster: DevCluster, count: int, timeout_s: float) -> tuple[int, float]:
-    """Wait until so many tuples are acked: how many are after at most ``timeout_s``, and the seconds that it took."""
-    began_s = time.monotonic()
-    acked = 0
-    while acked < count and time.monotonic() - began_s < timeout_s:
-        time.sleep(0.1)
-        acked = spout_stats(cluster).acked
-    return acked, time.monotonic() - began_s

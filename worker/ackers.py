@@ -33,6 +33,7 @@ from .engine import Engine
 from .inbox import ACKERS, BACKLOG
 from .links import LinkFigures
 from .tracking import Updates, encode, split
+from .update_parts import messages
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +188,7 @@ class AckerLink:
                 tell(task, TreesReset(task, unpack_u64(verdicts.reset)))
 
     async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
-        """Send what waits, all of it in one message, as long as not too much is unconfirmed."""
+        """Send what waits, mostly in one message, as long as not too much is unconfirmed."""
         clock = asyncio.get_running_loop().time
         sequence, next_s = 0, 0.0
         while True:
@@ -201,13 +202,16 @@ class AckerLink:
             self._waiting_roots = 0
             self._has_news = False
             self._ties.engine.gate.set(self, ())
-            sequence += 1
-            self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
-            request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py
-            request.updates.sequence = sequence
-            request.updates.shard_version = self.shard_version
-            request.updates.shards.extend(encode(shard, parts) for shard, parts in waiting.items())
-            await call.write(request)
+            contents = list(messages([encode(shard, parts) for shard, parts in waiting.items()]))
+            last = sequence + len(contents)  # until it is confirmed, all of them are in doubt
+            self._unconfirmed.append((last, [updates for parts in waiting.values() for updates in parts]))
+            for shards in contents:
+                sequence += 1
+                request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py
+                request.updates.sequence = sequence
+                request.updates.shard_version = self.shard_version
+                request.updates.shards.extend(shards)
+                await call.write(request)
 
     def _down(self) -> None:
         if not self.is_up:
