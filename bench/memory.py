@@ -8,6 +8,11 @@ in two workers, so that tuples wait on either side of the network: one sleeper b
 the relay away from the spout. Tracked, ``topology.max.spout.pending`` bounds what is under way; with ``--ackers 0``
 nothing is tracked, and back-pressure alone does. Resident memory of each worker and acker is read every second. What a
 process holds once everything is full is its level; ``slope_mb_per_min`` is the line through its readings after that.
+
+    python -m bench.memory --tuple-bytes 1000000 --tuples 300 --json
+
+sends large tuples from a spout in one worker to a bolt in the other instead, as fast as it may, and reads until all are
+acked.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench import _cli
+from bench import _cli, _large
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
 from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
@@ -136,6 +141,8 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run on a fresh cluster."""
+    if arguments.tuple_bytes:
+        return measure_large(arguments)
     conf = {
         "topology.workers": WORKERS,
         "topology.acker.executors": arguments.ackers,
@@ -164,12 +171,33 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def measure_large(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Large tuples on a fresh cluster: seconds until all are acked, and the most that each process held."""
+    count, size = arguments.tuples, arguments.tuple_bytes
+    most: dict[str, float] = {}
+    with DevCluster(slots=WORKERS, ackers=1) as cluster:
+        cluster.client.submit(_large.NAME, _large.topology(count, size, arguments.burst), {"topology.workers": WORKERS})
+        pids = watched(cluster)
+        began_s = time.monotonic()
+        stats = _large.spout_stats(cluster)
+        while stats.acked < count and time.monotonic() - began_s < arguments.seconds:
+            time.sleep(0.05)
+            most = {name: max(most.get(name, 0.0), resident_mb(pid)) for name, pid in pids.items()}
+            stats = _large.spout_stats(cluster)
+        seconds = time.monotonic() - began_s
+    figures = {f"{name}_max_mb": round(held, 1) for name, held in most.items()}
+    return {"seconds": round(seconds, 1), "acked": stats.acked, "failed": stats.failed + stats.timeouts, **figures}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be varied."""
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--warm-up", type=float, default=10, help="seconds left out of the slope")
     parser.add_argument("--pending", type=int, default=10_000, help="topology.max.spout.pending")
     parser.add_argument("--ackers", type=int, default=1, help="topology.acker.executors; 0: not tracked")
+    parser.add_argument("--tuple-bytes", type=int, default=0, help="send large tuples of this size instead")
+    parser.add_argument("--tuples", type=int, default=3000, help="how many large tuples")
+    parser.add_argument("--burst", type=int, default=1, help="how many of them the spout emits whenever it is asked")
     parser.add_argument("--sleep-ms", type=float, default=1.0, help="what the bolt sleeps for each tuple")
 
 

@@ -294,6 +294,21 @@ _TOPOLOGY: Final = (
         "Tuples waiting for a task at which it is congested and its senders hold back.",
     ),
     _int(
+        "topology.executor.receive.buffer.bytes",
+        32 * 1024 * 1024,
+        "bytes",
+        "The same by size: bytes of tuples waiting for a task, as encoded; estimated where they stay in their worker.",
+        minimum=64 * 1024,
+    ),
+    _int(
+        "topology.tuple.max.bytes",
+        64 * 1024 * 1024,
+        "bytes",
+        "The largest tuple that may go to another worker, encoded; a larger one fails with an error.",
+        minimum=1024 * 1024,
+        maximum=1024 * 1024 * 1024,
+    ),
+    _int(
         "topology.lost.worker.grace.ms",
         1000,
         "ms",

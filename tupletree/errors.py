@@ -51,6 +51,10 @@ class EmitError(UsageError):
     """A component emitted what it did not declare: an unknown stream, a wrong number of values, a wrong target."""
 
 
+class TupleTooLargeError(EmitError):
+    """A tuple larger than ``topology.tuple.max.bytes`` was about to leave its worker."""
+
+
 class UnregisteredTypeError(UsageError):
     """A value of a type that msgpack does not carry and nobody registered was about to leave its worker."""
 

@@ -33,6 +33,7 @@ from .engine import Engine
 from .inbox import ACKERS, BACKLOG
 from .links import LinkFigures
 from .tracking import Updates, encode, split
+from .update_parts import messages
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class AckerLink:
         return len(self._unconfirmed) >= UNCONFIRMED_UPDATES and not self._is_asked_to_hold
 
     async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
-        """Send what waits, all of it in one message, as long as not too much is unconfirmed."""
+        """Send what waits, mostly in one message, as long as not too much is unconfirmed."""
         clock = asyncio.get_running_loop().time
         sequence, next_s = 0, 0.0
         while True:
@@ -217,13 +218,16 @@ class AckerLink:
             self._waiting_roots = 0
             self._has_news = False
             self._close_gate()
-            sequence += 1
-            self._unconfirmed.append((sequence, [updates for parts in waiting.values() for updates in parts]))
-            request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py
-            request.updates.sequence = sequence
-            request.updates.shard_version = self.shard_version
-            request.updates.shards.extend(encode(shard, parts) for shard, parts in waiting.items())
-            await call.write(request)
+            contents = list(messages([encode(shard, parts) for shard, parts in waiting.items()]))
+            last = sequence + len(contents)  # until it is confirmed, all of them are in doubt
+            self._unconfirmed.append((last, [updates for parts in waiting.values() for updates in parts]))
+            for shards in contents:
+                sequence += 1
+                request = acker_pb2.TrackRequest()  # filled in place, as frames are in peers.py
+                request.updates.sequence = sequence
+                request.updates.shard_version = self.shard_version
+                request.updates.shards.extend(shards)
+                await call.write(request)
 
     def _down(self) -> None:
         if not self.is_up:

@@ -115,7 +115,12 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
     ids = range(first, last + 1)
     tasks = [_build_task(plan, component, conf, task) for task in ids]
-    inbox = Inbox(ids, conf["topology.executor.receive.buffer.size"] * len(ids), gate)
+    inbox = Inbox(
+        ids,
+        conf["topology.executor.receive.buffer.size"] * len(ids),
+        gate,
+        conf["topology.executor.receive.buffer.bytes"] * len(ids),
+    )
     batch_size = conf["topology.transfer.batch.size"]
     clock = plan.environment.clock
     spouts = [task for task in tasks if isinstance(task, SpoutTask)]

@@ -5,9 +5,14 @@ cdef class Rows:
     cdef readonly list columns
     cdef readonly object roots, edges
     cdef readonly dict pairs
-    cdef readonly long long generation
+    cdef readonly long long generation, size
 
 @cython.final
 cdef class Batch:
     cdef readonly object origin, target_task
     cdef readonly Rows rows
+
+@cython.locals(count=Py_ssize_t, step=Py_ssize_t, sampled=Py_ssize_t, total="long long", at=Py_ssize_t, column=list)
+cpdef long long weigh(columns, Py_ssize_t count)
+
+cpdef long long weight_of(value, int depth)

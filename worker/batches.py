@@ -7,6 +7,7 @@ as they are, by reference. For another worker they become a ``worker_pb2.Batch``
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -28,14 +29,21 @@ MOST_ROWS = 1 << 20
 HEAD_BYTES = 32
 """About what a batch takes beside its columns."""
 
+BATCH_BYTES = 1024 * 1024
+"""A batch for another worker is at most about this large, unless a single row is larger."""
+
+ROW_BYTES = 16
+"""Root and edge of a row."""
+
 
 class Rows:
     """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees.
 
-    ``generation``: of the stream they were emitted on; all rows of a batch are of one (barriers.py).
+    ``generation``: of the stream they were emitted on; all rows of a batch are of one (barriers.py). ``size``: about
+    how many bytes they take, where somebody has weighed them; else 0.
     """
 
-    __slots__ = ("columns", "edges", "generation", "pairs", "roots")
+    __slots__ = ("columns", "edges", "generation", "pairs", "roots", "size")
 
     def __init__(
         self,
@@ -44,12 +52,14 @@ class Rows:
         edges: array[int],
         pairs: dict[int, Anchors],
         generation: int = 0,
+        size: int = 0,
     ) -> None:
         self.columns = columns
         self.roots = roots
         self.edges = edges
         self.pairs = pairs
         self.generation = generation
+        self.size = size
 
     @staticmethod
     def of(rows: Iterable[Row]) -> Rows:
@@ -69,6 +79,13 @@ class Rows:
             roots.extend(root for root, _ in pairs)
         return roots
 
+    def slice(self, start: int, stop: int) -> Rows:
+        """The rows from ``start`` to ``stop``, weighed."""
+        columns = [column[start:stop] for column in self.columns]
+        pairs = {at - start: pairs for at, pairs in self.pairs.items() if start <= at < stop}
+        roots, edges = self.roots[start:stop], self.edges[start:stop]
+        return Rows(columns, roots, edges, pairs, self.generation, weigh(columns, len(roots)))
+
     def __len__(self) -> int:
         return len(self.roots)
 
@@ -79,6 +96,47 @@ class Rows:
                 yield values, MULTI, self.pairs[at]
             else:
                 yield values, self.roots[at], self.edges[at]
+
+
+def weigh(columns: Sequence[list[Any]], count: int) -> int:
+    """About how many bytes ``count`` rows take, judged by eight of them at most."""
+    if count == 0:
+        return 0
+    step = count // 8 + 1
+    sampled = 0
+    total = 0
+    at = 0
+    while at < count:
+        for column in columns:
+            value = column[at]
+            kind = type(value)
+            if kind is str or kind is bytes:
+                total += len(value)
+            else:
+                total += weight_of(value, 2)
+        sampled += 1
+        at += step
+    return count * (ROW_BYTES + total // sampled)
+
+
+def weight_of(value: Any, depth: int) -> int:
+    """About how many bytes a value takes. Of a collection the first item stands for all."""
+    kind = type(value)
+    if kind is int or kind is float or value is None or kind is bool:
+        return 8
+    if kind is str or kind is bytes:
+        return len(value)
+    if kind is list or kind is tuple or kind is set or kind is frozenset:
+        return 8 if not value else len(value) * (8 + (weight_of(next(iter(value)), depth - 1) if depth else 0))
+    if kind is dict:
+        if not value:
+            return 8
+        key, item = next(iter(value.items()))
+        return len(value) * (16 + (weight_of(key, depth - 1) + weight_of(item, depth - 1) if depth else 0))
+    try:
+        return sys.getsizeof(value, 64)
+    except Exception:  # it is user code
+        return 64
 
 
 class Batch:
@@ -159,7 +217,7 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
         multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
     }
     roots, edges = unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing)
-    return Rows(columns, roots, edges, pairs, message.generation)
+    return Rows(columns, roots, edges, pairs, message.generation, bytes_of(message))
 
 
 def bytes_of(message: worker_pb2.Batch) -> int:

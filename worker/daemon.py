@@ -159,7 +159,7 @@ class WorkerDaemon:
         self._service = WorkerService(
             self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
         )
-        self._outbound.connect(self._peers, self._ackers, self._service)
+        self._outbound.connect(self._engine.gate, self._peers, self._ackers, self._service)
 
     async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
         """Serve, and on which HTTP port. Raises UsageError if a port is in use."""

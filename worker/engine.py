@@ -18,10 +18,11 @@ from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2, worker_pb2
 
 from .assembly import Plan, build_executors, origins
-from .batches import Batch, Rows, check, decode, encode
+from .batches import Batch, Rows, bytes_of, check, decode
 from .control import Control
 from .executor import Executor, RemoteBatch
 from .inbox import ACKERS, Gate, Inbox
+from .parcels import send_bounded
 from .runloop import LoopSettings, RunLoop
 from .spout_executor import SpoutExecutor
 from .spout_task import SpoutTask
@@ -64,6 +65,7 @@ class Engine:
         self.tracer: Tracer | None = None  # of what comes from other workers
         self._outside = outside
         self._on_blocking = on_blocking
+        self.most_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
         self._loops_lock = threading.Lock()  # held while the list of loops or the flag below changes
         self._is_stopping = False
@@ -149,7 +151,7 @@ class Engine:
         check(message)
         if self.tracer is not None:
             self.tracer.received(message)
-        inbox.put(RemoteBatch(message, origin), message.rows)
+        inbox.put(RemoteBatch(message, origin), message.rows, bytes_of(message))
 
     def _takes(self, message: worker_pb2.Batch) -> bool:
         """Whether such a task gets such batches: a spout only the steps of checkpoints."""
@@ -220,11 +222,16 @@ class Engine:
     def _deliver(self, origin: Origin, target_task: int, rows: Rows) -> None:
         inbox = self._inboxes.get(target_task)
         if inbox is None:
-            self._outside.send(encode(origin, target_task, rows))
-            return
-        if self._always_serialize:
-            rows = decode(encode(origin, target_task, rows), origin)
-        inbox.put(Batch(origin, target_task, rows), len(rows))
+            send_bounded(origin, target_task, rows, self.most_bytes, self._outside.send)
+        elif self._always_serialize:
+            send_bounded(origin, target_task, rows, self.most_bytes, lambda message: self._copy(message, origin))
+        else:
+            inbox.put(Batch(origin, target_task, rows), len(rows), rows.size)
+
+    def _copy(self, message: worker_pb2.Batch, origin: Origin) -> None:
+        """Give a task of this worker what was encoded."""
+        rows = decode(message, origin)
+        self._inboxes[message.target_task].put(Batch(origin, message.target_task, rows), len(rows), rows.size)
 
 
 def local_tasks(executors: Iterable[ExecutorTasks]) -> frozenset[int]:

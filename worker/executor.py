@@ -20,6 +20,7 @@ from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox, behind
 from .outbox import OutBuffer
+from .parcels import RowsTooLarge
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Deliver = Callable[[Origin, int, Rows], None]
 
 SHORT_STEP_S, LONG_STEP_S = 0.002, 0.005
 """A step should take about this long: long enough to be cheap, short enough for the neighbours."""
+STEP_BYTES = 4 * 1024 * 1024
+"""A step should emit no more than this: until it ends, nothing that it emits is handed over, nor held at the gate."""
 
 NO_ROWS = Rows.of([])
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
@@ -64,6 +67,7 @@ class Executor:
         self._deliver = deliver
         self._batch_size = batch_size
         self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
+        self._handed_bytes = 0  # since the last step, about
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
@@ -177,20 +181,31 @@ class Executor:
         self._transfer(buffer, take())
 
     def _transfer(self, buffer: OutBuffer, batches: Sequence[Rows]) -> None:
-        try:
-            for rows in batches:
-                buffer.stream.transferred += len(rows)
-                if self.tracer is not None:
-                    self.tracer.sent(buffer, rows)
+        for rows in batches:
+            buffer.stream.transferred += len(rows)
+            self._handed_bytes += rows.size
+            if self.tracer is not None:
+                self.tracer.sent(buffer, rows)
+            try:
                 self._deliver(buffer.origin, buffer.task, rows)
-        except UnregisteredTypeError as error:
-            raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+            except RowsTooLarge as refused:
+                self._refuse(buffer, refused)
+            except UnregisteredTypeError as error:
+                raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+
+    def _refuse(self, buffer: OutBuffer, refused: RowsTooLarge) -> None:
+        """Fail the trees of rows that no message may hold. All other rows have been delivered."""
+        task = next(task for task in self.tasks if task.task_id == buffer.origin.task)
+        task.updates.fails.update(refused.roots)
+        task.has_failed_tuples = True
+        task.report_error(refused.error)
 
     def _adapt(self, elapsed_s: float) -> None:
-        """Fit the size of a step to the time that the last one took."""
-        if elapsed_s > LONG_STEP_S:
+        """Fit the size of a step to the time that the last one took, and to the bytes emitted."""
+        handed, self._handed_bytes = self._handed_bytes, 0
+        if elapsed_s > LONG_STEP_S or handed > STEP_BYTES:
             self._quantum = max(1, self._quantum // 2)
-        elif elapsed_s < SHORT_STEP_S and self._quantum < self._batch_size:
+        elif elapsed_s < SHORT_STEP_S and self._quantum < self._batch_size and 2 * handed <= STEP_BYTES:
             self._quantum = min(self._batch_size, self._quantum * 2)
 
 

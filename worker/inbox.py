@@ -62,19 +62,23 @@ class Gate:
 class Inbox:
     """The items that wait for one executor, in order of arrival for each sender.
 
-    Above ``limit`` rows its tasks are closed at the gate, at half of it they open again. Nothing is ever refused or
-    dropped: senders hold what they have when they see the gate. So an inbox holds at most ``limit`` rows and what was
-    under way when it was closed.
+    Above ``limit`` rows, or ``most_bytes``, its tasks are closed at the gate; at half of both they open again. Nothing
+    is ever refused or dropped: senders hold what they have when they see the gate. So an inbox holds at most that, and
+    what was under way when it was closed. Rows count until they are processed; the bytes of an item, until the owner
+    asks for the next one.
     """
 
-    def __init__(self, tasks: Iterable[int], limit: int, gate: Gate) -> None:
+    def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, most_bytes: int = 1 << 62) -> None:
         self.rows = 0
+        self.bytes = 0
         self.wake: Callable[[], None] = lambda: None
         self._tasks = frozenset(tasks)
         self._limit = limit
+        self._most_bytes = most_bytes
         self._gate = gate
         self._is_closed = False
-        self._items: deque[tuple[Any, int]] = deque()
+        self._items: deque[tuple[Any, int]] = deque()  # with the bytes of each
+        self._taken_bytes = 0  # of the item that the owner works on
         self._news: deque[Any] = deque()
         self._lock = threading.Lock()
 
@@ -91,13 +95,13 @@ class Inbox:
         """Whether senders are asked to hold."""
         return self._is_closed
 
-    def put(self, item: Any, rows: int) -> None:
-        """Append an item that counts for so many rows. Any thread."""
+    def put(self, item: Any, rows: int, size: int = 0) -> None:
+        """Append an item that counts for so many rows and about so many bytes. Any thread."""
         with self._lock:
-            self._items.append((item, rows))
+            self._items.append((item, size))
             self.rows += rows
-            closes = not self._is_closed and self.rows > self._limit
-            if closes:
+            self.bytes += size
+            if not self._is_closed and (self.rows > self._limit or self.bytes > self._most_bytes):
                 self._is_closed = True
                 self._gate.set(self, self._tasks)
         self.wake()
@@ -117,15 +121,23 @@ class Inbox:
     def take(self) -> Any | None:
         """The oldest item, or None. The owning thread only; ``done`` says when its rows are processed."""
         try:
-            return self._items.popleft()[0]
+            item, size = self._items.popleft()
         except IndexError:
-            return None
+            item, size = None, 0
+        if self._taken_bytes:
+            with self._lock:
+                self.bytes -= self._taken_bytes
+                self._open_if_there_is_room()
+        self._taken_bytes = size
+        return item
 
     def done(self, rows: int) -> None:
         """Rows of a taken item have been processed and no longer count."""
         with self._lock:
             self.rows -= rows
-            opens = self._is_closed and self.rows <= self._limit // 2
-            if opens:
-                self._is_closed = False
-                self._gate.set(self, ())
+            self._open_if_there_is_room()
+
+    def _open_if_there_is_room(self) -> None:
+        if self._is_closed and self.rows <= self._limit // 2 and self.bytes <= self._most_bytes // 2:
+            self._is_closed = False
+            self._gate.set(self, ())

@@ -1,23 +1,29 @@
 """The crossing from run loop threads to the asyncio thread: what the engine hands over goes to the links from here.
 
 What is handed over after a silence goes to the links at once; what follows is gathered for a while if there is much of
-it (pace.py).
+it (pace.py). Who hands over more than the links have taken is held at the gate at once: the loop may be late.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Iterable
 
 from tupletree.v1 import worker_pb2
 
 from .ackers import Ackers
+from .batches import bytes_of
+from .inbox import Gate
 from .pace import Pace
 from .peers import Peers
 from .service import WorkerService
 from .tasks import TaskFailure
 from .tracking import Updates
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Above this, what was handed over and not yet taken closes its tasks at the gate."""
 
 
 class Outbound:
@@ -30,6 +36,10 @@ class Outbound:
         self.failure: asyncio.Future[TaskFailure] = loop.create_future()
         self._loop = loop
         self._batches: deque[worker_pb2.Batch] = deque()
+        self._bytes = 0  # of these
+        self._lock = threading.Lock()  # held while batches are counted
+        self._is_holding = False  # tasks at the gate
+        self._gate: Gate | None = None
         self._updates: deque[Updates] = deque()
         self._flush_interval_s = flush_interval_s
         self._pace = Pace(loop.time())
@@ -38,12 +48,17 @@ class Outbound:
         self._ackers: Ackers | None = None
         self._service: WorkerService | None = None
 
-    def connect(self, peers: Peers, ackers: Ackers | None, service: WorkerService) -> None:
-        """Name the links. On the loop's thread, before the engine starts."""
-        self._peers, self._ackers, self._service = peers, ackers, service
+    def connect(self, gate: Gate, peers: Peers, ackers: Ackers | None, service: WorkerService) -> None:
+        """Name the gate and the links. On the loop's thread, before the engine starts."""
+        self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
 
     def send(self, batch: worker_pb2.Batch) -> None:
-        self._batches.append(batch)
+        with self._lock:
+            self._batches.append(batch)
+            self._bytes += bytes_of(batch)
+            if self._bytes > MOST_BYTES and self._gate is not None:
+                self._is_holding = True
+                self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
         self._schedule()
 
     def post(self, updates: Updates) -> None:
@@ -91,15 +106,26 @@ class Outbound:
         assert self._peers is not None
         count = 0
         while self._batches:
-            batch = self._batches.popleft()
+            with self._lock:
+                batch = self._batches.popleft()
+                self._bytes -= bytes_of(batch)
             count += batch.rows
             self._peers.send(batch)
+        if self._is_holding:
+            self._release()
         while self._updates:
             updates = self._updates.popleft()
             count += len(updates)
             if self._ackers is not None:
                 self._ackers.post(updates)
         return count
+
+    def _release(self) -> None:
+        """Let go on who was held, unless more was handed over just now."""
+        with self._lock:
+            if self._bytes <= MOST_BYTES and self._gate is not None:
+                self._is_holding = False
+                self._gate.set(self, ())
 
     def _settle(self, failure: TaskFailure) -> None:
         if not self.failure.done():

@@ -9,7 +9,7 @@ from tupletree.errors import EmitError
 from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Anchors, Origin
 
-from .batches import Rows
+from .batches import BATCH_BYTES, Rows, weigh
 from .pairs import Pairs
 from .routing import Many, One
 
@@ -34,11 +34,11 @@ class OutBuffer:
         self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
         self._pairs: dict[int, Anchors] = {}
         self._ids = Pairs()  # root and edge of each row
-        self._size = stream.batch_size
+        self._size = stream.batch_size  # rows at which a batch is full: fewer while rows are large
         self._sealed = 0  # rows in batches, of the present generation
 
     def __len__(self) -> int:
-        return self._ids.count + len(self._full) * self._size
+        return self._ids.count + (sum(map(len, self._full)) if self._full else 0)
 
     def append(self, values: Sequence[Any], root: int, edge: int) -> None:
         """Append a row of one tree, or (root 0) of none."""
@@ -94,8 +94,11 @@ class OutBuffer:
 
     def _seal(self) -> None:
         roots, edges = self._ids.columns()
-        self._sealed += self._ids.count
-        self._full.append(Rows(self._columns, roots, edges, self._pairs, self.stream.generation))
+        count = self._ids.count
+        size = weigh(self._columns, count)
+        self._sealed += count
+        self._full.append(Rows(self._columns, roots, edges, self._pairs, self.stream.generation, size))
+        self._size = max(1, min(self.stream.batch_size, count * BATCH_BYTES // size))
         self._columns = [[] for _ in range(self.stream.arity)]
         self._ids.clear()
         self._pairs = {}

@@ -8,6 +8,9 @@ What becomes of a batch handed to ``Peers.send``:
                                       its roots are failed, not sent again: had the receiver acked a part of it,
                                       a second ack of the same edge would cancel the first (ADR 0003)
 
+A batch of a single large row goes in pieces, a frame for each. It waits until the last piece is sent: a receiver that
+has not got that one has nothing of it, and gets all of it on the next stream.
+
 While a link is down, or too much waits for it, its tasks are closed at the gate, so that little is ever waiting.
 """
 
@@ -27,9 +30,10 @@ from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
-from .batches import bytes_of, roots_of
+from .batches import BATCH_BYTES, bytes_of, roots_of
 from .inbox import Gate, not_reached
 from .links import LinkFigures
+from .pieces import Cut
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +77,9 @@ class PeerLink:
         self._ties = ties
         self._waiting: deque[worker_pb2.Batch] = deque()
         self._waiting_bytes = 0
-        self._unconfirmed: deque[tuple[worker_pb2.Frame, int]] = deque()  # with the bytes of each
+        self._cut: Cut | None = None  # the oldest that waits, if a piece of it was sent
+        self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
+        """Frames, the bytes of each, and the roots of the batch whose last piece it has."""
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
         self._moved = asyncio.Event()  # something to write, or room to write it
@@ -145,7 +151,8 @@ class PeerLink:
 
     def _on_status(self, status: worker_pb2.TransferStatus) -> None:
         while self._unconfirmed and self._unconfirmed[0][0].sequence <= status.confirmed:
-            self._unconfirmed_bytes -= self._unconfirmed.popleft()[1]
+            _, size, _ = self._unconfirmed.popleft()
+            self._unconfirmed_bytes -= size
         self._congested = frozenset(status.congested) & self.peer.tasks
         self._moved.set()
 
@@ -160,37 +167,52 @@ class PeerLink:
                 await self._moved.wait()
             sequence += 1
             request = worker_pb2.TransferRequest()
-            size = self._fill(request.frame, sequence)
-            self._unconfirmed.append((request.frame, size))
+            frame = request.frame  # filled in place: given to a constructor it is encoded and decoded again, 0.1 ms
+            frame.sequence = sequence
+            frame.shard_version = self._ties.shard_version()
+            roots: Iterable[int] = ()
+            was_behind = self._waiting_bytes > WAITING_BYTES
+            if bytes_of(self._waiting[0]) > BATCH_BYTES:
+                size, roots = self._fill_piece(frame)
+            else:
+                size = self._fill(frame)
+            if was_behind:
+                self._update_gate()
+            self._unconfirmed.append((frame, size, roots))
             self._unconfirmed_bytes += size
             await call.write(request)
 
-    def _fill(self, frame: worker_pb2.Frame, sequence: int) -> int:
-        """Move what waits into a frame, until it is large enough; return its bytes.
-
-        In place: a message that is given to another's constructor is encoded and decoded again, 0.1 ms a frame.
-        """
-        was_behind = self._waiting_bytes > WAITING_BYTES
+    def _fill(self, frame: worker_pb2.Frame) -> int:
+        """Move what waits into a frame, until it is large enough; return its bytes."""
         batches = []
         taken = 0
-        while self._waiting and taken < FRAME_BYTES:
-            batch = self._waiting.popleft()
-            taken += bytes_of(batch)
-            batches.append(batch)
+        while self._waiting and taken < FRAME_BYTES and (size := bytes_of(self._waiting[0])) <= BATCH_BYTES:
+            taken += size
+            batches.append(self._waiting.popleft())
         self._waiting_bytes -= taken
-        if was_behind:
-            self._update_gate()
-        frame.sequence = sequence
-        frame.shard_version = self._ties.shard_version()
         frame.batches.extend(batches)
         return taken
+
+    def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
+        """Put a piece of the oldest batch into a frame; return its bytes and, of the last one, the batch's roots."""
+        if self._cut is None:
+            self._cut = Cut(self._waiting[0])
+        size = self._cut.fill(frame.piece)
+        if not self._cut.is_over:
+            return size, ()
+        self._cut = None
+        batch = self._waiting.popleft()
+        self._waiting_bytes -= bytes_of(batch)
+        return size, roots_of(batch)
 
     def _down(self) -> None:
         was_up = self.is_up
         self.is_up = False
+        self._cut = None
         self._update_gate()
         if self._unconfirmed:
-            lost = {root for frame, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
+            lost = {root for frame, _, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
+            lost.update(*(roots for _, _, roots in self._unconfirmed))
             event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))
             self._ties.fail(lost)
             self._unconfirmed.clear()

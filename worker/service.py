@@ -13,6 +13,7 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .batches import bytes_of
 from .engine import Engine
+from .pieces import Assembly
 
 CONFIRM_INTERVAL_S = 0.05
 CONFIRM_BYTES = 1024 * 1024
@@ -23,6 +24,7 @@ CONFIRM_BYTES = 1024 * 1024
 class Sender:
     """The stream of one sending worker: the last frame taken, and how much was taken since it was told so."""
 
+    pieces: Assembly
     confirmed: int = 0
     untold_bytes: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # something is to be told, now or later
@@ -66,7 +68,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     ) -> AsyncIterator[worker_pb2.TransferStatus]:
         self._check_hello(await anext(requests, None))
         await self._opened.wait()
-        sender = Sender()
+        sender = Sender(Assembly(self._engine.most_bytes))
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
         reader.add_done_callback(lambda _: sender.tell_now())
@@ -106,6 +108,10 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         if frame.sequence != sender.confirmed + 1:
             raise ProtocolError(f"frame {frame.sequence} came where {sender.confirmed + 1} was expected")
         self._on_shard_version(frame.shard_version)
+        if frame.HasField("piece"):
+            self._take_piece(frame, sender)
+        elif sender.pieces.is_open:
+            raise ProtocolError(f"frame {frame.sequence} came in the midst of a batch in pieces")
         for batch in frame.batches:
             self._engine.receive(batch)
             sender.untold_bytes += bytes_of(batch)
@@ -113,3 +119,11 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         sender.changed.set()
         if sender.untold_bytes > CONFIRM_BYTES:
             sender.tell_now()
+
+    def _take_piece(self, frame: worker_pb2.Frame, sender: Sender) -> None:
+        if frame.batches:
+            raise ProtocolError(f"frame {frame.sequence} holds both batches and a piece")
+        sender.untold_bytes += len(frame.piece.data)
+        batch = sender.pieces.take(frame.piece)
+        if batch is not None:
+            self._engine.receive(batch)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tupletree/v1/worker.proto\x12\x0ctupletree.v1\"m\n\x0fTransferRequest\x12,\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.tupletree.v1.TransferHelloH\x00\x12$\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x13.tupletree.v1.FrameH\x00\x42\x06\n\x04kind\"R\n\rTransferHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66rom_worker_id\x18\x02 \x01(\t\x12\x14\n\x0cto_worker_id\x18\x03 \x01(\t\"V\n\x05\x46rame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12$\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x13.tupletree.v1.Batch\"\xc7\x01\n\x05\x42\x61tch\x12\x13\n\x0bsource_task\x18\x01 \x01(\r\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x13\n\x0btarget_task\x18\x03 \x01(\r\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\r\n\x05roots\x18\x06 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x07 \x01(\x0c\x12%\n\x05multi\x18\x08 \x03(\x0b\x32\x16.tupletree.v1.MultiRow\x12\r\n\x05\x66irst\x18\t \x01(\x0c\x12\x12\n\ngeneration\x18\n \x01(\x04\"5\n\x08MultiRow\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x03 \x01(\x0c\"6\n\x0eTransferStatus\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x12\x11\n\tcongested\x18\x02 \x03(\r2U\n\x06Worker\x12K\n\x08Transfer\x12\x1d.tupletree.v1.TransferRequest\x1a\x1c.tupletree.v1.TransferStatus(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tupletree/v1/worker.proto\x12\x0ctupletree.v1\"m\n\x0fTransferRequest\x12,\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.tupletree.v1.TransferHelloH\x00\x12$\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x13.tupletree.v1.FrameH\x00\x42\x06\n\x04kind\"R\n\rTransferHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66rom_worker_id\x18\x02 \x01(\t\x12\x14\n\x0cto_worker_id\x18\x03 \x01(\t\"z\n\x05\x46rame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12$\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x13.tupletree.v1.Batch\x12\"\n\x05piece\x18\x04 \x01(\x0b\x32\x13.tupletree.v1.Piece\"3\n\x05Piece\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\xc7\x01\n\x05\x42\x61tch\x12\x13\n\x0bsource_task\x18\x01 \x01(\r\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x13\n\x0btarget_task\x18\x03 \x01(\r\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\r\n\x05roots\x18\x06 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x07 \x01(\x0c\x12%\n\x05multi\x18\x08 \x03(\x0b\x32\x16.tupletree.v1.MultiRow\x12\r\n\x05\x66irst\x18\t \x01(\x0c\x12\x12\n\ngeneration\x18\n \x01(\x04\"5\n\x08MultiRow\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x03 \x01(\x0c\"6\n\x0eTransferStatus\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x12\x11\n\tcongested\x18\x02 \x03(\r2U\n\x06Worker\x12K\n\x08Transfer\x12\x1d.tupletree.v1.TransferRequest\x1a\x1c.tupletree.v1.TransferStatus(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,13 +36,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSFERHELLO']._serialized_start=154
   _globals['_TRANSFERHELLO']._serialized_end=236
   _globals['_FRAME']._serialized_start=238
-  _globals['_FRAME']._serialized_end=324
-  _globals['_BATCH']._serialized_start=327
-  _globals['_BATCH']._serialized_end=526
-  _globals['_MULTIROW']._serialized_start=528
-  _globals['_MULTIROW']._serialized_end=581
-  _globals['_TRANSFERSTATUS']._serialized_start=583
-  _globals['_TRANSFERSTATUS']._serialized_end=637
-  _globals['_WORKER']._serialized_start=639
-  _globals['_WORKER']._serialized_end=724
+  _globals['_FRAME']._serialized_end=360
+  _globals['_PIECE']._serialized_start=362
+  _globals['_PIECE']._serialized_end=413
+  _globals['_BATCH']._serialized_start=416
+  _globals['_BATCH']._serialized_end=615
+  _globals['_MULTIROW']._serialized_start=617
+  _globals['_MULTIROW']._serialized_end=670
+  _globals['_TRANSFERSTATUS']._serialized_start=672
+  _globals['_TRANSFERSTATUS']._serialized_end=726
+  _globals['_WORKER']._serialized_start=728
+  _globals['_WORKER']._serialized_end=813
 # @@protoc_insertion_point(module_scope)

@@ -25,14 +25,26 @@ class TransferHello(_message.Message):
     def __init__(self, topology_id: _Optional[str] = ..., from_worker_id: _Optional[str] = ..., to_worker_id: _Optional[str] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("sequence", "shard_version", "batches")
+    __slots__ = ("sequence", "shard_version", "batches", "piece")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SHARD_VERSION_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     shard_version: int
     batches: _containers.RepeatedCompositeFieldContainer[Batch]
-    def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ...) -> None: ...
+    piece: Piece
+    def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[Batch, _Mapping]]] = ..., piece: _Optional[_Union[Piece, _Mapping]] = ...) -> None: ...
+
+class Piece(_message.Message):
+    __slots__ = ("size", "offset", "data")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    offset: int
+    data: bytes
+    def __init__(self, size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi", "first", "generation")

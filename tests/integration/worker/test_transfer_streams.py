@@ -12,6 +12,7 @@ import pytest
 from tupletree import Bolt, TopologyBuilder, config
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.server import start_server
+from tupletree.errors import ProtocolError
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
@@ -19,7 +20,7 @@ from tupletree.worker.assembly import Plan
 from tupletree.worker.batches import Row, Rows, encode
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.inbox import Gate, not_reached
-from tupletree.worker.peers import Peer, Peers, Ties
+from tupletree.worker.peers import UNCONFIRMED_BYTES, Peer, Peers, Ties
 from tupletree.worker.service import WorkerService
 from tupletree.worker.tasks import Environment
 
@@ -260,5 +261,76 @@ def test_a_task_that_has_no_place_at_all_is_closed_once_something_waits_for_it()
             assert sender.gate.closed == frozenset()
             await sender.peers.close()
             await asyncio.to_thread(receiver.engine.stop, 5)
+
+    asyncio.run(run())
+
+
+def piece(sequence=1, size=10, offset=0, data=b"x", batches=()):
+    message = worker_pb2.Piece(size=size, offset=offset, data=data)
+    return worker_pb2.TransferRequest(frame=worker_pb2.Frame(sequence=sequence, piece=message, batches=batches))
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [piece(size=2**63)],
+        [piece(offset=1)],
+        [piece(), piece(sequence=2)],
+        [piece(), frame(sequence=2)],
+        [piece(batches=frame().frame.batches)],
+        [piece(size=1, data=b"\xff")],
+    ],
+)
+def test_pieces_out_of_order_or_too_large_end_the_stream_and_others_are_served(requests):
+    test_a_peer_that_speaks_nonsense_is_dropped_and_others_are_served(
+        [hello(), *requests], grpc.StatusCode.OUT_OF_RANGE
+    )
+
+
+def test_a_large_batch_whose_stream_breaks_midway_is_sent_again_whole_and_once():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        receiver.opened.set()
+        receiver.engine.start()
+        take, frames = receiver.service._take, []
+
+        def take_two(request, stream):
+            frames.append(request.frame.sequence)
+            take(request, stream)
+            if len(frames) == 2:
+                raise ProtocolError("the stream breaks here")
+
+        receiver.service._take = take_two
+        value = bytes(2 * UNCONFIRMED_BYTES)  # so that the last piece is not sent before the first are confirmed
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            sender.send(receiver, [b"before"], root=5)
+            sender.send(receiver, [value], root=7)
+            sender.send(receiver, [b"after"], root=9)
+            await until(lambda: len(SEEN) == 3)
+            await until(lambda: sender.peers.is_idle)
+            assert [b"before", value, b"after"] == [values[0] for values, _ in SEEN]
+            assert 7 not in sender.failed
+            assert sender.gate.closed == frozenset()
+            await sender.peers.close()
+        receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def test_a_large_batch_whose_last_piece_is_not_confirmed_is_failed():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        receiver.opened.set()
+        receiver.engine.start()
+        receiver.service._take = lambda request, stream: None  # takes frames and confirms none
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(lambda: sender.peers.are_up(["slot"]))
+            sender.send(receiver, [bytes(3_000_000)], root=7)
+            await until(lambda: not sender.peers._links["slot"]._waiting)
+        await until(lambda: sender.failed == {7})
+        await sender.peers.close()
+        receiver.engine.stop(5)
 
     asyncio.run(run())

@@ -133,3 +133,31 @@ def test_news_does_not_wait_behind_items_and_counts_for_nothing() -> None:
     assert (inbox.take_news(), inbox.take_news(), inbox.has_news) == ("news", None, False)
     assert inbox.take() == "rows"
     assert not inbox
+
+
+def test_an_inbox_closes_its_tasks_above_its_bytes_and_opens_them_when_the_large_items_are_done() -> None:
+    gate = Gate(lambda: None)
+    inbox = Inbox([1], 1000, gate, most_bytes=100)
+    inbox.put("a", 1, 60)
+    assert not gate.closed
+    inbox.put("b", 1, 60)
+    assert gate.closed == {1}
+    assert inbox.take() == "a"
+    inbox.done(1)
+    assert (inbox.bytes, gate.closed) == (120, {1})  # its values are there until the next item is asked for
+    assert inbox.take() == "b"
+    inbox.done(1)
+    assert (inbox.bytes, gate.closed) == (60, {1})
+    assert inbox.take() is None
+    assert (inbox.rows, inbox.bytes, gate.closed) == (0, 0, frozenset())
+
+
+def test_an_item_larger_than_an_inbox_may_hold_goes_through() -> None:
+    gate = Gate(lambda: None)
+    inbox = Inbox([1], 1000, gate, most_bytes=100)
+    inbox.put("large", 1, 1000)
+    assert inbox.take() == "large"
+    inbox.done(1)
+    assert gate.closed == {1}
+    assert inbox.take() is None
+    assert gate.closed == frozenset()

@@ -1,0 +1,37 @@
+"""Ledger updates in messages of bounded size: how many come together is decided by a topology (windows, long pauses)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tupletree.v1 import acker_pb2
+
+MOST_UPDATES = 131_072
+"""Of one message: they are 8 to 20 bytes each."""
+
+_WIDTHS = {"init_roots": 8, "init_values": 8, "init_tasks": 4, "ack_roots": 8, "ack_values": 8, "fail_roots": 8,
+           "reset_roots": 8}  # fmt: skip
+_KINDS = (("init_roots", "init_values", "init_tasks"), ("ack_roots", "ack_values"), ("fail_roots",), ("reset_roots",))
+
+
+def count(updates: acker_pb2.ShardUpdate) -> int:
+    """How many updates these are."""
+    columns = (updates.init_roots, updates.ack_roots, updates.fail_roots, updates.reset_roots)
+    return sum(map(len, columns)) // 8
+
+
+def messages(
+    updates: Sequence[acker_pb2.ShardUpdate], most: int = MOST_UPDATES
+) -> Iterator[list[acker_pb2.ShardUpdate]]:
+    """The same updates in messages of at most ``most`` each. Mostly that is one."""
+    if sum(map(count, updates)) <= most:
+        yield list(updates)
+        return
+    for shard in updates:
+        for columns in _KINDS:
+            for start in range(0, len(getattr(shard, columns[0])) // 8, most):
+                part = acker_pb2.ShardUpdate(shard=shard.shard)
+                for name in columns:
+                    width = _WIDTHS[name]
+                    setattr(part, name, getattr(shard, name)[width * start : width * (start + most)])
+                yield [part]
