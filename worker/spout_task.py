@@ -62,17 +62,20 @@ class SpoutTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        self.spout.open(self.context.conf, self.context, self.collector)
+        with self.set_up:
+            self.spout.open(self.context.conf, self.context, self.collector)
         if self.participant is not None:
             self.participant.opened()
 
     def activate(self) -> None:
         """The topology is active again."""
-        self.spout.activate()
+        with self.set_up:
+            self.spout.activate()
 
     def deactivate(self) -> None:
         """The topology is not active any more."""
-        self.spout.deactivate()
+        with self.set_up:
+            self.spout.deactivate()
 
     def close(self) -> None:
         if self.is_open:
