@@ -355,7 +355,15 @@ class WorkerDaemon:
             self._spawn(store_error(self._store, self._launch.topology_id, message))
 
     def _on_blocking(self, executor: Executor) -> None:
-        event(log, "executor.blocking", component=executor.component_id, remedy="set blocking = True on the component")
+        event(
+            log,
+            "executor.blocking",
+            level=logging.WARNING,
+            component=executor.component_id,
+            tasks=",".join(str(task.task_id) for task in executor.tasks),
+            remedy="it has a run loop of its own until it stops blocking; set blocking = True on the component if it "
+            "waits in its calls as a rule",
+        )
 
 
 def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:

@@ -69,6 +69,7 @@ class Engine:
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
         self._loops_lock = threading.Lock()  # held while the list of loops or the flag below changes
         self._is_stopping = False
+        self._shared: RunLoop | None = None  # of all executors that need no loop of their own
         self._settings = LoopSettings(
             clock=plan.environment.clock,
             batch_size=conf["topology.transfer.batch.size"],
@@ -92,7 +93,9 @@ class Engine:
         """Start the run loops. Spouts stay quiet until ``set_active``."""
         shared = [executor for executor in self.executors if not executor.is_blocking]
         alone = [[executor] for executor in self.executors if executor.is_blocking]
-        for executors in [shared, *alone] if shared else alone:
+        if shared:
+            self._shared = self._start_loop(shared)
+        for executors in alone:
             self._start_loop(executors)
 
     def stop(self, timeout_s: float) -> None:
@@ -171,6 +174,7 @@ class Engine:
         now_s = time.perf_counter()
         for loop in list(self.loops):
             loop.look_after(now_s)
+        self._bring_together(now_s)
 
     def statistics(self) -> list[nimbus_pb2.TaskStats]:
         """What each task has done so far. Any thread; figures of one task may be of slightly different moments."""
@@ -206,7 +210,21 @@ class Engine:
         self.wake()
         self._outside.congestion_changed()
 
-    def _start_loop(self, executors: Sequence[Executor]) -> None:
+    def _bring_together(self, now_s: float) -> None:
+        """Send executors back that need no loop of their own any more."""
+        with self._loops_lock:
+            if self._is_stopping:
+                return
+            self.loops = [loop for loop in self.loops if not loop.has_retired]
+        for loop in self.loops:
+            if loop is not self._shared and loop.may_retire(now_s):
+                loop.retire(self._take_back)
+
+    def _take_back(self, executors: Sequence[Executor]) -> bool:
+        shared = self._shared
+        return shared is not None and shared.offer(executors)
+
+    def _start_loop(self, executors: Sequence[Executor]) -> RunLoop:
         name = f"run-loop-{executors[0].component_id}" if len(executors) == 1 else "run-loop"
         loop = RunLoop(name, executors, self._settings)
         with self._loops_lock:
@@ -214,10 +232,15 @@ class Engine:
             if self._is_stopping:
                 loop.stop()
             loop.start()
+        return loop
 
     def _split(self, blocking: Executor, moved: Sequence[Executor]) -> None:
-        self._start_loop(moved)
-        self._on_blocking(blocking)
+        is_left_alone = self._shared is not None and blocking in self._shared.executors
+        loop = self._start_loop(moved)
+        if is_left_alone:
+            self._shared = loop
+        if blocking.is_found_blocking:
+            self._on_blocking(blocking)
 
     def _deliver(self, origin: Origin, target_task: int, rows: Rows) -> None:
         inbox = self._inboxes.get(target_task)

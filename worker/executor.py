@@ -21,6 +21,7 @@ from .control import Call, Control, ShardsLost, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox, behind
 from .outbox import OutBuffer
 from .parcels import RowsTooLarge
+from .parting import Calm, SetUp
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ class Executor:
     ) -> None:
         self.component_id = tasks[0].component_id
         self.inbox = inbox
-        self.is_blocking = False  # declared or found out: gets a run loop of its own
+        self.is_blocking = False  # declared or found out: has a run loop of its own
+        self.is_found_blocking = False  # and not declared: for a while
+        self.calm = Calm()
+        self.set_up = SetUp()
+        self.at_work: Task = tasks[0]  # which of its tasks it is in a call of, or was last
         self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
         self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
@@ -66,6 +71,8 @@ class Executor:
         self._gate = gate
         self._deliver = deliver
         self._batch_size = batch_size
+        for task in tasks:
+            task.set_up = self.set_up
         self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
         self._handed_bytes = 0  # since the last step, about
         self._has_held = False
@@ -83,6 +90,7 @@ class Executor:
         """Open the tasks that are not open yet. Raises TaskFailure if a component does."""
         for task in self.tasks:
             if not task.is_open:
+                self.at_work = task
                 try:
                     task.open()
                 except (Exception, SystemExit) as error:
@@ -138,6 +146,11 @@ class Executor:
     def has_held_back(self) -> bool:
         """Whether tuples wait in its tasks for a step of a checkpoint."""
         return any(participant.has_held_back for participant in self._participants)
+
+    def may_return(self, now_s: float) -> bool:
+        """Whether it need not have a run loop of its own any more."""
+        is_fit = self.calm.is_over(now_s) if self.is_found_blocking else not self.is_blocking
+        return is_fit and not self.set_up.is_on
 
     def hurry(self) -> None:
         """Let the present step end with its present row. Any thread."""
@@ -255,6 +268,7 @@ class BoltExecutor(Executor):
         if not len(self._rows):
             return True
         started_s = self._clock()
+        self.at_work = self._task
         self._task.must_yield = False
         stop = len(self._rows) if self._task.takes_batches else min(len(self._rows), self._at + self._quantum)
         tracer = self.tracer

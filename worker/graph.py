@@ -25,7 +25,7 @@ Subscription = tuple[topology_pb2.ComponentSpec, topology_pb2.InputSpec]
 class Graph:
     """Who feeds whom.
 
-    ``order``: every component after those that feed it, leaving back edges aside.
+    ``order``: every component after those that feed it, leaving back edges aside; by name where that leaves a choice.
     """
 
     def __init__(self, spec: topology_pb2.TopologySpec) -> None:
@@ -35,9 +35,9 @@ class Graph:
             for item in component.inputs:
                 self._subscriptions.setdefault((item.source, item.stream), []).append((component, item))
                 targets.setdefault(item.source, set()).add(component.id)
-        self._targets = {source: sorted(found) for source, found in targets.items()}
+        self._targets = {source: sorted(found, reverse=True) for source, found in targets.items()}
         spouts = [one.id for one in spec.components if one.kind == topology_pb2.COMPONENT_KIND_SPOUT]
-        self.order, self._back_edges = _searched([*sorted(spouts), *sorted(targets)], self._targets)
+        self.order, self._back_edges = _searched([*sorted(spouts, reverse=True), *sorted(targets)], self._targets)
         self._cycle_of = _cycles(self.order, self._targets)
         self._back_targets: dict[int, list[str]] = {}  # by cycle
         for _, target in sorted(self._back_edges):

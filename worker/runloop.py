@@ -8,10 +8,11 @@ its neighbours. So one that says it does gets a loop of its own from the start, 
 *   for a while the loop's thread did little but wait inside steps, and most of that time in those of one executor.
 
 A watchdog sees to both from outside. Waiting for the GIL looks like any other wait, so the limit is set high: to take
-a busy executor for a blocking one costs throughput.
+a busy executor for a blocking one costs throughput. Executors that were parted come together again when there is no
+reason any more; parting.py has the rules.
 
 An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
-stays with the loop.
+stays with the loop when it is parted, and is told before an executor goes back.
 
 A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
 
@@ -23,6 +24,7 @@ bolts beside them can take. It measured 1.2 to 1.3 times the words of stepping a
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import queue
 import threading
@@ -31,12 +33,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tupletree._daemon.logs import event
+
 from .executor import Executor
 from .tasks import Clock, TaskFailure
 from .threadtime import wanted_s
 from .tracking import Updates
 
+log = logging.getLogger(__name__)
+
 STUCK_S = 0.1
+HANGS_S = 5.0  # one call has taken so long: the log says so while it lasts
+HANGS_AGAIN_S = 60.0  # and is silent of other calls in the same loop for so long
 WINDOW_S = 1.0
 WAITING_SHARE = 0.85
 """Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
@@ -45,6 +53,10 @@ SHARE_S = 0.002
 """A bolt with more to do goes on for so long, and then to the end of its step, before it is the next one's turn."""
 MOST_TURNS_HELD = 3
 """In a row, in which a spout waits for its bolts: other workers may feed those, too."""
+
+
+Heir = Callable[[Sequence[Executor]], bool]
+"""Takes executors that their loop gives up, or says False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class LoopSettings:
     flush_interval_s: float
     post: Callable[[Updates], None]
     on_failure: Callable[[TaskFailure], None]
-    on_split: Callable[[Executor, Sequence[Executor]], None]  # the blocking one; those that move to a new loop
+    on_split: Callable[[Executor, Sequence[Executor]], None]  # one that blocks or is set up; what moves to a new loop
 
 
 class _Glance(NamedTuple):
@@ -97,6 +109,12 @@ class RunLoop(threading.Thread):
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = _Glance(0, 0.0, 0.0)
         self._window = _Window(0.0, 0.0, {})
+        self._told_s = -math.inf  # when the log was told of a call that did not end
+        self._told_step = 0
+        self.has_retired = False  # its executors went to another loop, and its thread ends
+        self._heir: Heir | None = None
+        self._arrivals: list[Executor] = []
+        self._takes_arrivals = True
         self.adopt(executors)
 
     def adopt(self, executors: Sequence[Executor]) -> None:
@@ -105,8 +123,27 @@ class RunLoop(threading.Thread):
             executor.inbox.wake = self.wake
             for task in executor.tasks:
                 task.use(self.updates)
-        self._executors = [*self._executors, *executors]
+        self._executors = sorted([*self._executors, *executors], key=lambda executor: executor.rank)
         self._generation += 1
+
+    def offer(self, executors: Sequence[Executor]) -> bool:
+        """Have this loop adopt executors that nobody drives. Any thread; False if it has ended or is ending."""
+        with self._lock:
+            if not self._takes_arrivals:
+                return False
+            self._arrivals = [*self._arrivals, *executors]
+        self.wake()
+        return True
+
+    def retire(self, heir: Heir) -> None:
+        """Ask the thread to give its executors to ``heir`` and to end. Any thread."""
+        self._heir = heir
+        self.wake()
+
+    def may_retire(self, now_s: float) -> bool:
+        """Whether no executor of this loop needs one of its own any more."""
+        with self._lock:
+            return bool(self._executors) and all(executor.may_return(now_s) for executor in self._executors)
 
     @property
     def executors(self) -> Sequence[Executor]:
@@ -128,11 +165,16 @@ class RunLoop(threading.Thread):
     def run(self) -> None:
         try:
             for executor in self._executors:
+                self._begin_step(executor)
                 executor.open()
+            self._not_stepping()
             self.has_opened.set()
             while not self._is_stopping:
                 self._turn()
+                if self._heir is not None and self._hand_on(self._heir):
+                    return
             self._not_stepping()
+            self._take_in(is_last=True)
             self._flush()
             for executor in self._executors:
                 executor.close()
@@ -142,10 +184,13 @@ class RunLoop(threading.Thread):
         except BaseException as error:  # a fault of ours: the worker must end, or it would do nothing and look well
             self._settings.on_failure(TaskFailure("__system", -1, error))
         finally:
+            self._takes_arrivals = False
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended
 
     def _turn(self) -> None:
         """Let every executor work for a while; flush what is due, and wait if there was nothing to do."""
+        if self._arrivals:
+            self._take_in()
         generation = self._generation
         worked = False
         for executor in self._executors:
@@ -181,6 +226,40 @@ class RunLoop(threading.Thread):
             if is_once or not executor.has_work or time.perf_counter() >= enough_s:
                 return worked
 
+    def _begin_step(self, executor: Executor) -> None:
+        with self._lock:
+            self._step += 1
+            self._stepping = executor
+
+    def _take_in(self, is_last: bool = False) -> None:
+        """Adopt what was offered."""
+        with self._lock:
+            self._takes_arrivals = not is_last
+            arrived, self._arrivals = self._arrivals, []
+            self.adopt(arrived)
+
+    def _hand_on(self, heir: Heir) -> bool:
+        """Give the executors to another loop, with nothing left here; False if it does not take them."""
+        self._not_stepping()
+        self._flush()
+        with self._lock:
+            self._heir = None
+            executors = self._executors
+            if self._is_stopping or not executors or self._arrivals:
+                return False
+            found = [executor for executor in executors if executor.is_found_blocking]
+            for executor in found:
+                executor.is_blocking = executor.is_found_blocking = False
+            self._executors = []
+            self._generation += 1
+            self.has_retired = heir(executors)
+            if not self.has_retired:
+                self._executors = executors
+            self._takes_arrivals = not self.has_retired
+        for executor in found:
+            event(log, "executor.unblocked", component=executor.component_id, tasks=_ids(executor))
+        return self.has_retired
+
     def _hold_back(self) -> None:
         """Let spouts wait for the bolts that they feed, here or by way of other workers, but not for many turns."""
         busy = {executor.component_id for executor in self._executors if not executor.is_source and executor.has_work}
@@ -194,6 +273,9 @@ class RunLoop(threading.Thread):
         worked = executor.step()
         if worked:
             executor.flush_full()
+        if executor.set_up.has_been:  # that is no work to judge it by
+            executor.set_up.has_been = False
+            return worked
         self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
         return worked
 
@@ -217,7 +299,8 @@ class RunLoop(threading.Thread):
         self._is_waiting = True
         # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
         # line is seen here.
-        if any(executor.has_work or executor.can_flush for executor in self._executors):
+        is_asked = self._arrivals or self._heir is not None
+        if is_asked or any(executor.has_work or executor.can_flush for executor in self._executors):
             self._is_waiting = False
             return
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
@@ -228,20 +311,31 @@ class RunLoop(threading.Thread):
     def look_after(self, now_s: float) -> None:
         """The watchdog, called every so often from another thread.
 
-        A step that does not end is asked to end with its present row. An executor that blocks and its neighbours are
-        parted: whichever is not in the midst of a step goes to another loop.
+        A step that does not end is asked to end with its present row. An executor that blocks, or takes long to be set
+        up, and its neighbours are parted: whichever is not in the midst of a step goes to another loop.
         """
         with self._lock:
             if self._stepping is None or self.native_id is None:
                 return
             wanted = wanted_s(self)
-            blocking = self._stuck(now_s, wanted) or self._mostly_waiting(now_s, wanted)
-            if blocking is None or len(self._executors) == 1:
+            is_setting_up = self._stepping.set_up.is_on
+            blocking = self._stuck(now_s, wanted)
+            if blocking is None and not is_setting_up:
+                blocking = self._mostly_waiting(now_s, wanted)
+            if blocking is None or not self.has_opened.is_set():
                 return
-            others = [executor for executor in self._executors if executor is not blocking]
+            others = [executor for executor in [*self._executors, *self._arrivals] if executor is not blocking]
+            if not others:
+                blocking.calm.blocked(now_s)
+                self._heir = None
+                return
             moved = others if blocking is self._stepping else [blocking]
+            if blocking is self._stepping:
+                self._arrivals = []
             self._remove(moved)
-            blocking.is_blocking = True
+            if not is_setting_up:
+                blocking.is_blocking = blocking.is_found_blocking = True
+                blocking.calm.parted(now_s)
         self._settings.on_split(blocking, moved)
 
     def _stuck(self, now_s: float, wanted: float) -> Executor | None:
@@ -254,7 +348,25 @@ class RunLoop(threading.Thread):
         if elapsed_s < STUCK_S or self._stepping is None:
             return None
         self._stepping.hurry()
+        if elapsed_s >= HANGS_S:
+            self._tell_of(self._stepping, now_s, elapsed_s)
         return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
+
+    def _tell_of(self, executor: Executor, now_s: float, elapsed_s: float) -> None:
+        """Log that a call does not end, while it lasts. A spout that says that it blocks may wait forever."""
+        is_meant = executor.is_source and executor.is_blocking and not executor.is_found_blocking
+        if is_meant or self._told_step == self._step or now_s - self._told_s < HANGS_AGAIN_S:
+            return
+        self._told_step, self._told_s = self._step, now_s
+        event(
+            log,
+            "executor.hangs",
+            level=logging.WARNING,
+            component=executor.component_id,
+            task=executor.at_work.task_id,
+            cause=f"one call of the component has not returned for {elapsed_s:.0f} s",
+            remedy="tupletree profile NAME PORT --stacks shows where it is",
+        )
 
     def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:
         """The executor that made the loop wait through the last window, if one did."""
@@ -272,5 +384,10 @@ class RunLoop(threading.Thread):
         return longest if spent.get(longest, 0.0) > stepped_s / 2 else None
 
     def _remove(self, executors: Sequence[Executor]) -> None:
-        self._executors = [executor for executor in self._executors if executor not in executors]
+        removed = set(executors)
+        self._executors = [executor for executor in self._executors if executor not in removed]
         self._generation += 1
+
+
+def _ids(executor: Executor) -> str:
+    return ",".join(str(task.task_id) for task in executor.tasks)

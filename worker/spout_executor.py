@@ -18,6 +18,9 @@ from .tasks import Clock
 HELD_BY = ("congestion", "ackers")
 """Why spouts that are active are not asked for tuples; at a moment with both reasons, the ackers."""
 
+LONG_CALL_S = 0.001
+"""After such a call of a spout that was found to block, what it has emitted is handed over."""
+
 
 class SpoutExecutor(Executor):
     """Polls spout tasks while the topology is active, and tells them how their trees ended."""
@@ -163,8 +166,8 @@ class SpoutExecutor(Executor):
         if self.tracer is not None:
             self.tracer.judged(spout, verdict, roots)
 
-    @staticmethod
-    def _tell(spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+    def _tell(self, spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+        self.at_work = spout
         try:
             call(spout, *arguments)
         except (Exception, SystemExit) as error:
@@ -200,13 +203,32 @@ class SpoutExecutor(Executor):
     def _poll(self) -> bool:
         """Ask for tuples until a batch is full, the time is up, or there are none.
 
-        A spout that blocks is asked once: its next tuple may be long in coming, and this one must not wait for it.
+        A spout that says that it blocks is asked once: its next tuple may be long in coming, and this one must not wait
+        for it. One that was found to block is asked until a call takes long.
         """
         started_s = self._clock()
         worked = False
         for spout in self._ready:
+            self.at_work = spout
             spout.must_yield = False
-            worked |= spout.poll(1 if self.is_blocking else self._quantum)
+            if not self.is_blocking:
+                worked |= spout.poll(self._quantum)
+            elif not self.is_found_blocking:
+                worked |= spout.poll(1)
+            else:
+                worked |= self._poll_warily(spout)
         if worked:
             self._adapt(self._clock() - started_s)
         return worked
+
+    def _poll_warily(self, spout: SpoutTask) -> bool:
+        """Ask a spout until it has emitted enough, a call has taken long, or it has emitted nothing."""
+        emits = spout.collector.emits
+        enough = emits + self._quantum
+        before_s = self._clock()
+        while spout.poll(1) and spout.collector.emits < enough:
+            now_s = self._clock()
+            if now_s - before_s >= LONG_CALL_S:
+                break
+            before_s = now_s
+        return spout.collector.emits != emits

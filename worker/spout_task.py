@@ -63,19 +63,22 @@ class SpoutTask(Task):
     def open(self) -> None:
         self.is_open = True
         opening: Callable[..., object] = self.spout.open
-        self.refuse(self.spout, "open", opening(self.context.conf, self.context, self.collector))
+        with self.set_up:
+            self.refuse(self.spout, "open", opening(self.context.conf, self.context, self.collector))
         if self.participant is not None:
             self.participant.opened()
 
     def activate(self) -> None:
         """The topology is active again."""
         activate: Callable[[], object] = self.spout.activate
-        self.refuse(self.spout, "activate", activate())
+        with self.set_up:
+            self.refuse(self.spout, "activate", activate())
 
     def deactivate(self) -> None:
         """The topology is not active any more."""
         deactivate: Callable[[], object] = self.spout.deactivate
-        self.refuse(self.spout, "deactivate", deactivate())
+        with self.set_up:
+            self.refuse(self.spout, "deactivate", deactivate())
 
     def close(self) -> None:
         if self.is_open:

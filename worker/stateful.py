@@ -76,7 +76,8 @@ class StatefulParticipant(Participant):
             self._begin_anew()
         self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
-            self._bolt.init_state(self._state.state)
+            with self._task.set_up:
+                self._bolt.init_state(self._state.state)
             self._needs_init = False
 
     def _roll_back(self) -> None:

@@ -12,7 +12,7 @@ cdef class Task(Keeper):
     cdef public object component_id, task_id, context, _env
     cdef public Counters counters
     cdef public Updates updates, ack_updates
-    cdef public object participant, remake, ask_soon, inputs
+    cdef public object participant, remake, ask_soon, inputs, set_up
     cdef public dict streams
     cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
 

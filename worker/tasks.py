@@ -23,6 +23,7 @@ from .counts import NEVER, Counters, inputs_of, sample_every
 from .ids import RandomBits, RandomIds
 from .outbox import OutBuffer, OutStream
 from .own_trees import OwnTrees
+from .parting import SetUp
 from .tracking import Keeper, Updates
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Task(Keeper):
         self.is_open = False
         self.is_declared_blocking = component.blocking
         self.takes_batches = False  # whole: a step runs all rows of a batch
+        self.set_up = SetUp()  # replaced by that of its executor
         self.must_yield = False  # set by the watchdog: the present step has taken too long
         self.remake: Callable[[], Any] | None = None  # another copy of the component, as it was submitted
         self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
@@ -177,7 +179,8 @@ class BasicBoltTask(Task):
     def open(self) -> None:
         self.is_open = True
         prepare: Callable[..., object] = self.bolt.prepare
-        self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context))
+        with self.set_up:
+            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context))
 
     def close(self) -> None:
         if self.is_open:
@@ -283,7 +286,8 @@ class BoltTask(Task):
     def open(self) -> None:
         self.is_open = True
         prepare: Callable[..., object] = self.bolt.prepare
-        self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
+        with self.set_up:
+            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
 
     def close(self) -> None:
         if self.is_open:

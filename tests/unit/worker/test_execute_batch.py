@@ -113,7 +113,7 @@ def test_many_acks_are_the_acks_of_each_and_a_second_time_nothing() -> None:
     task = hand.executor("bolt").tasks[0]
     assert task.counters.acked == 6
     task.collector.ack_many(list(log))  # type: ignore[attr-defined]
-    assert set(xors(hand.take_updates()).values()) == {0}
+    assert not hand.take_updates()
 
 
 def test_the_time_until_the_ack_is_measured_for_batches_too() -> None:
