@@ -139,6 +139,7 @@ def test_a_bundle_is_removed_whole_unless_it_is_needed_again(server: BundleServe
 
     asyncio.run(scenario())
     assert os.listdir(tmp_path / "bundles") == []
+    assert not bundles._locks
 
 
 def test_without_a_nimbus_there_is_no_leader() -> None:

@@ -85,7 +85,7 @@ def test_a_missed_deadline_names_the_peer() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "\u4e2d" * 1_000_000, "\n" * 5000, "a\ud800"], ids=range(4))
 def test_a_sentence_of_any_size_fits_into_a_trailer(text: str) -> None:
-    _, sentence = to_status(UsageError(text))
+    _, sentence = to_status(errors.UsageError(text))
     encoded = sentence.encode()
     assert 0 < sum(1 if 0x20 <= byte < 0x7F else 3 for byte in encoded) <= 8000
-    assert to_status(UsageError("short \u4e2d"))[1] == "short \u4e2d"
+    assert to_status(errors.UsageError("short \u4e2d"))[1] == "short \u4e2d"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tupletree.supervisor.files import last_modified_unix_s, open_output, open_regular, remove_tree
 from tupletree.supervisor.logfiles import last_written_unix_s
 from tupletree.supervisor.logtail import limit_output
-from tupletree.supervisor.processes import last_line
+from tupletree.supervisor.processes import WorkerProcess, find_by_argument, last_line
 
 DEEP = 1100  # more than Python recurses
 
@@ -73,3 +74,16 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     assert last_line(link) == ""
     with pytest.raises(OSError):
         open_output(link)
+
+
+def test_a_process_that_nobody_could_watch_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the supervisor has no file descriptor left."""
+
+    def refuse(pid: int, flags: int = 0) -> int:
+        assert find_by_argument("600.25") == pid
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        WorkerProcess.launch(["sleep", "600.25"], "/", dict(os.environ), str(tmp_path / "out"))
+    assert find_by_argument("600.25") is None
