@@ -13,7 +13,6 @@ import grpc.aio
 from tupletree._masking import masked
 from tupletree._security.current import current
 from tupletree._security.guard import caller
-from tupletree._security.rights import acl_of, may_read
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
@@ -22,6 +21,7 @@ from . import cycle, lifecycle, observation, views
 from .desk import Desk, named
 from .reported import check_report
 from .threads import disk
+from .visible import visible
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -101,8 +101,8 @@ class NimbusService(NimbusServicer):
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
         rule = self._desk.rule()
         loaded = await asyncio.to_thread(cycle.load, self._office.store)
-        found = views.topologies(loaded, rule.reign, time.monotonic(), time.time())
-        found = [one for one in found if may_read(caller.get(), current().admins, acl_of(one.record))]
+        seen = visible(loaded, caller.get(), current().admins)
+        found = views.topologies(seen, rule.reign, time.monotonic(), time.time())
         return rpc.ListTopologiesReply(topologies=found)
 
     async def DescribeTopology(

@@ -6,7 +6,6 @@ the first byte of the bundle is asked for, except that the bundle holds the very
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,18 @@ from typing import Any, NoReturn
 
 from tupletree import config
 from tupletree._coord.forms import encode
+from tupletree._limits import (
+    MAX_COMPONENTS,
+    MAX_FIELDS,
+    MAX_INPUTS,
+    MAX_STREAMS,
+    MAX_TASKS,
+    component_id_fault,
+    is_within,
+    name_fault,
+    parse_conf,
+    shown,
+)
 from tupletree.declarer import Definition, Input, check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM, Stream
@@ -27,9 +38,7 @@ from .lifecycle import ACTIVE, INACTIVE, KILLED, MAX_EXECUTORS, MAX_WORKERS
 
 # A rebalance writes record and assignment together, in a message of at most 1 MiB.
 MAX_RECORD_BYTES = 600_000
-MAX_TASKS = 100_000
 MAX_SHARDS = 2000
-MAX_CONF_BYTES = 256 * 1024
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SPOUT = pb.COMPONENT_KIND_SPOUT
@@ -54,13 +63,14 @@ def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
     """Refuse a submission that cannot succeed. Raises UsageError of one kind or another, in one sentence."""
     check_topology_name(header.name)
     if not _SHA256.fullmatch(header.sha256):
-        raise UsageError(f"the bundle's sha256 is 64 hexadecimal digits, not {header.sha256!r}")
+        raise UsageError(f"the bundle's sha256 is 64 hexadecimal digits, not {shown(header.sha256)}")
+    if header.owner and (fault := name_fault(header.owner)):
+        raise UsageError(f"the owner of a topology {fault}")
     if not 0 < header.size <= max_bundle_bytes:
         raise UsageError(
             f"the bundle has {header.size} bytes; this cluster takes 1 to {max_bundle_bytes} (nimbus.max.bundle.bytes)"
         )
-    conf = _conf(header.conf_json, "the topology's configuration")
-    config.validate(conf)
+    config.validate(parse_conf(header.conf_json, "the topology's configuration"))
     check_spec(header.spec)
 
 
@@ -70,10 +80,13 @@ def new_record(
     """The record of a checked submission. ``cluster_conf``: nimbus's own, with defaults for what the topology leaves
     open. Raises UsageError if the topology is too large, or has states or transactions
     with settings that cannot work."""
-    conf = {**config.topology_part(cluster_conf), **config.topology_part(_conf(header.conf_json, "configuration"))}
+    own = config.topology_part(parse_conf(header.conf_json, "the topology's configuration"))
+    conf = {**config.topology_part(cluster_conf), **own}
     tasks, executors = task_counts(header.spec, conf), executor_counts(header.spec, conf)
     workers = int(conf["topology.workers"])
-    shards = conf["topology.acker.executors"]
+    shards = workers if conf["topology.acker.executors"] is None else int(conf["topology.acker.executors"])
+    _check_counts(header.name, workers, executors, tasks, shards)
+    _check_progress_root(header.name, conf, cluster_conf)
     record = pb.TopologyRecord(
         id=topology_id,
         name=header.name,
@@ -86,7 +99,7 @@ def new_record(
         workers=workers,
         executors=executors,
         tasks=tasks,
-        acker_shards=workers if shards is None else int(shards),
+        acker_shards=shards,
     )
     _check_size(record)
     if record.acker_shards == 0 and _has_stream(header.spec, REPORT_STREAM):
@@ -121,6 +134,7 @@ def without_objects(spec: pb.TopologySpec) -> pb.TopologySpec:
 
 def check_spec(spec: pb.TopologySpec) -> None:
     """Refuse a spec that cannot run. Raises TopologyError with component and field."""
+    _check_extent(spec)
     if not any(component.kind == _SPOUT for component in spec.components):
         raise TopologyError("the topology has no spout")
     definitions: dict[str, Definition] = {}
@@ -142,9 +156,25 @@ def check_spec(spec: pb.TopologySpec) -> None:
             check_input(definition, one, emitter)
 
 
+def _check_extent(spec: pb.TopologySpec) -> None:
+    for count, limit, what in (
+        (len(spec.components), MAX_COMPONENTS, "components"),
+        (sum(len(component.outputs) for component in spec.components), MAX_STREAMS, "streams"),
+        (sum(len(component.inputs) for component in spec.components), MAX_INPUTS, "subscriptions"),
+        (
+            sum(len(stream.fields) for component in spec.components for stream in component.outputs)
+            + sum(len(one.fields) for component in spec.components for one in component.inputs),
+            MAX_FIELDS,
+            "fields",
+        ),
+    ):
+        if count > limit:
+            raise TopologyError(f"the topology has {count} {what}; the limit is {limit}")
+
+
 def _definition(component: pb.ComponentSpec) -> Definition:
-    if not component.id or "/" in component.id:
-        _refuse(component, "id", "its id is empty or has a '/'")
+    if fault := component_id_fault(component.id):
+        raise TopologyError(f"a component id {fault}", component=component.id, field="id")
     if component.kind not in {_SPOUT, _BOLT}:
         _refuse(component, "kind", "it is neither a spout nor a bolt")
     if component.kind == _SPOUT and any(one.stream != CHECKPOINT_STREAM for one in component.inputs):
@@ -155,7 +185,7 @@ def _definition(component: pb.ComponentSpec) -> Definition:
         _refuse(
             component, "tasks", f"{component.tasks} tasks cannot occupy {component.parallelism} executors, one each"
         )
-    conf = _conf(component.conf_json, f"the configuration of component '{component.id}'")
+    conf = parse_conf(component.conf_json, f"the configuration of component '{component.id}'")
     try:
         config.validate_component(conf)
     except ConfigError as error:
@@ -168,8 +198,13 @@ def _definition(component: pb.ComponentSpec) -> Definition:
 def _outputs(component: pb.ComponentSpec) -> dict[str, Stream]:
     outputs: dict[str, Stream] = {}
     for stream in component.outputs:
-        if stream.id in outputs or not stream.id:
-            _refuse(component, stream.id, f"its stream '{stream.id}' is declared twice or has no name")
+        if fault := name_fault(stream.id):
+            _refuse(component, "outputs", f"the id of a stream {fault}")
+        if stream.id in outputs:
+            _refuse(component, stream.id, f"its stream '{stream.id}' is declared twice")
+        for field in stream.fields:
+            if fault := name_fault(field):
+                _refuse(component, stream.id, f"a field of its stream '{stream.id}' {fault}")
         if len(set(stream.fields)) < len(stream.fields):
             _refuse(component, stream.id, f"its stream '{stream.id}' has a field twice")
         outputs[stream.id] = Stream(stream.id, tuple(stream.fields), stream.direct)
@@ -180,38 +215,45 @@ def _inputs(component: pb.ComponentSpec) -> list[Input]:
     inputs = []
     for one in component.inputs:
         if one.grouping not in pb.GroupingKind.values() or one.grouping == pb.GROUPING_KIND_UNSPECIFIED:
-            _refuse(component, one.source, f"its subscription to '{one.source}' has no known grouping")
+            _refuse(component, one.source[:100], f"its subscription to {shown(one.source)} has no known grouping")
         inputs.append(Input(one.source, one.stream, one.grouping, tuple(one.fields)))
     return inputs
 
 
-def _conf(text: str, what: str) -> dict[str, Any]:
-    size = len(text.encode())
-    if size > MAX_CONF_BYTES:
-        raise UsageError(f"{what} has {size} bytes; {MAX_CONF_BYTES} are allowed")
-    try:
-        conf = json.loads(text or "{}")
-    except ValueError:
-        raise UsageError(f"{what} is not JSON") from None
-    if not isinstance(conf, dict):
-        raise UsageError(f"{what} is not a JSON object")
-    return conf
+def _check_counts(name: str, workers: int, executors: Mapping[str, int], tasks: Mapping[str, int], shards: int) -> None:
+    for count, limit, what in (
+        (workers, MAX_WORKERS, "workers (topology.workers)"),
+        (sum(executors.values()), MAX_EXECUTORS, "executors"),
+        (sum(tasks.values()), MAX_TASKS, "tasks"),
+        (shards, MAX_SHARDS, "acker shards (topology.acker.executors)"),
+    ):
+        if count > limit:
+            raise UsageError(f"topology '{name}' asks for {count} {what}; the limit is {limit}")
 
 
 def _check_size(record: pb.TopologyRecord) -> None:
-    for count, limit, what in (
-        (record.workers, MAX_WORKERS, "workers (topology.workers)"),
-        (sum(record.executors.values()), MAX_EXECUTORS, "executors"),
-        (sum(record.tasks.values()), MAX_TASKS, "tasks"),
-        (record.acker_shards, MAX_SHARDS, "acker shards (topology.acker.executors)"),
-    ):
-        if count > limit:
-            raise UsageError(f"topology '{record.name}' asks for {count} {what}; the limit is {limit}")
     size = len(encode(record))
     if size > MAX_RECORD_BYTES:
         raise UsageError(
             f"topology '{record.name}' takes {size} bytes in ZooKeeper with its configuration and the names of its "
             f"components; the limit is {MAX_RECORD_BYTES}: make its configuration smaller"
+        )
+
+
+def _check_progress_root(name: str, conf: Mapping[str, Any], cluster_conf: Mapping[str, Any]) -> None:
+    """Keep a topology's progress out of the cluster's own nodes, which nimbus writes and reads as itself.
+
+    Where the cluster's configuration puts progress is the operator's choice, and at another ensemble nimbus has none.
+    """
+    key = "transactional.zookeeper.root"
+    is_elsewhere = conf["transactional.zookeeper.servers"] or conf["transactional.zookeeper.port"]
+    if is_elsewhere or conf[key] == cluster_conf[key]:
+        return
+    root = str(cluster_conf["zookeeper.root"])
+    if is_within(conf[key], root) or is_within(root, conf[key]):
+        raise UsageError(
+            f"topology '{name}': {key} {shown(conf[key])} overlaps the cluster's own nodes (zookeeper.root '{root}'); "
+            f"name a node beside them, such as '{cluster_conf[key]}'"
         )
 
 

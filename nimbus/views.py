@@ -24,7 +24,7 @@ _FRESH_S = 5.0  # a worker counts as ready while its last report is no older
 
 
 def topologies(loaded: Loaded, reign: Reign, now_s: float, now_unix_s: float) -> list[rpc.TopologySummary]:
-    """Every topology, the oldest first."""
+    """Every topology of ``loaded``, the oldest first."""
     records = sorted((one.value for one in loaded.records.values()), key=lambda one: (one.submitted_unix_s, one.id))
     return [summary(loaded, reign, record, now_s, now_unix_s) for record in records]
 
@@ -94,7 +94,11 @@ def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
 
 
 def _masked(conf_json: str) -> str:
-    return json.dumps(masked(json.loads(conf_json))) if conf_json else ""
+    """A configuration without secrets; empty for one that cannot be read, which must not take a whole list with it."""
+    try:
+        return json.dumps(masked(json.loads(conf_json))) if conf_json else ""
+    except (ValueError, AttributeError, RecursionError):
+        return ""
 
 
 def cluster(

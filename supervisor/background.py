@@ -11,7 +11,8 @@ class Background:
     """A set of tasks of which none may fail: what they expect to go wrong, they handle.
 
     The first exception that escapes one of them ends the daemon (``failed``): a supervisor process is safe to restart,
-    its workers run on.
+    its workers run on. What one slot, topology or worker brings about never escapes (faults.py): it would come again
+    after every restart.
     """
 
     def __init__(self) -> None:

@@ -18,8 +18,8 @@ import errno
 import logging
 import os
 import re
-import shutil
 import uuid
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,8 @@ from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
+
+from .files import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,8 @@ class Bundles:
         self._root = root
         self._leader = leader
         self._received = received
-        self._locks: dict[str, asyncio.Lock] = {}  # by digest: arriving and being removed exclude each other
+        # By digest, while somebody holds or awaits it: arriving and being removed exclude each other.
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def directory(self, sha256: str) -> Path:
         return self._root / sha256
@@ -151,7 +154,7 @@ class Bundles:
             part.unlink(missing_ok=True)
             raise
         finally:
-            shutil.rmtree(unpacking, ignore_errors=True)
+            remove_tree(unpacking)
 
     def digests(self) -> set[str]:
         """Every digest that something is kept of."""
@@ -173,7 +176,7 @@ class Bundles:
             os.replace(directory, self._root / f"{sha256}.{uuid.uuid4().hex}.doomed")
         for path in self._root.glob(f"{sha256}.*"):
             if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
             else:
                 path.unlink(missing_ok=True)
 

@@ -17,8 +17,8 @@ import contextlib
 import functools
 import logging
 import os
-import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +47,8 @@ from .config import SupervisorConfig
 from .coordination import Coordination
 from .effects import Effects
 from .events import Assigned
+from .faults import reason
+from .files import remove_tree
 from .identity import choose_slots, claim, former_port, keep_port, load_id
 from .leftovers import BundleAges, abandoned_workers, old_logs
 from .logfiles import last_written_unix_s
@@ -251,20 +253,22 @@ class SupervisorDaemon:
         """Every few seconds: remove what nobody needs any more, and keep what workers print bounded."""
         ages = BundleAges()
         while True:
-            try:
+            on_disk: set[str] = set()
+            with self._contained("bundles"):
                 on_disk = await asyncio.to_thread(self._bundles.digests)
-                in_use = {digest for digest in on_disk if self._needs(digest)}
-                ages, stale = ages.observe(on_disk, in_use, time.monotonic(), self._config.bundle_delay_s)
-                for digest in stale:
+            in_use = {digest for digest in on_disk if self._needs(digest)}
+            ages, stale = ages.observe(on_disk, in_use, time.monotonic(), self._config.bundle_delay_s)
+            for digest in stale:
+                with self._contained(f"bundle {digest[:12]}"):
                     await self._bundles.remove(digest, functools.partial(self._needs, digest))
+            with self._contained("workers"):
                 names = await asyncio.to_thread(self._workers.names)
                 for worker_id in abandoned_workers(names, self._effects.known_workers):
                     await asyncio.to_thread(self._workers.remove, worker_id)
-                for launched in self._effects.live:
+            for launched in self._effects.live:
+                with self._contained(f"output of worker {launched.worker_id}"):
                     output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
                     await asyncio.to_thread(limit_output, output, self._config.output_max_bytes)
-            except OSError as error:
-                event(log, "clean_up.failed", level=logging.WARNING, cause=str(error))
             await asyncio.sleep(_CLEAN_UP_S)
 
     async def _remove_old_logs(self) -> None:
@@ -274,14 +278,25 @@ class SupervisorDaemon:
             if self._living is None:  # who lives is not known yet
                 await asyncio.sleep(self._config.monitor_s)
                 continue
-            try:
+            with self._contained("logs"):
                 written = await asyncio.to_thread(last_written_unix_s, logs_dir)
                 for topology_id in old_logs(written, self._living, time.time(), retention_s):
-                    await asyncio.to_thread(shutil.rmtree, logs_dir / topology_id)
-                    event(log, "logs.removed", topology=topology_id)
-            except OSError as error:
-                event(log, "clean_up.failed", level=logging.WARNING, cause=str(error))
+                    await asyncio.to_thread(remove_tree, logs_dir / topology_id)
+                    if os.path.lexists(logs_dir / topology_id):
+                        event(log, "clean_up.failed", level=logging.WARNING, what=f"logs of {topology_id}")
+                    else:
+                        event(log, "logs.removed", topology=topology_id)
             await asyncio.sleep(min(_LOGS_S, max(1.0, retention_s)))
+
+    @contextlib.contextmanager
+    def _contained(self, what: str) -> Iterator[None]:
+        """Inside, a failure of the clean-up is logged: the rest goes on, and the next round tries again."""
+        try:
+            yield
+        except OSError as error:
+            event(log, "clean_up.failed", level=logging.WARNING, what=what, cause=str(error))
+        except Exception as error:
+            reason(log, "clean_up.failed", error, what=what)
 
     def _needs(self, digest: str) -> bool:
         return digest in self._slots.bundles_in_use() or digest in self._effects.bundles_being_localized

@@ -1,7 +1,8 @@
 """Carrying out what the slot machines ask for: the bridge from decisions to processes, disk and ZooKeeper.
 
-``carry_out`` returns at once. What takes time runs in the background and reports back as an event. Whatever the world
-answers with a TupletreeError becomes an event too; any other exception is a bug and ends the daemon, not the workers.
+``carry_out`` returns at once. What takes time runs in the background and reports back as an event. Whatever an effect
+raises is a failure of its slot: it becomes an event, a report to the topology's users and a line in the log, and the
+supervisor and its other slots go on (see faults.py).
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import logging
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import assert_never
 
 from tupletree._daemon.logs import event as log_event
-from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
 from .background import Background
@@ -44,6 +44,7 @@ from .events import (
     WorkerExited,
     WorkerLaunched,
 )
+from .faults import MAX_REASON, reason
 from .metrics import Metrics
 from .presences import WorkerPresences
 from .processes import WorkerProcess, last_line
@@ -93,6 +94,30 @@ class Effects:
         self.ports: Iterable[int] = ()
 
     def carry_out(self, port: int, effect: Effect) -> None:
+        """Do what a slot asks for, in the background if it takes time. Never raises."""
+        try:
+            self._begin(port, effect)
+        except Exception as error:
+            name = type(effect).__name__
+            self._has_failed(port, effect, reason(log, "effect.failed", error, slot=port, effect=name))
+
+    def _has_failed(self, port: int, effect: Effect, cause: str) -> None:
+        """Answer for an effect that could not even be begun; later, because the slot is amid a step."""
+        later = asyncio.get_running_loop().call_soon
+        match effect:
+            case Localize(work=work):
+                later(self.tell, port, BundleFailed(work.bundle_sha256, cause))
+            case Launch(worker_id=worker_id):
+                self._launching_ids.discard(worker_id)
+                later(self.tell, port, LaunchFailed(worker_id, cause))
+            case PutPresence(work=work) | RemovePresence(work=work) | ForgetWorker(work=work):
+                later(self.carry_out, port, ReportError(work, cause))
+            case Terminate() | Kill() | ReportError():
+                pass  # the slot tries Kill again until the process is gone
+            case unreachable:
+                assert_never(unreachable)
+
+    def _begin(self, port: int, effect: Effect) -> None:
         match effect:
             case Localize(work=work):
                 self._localize(work)
@@ -130,24 +155,25 @@ class Effects:
             directory = await self._bundles.localize(sha256, work.bundle_bytes)
             log_path = Path(self._config.logs_dir, work.topology_id, "requirements.log")
             self._pythons[sha256] = await prepare_python(directory, log_path, work.topology_id)
-        except TupletreeError as error:
-            failure = str(error)
-            self._metrics.misses.inc()
-            log_event(log, "bundle.failed", topology=work.topology_id, bundle=sha256[:12], cause=failure)
         except asyncio.CancelledError:
             if sha256 not in self._withdrawn:
                 raise
             failure = "it was withdrawn"  # whoever wants it again meanwhile must hear that nobody is at it
+        except Exception as error:
+            failure = reason(log, "bundle.failed", error, topology=work.topology_id, bundle=sha256[:12])
+            self._metrics.misses.inc()
         self._withdrawn.discard(sha256)
         del self._localizing[sha256]
         for port in self.ports:
             self.tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
 
-    def withdraw_bundles(self, in_use: Iterable[str]) -> None:
-        """Stop fetching and building what no slot needs any more."""
+    def withdraw_bundles(self, in_use: Collection[str]) -> None:
+        """Stop fetching and building what no slot needs any more, and forget it."""
         for sha256 in set(self._localizing) - set(in_use) - self._withdrawn:
             self._withdrawn.add(sha256)
             self._localizing[sha256].cancel()
+        for sha256 in set(self._pythons) - set(in_use) - set(self._localizing):
+            del self._pythons[sha256]
 
     @property
     def bundles_being_localized(self) -> set[str]:
@@ -156,18 +182,20 @@ class Effects:
     # Processes
 
     async def _launch(self, port: int, work: Work, worker_id: str) -> None:
-        directory = self._bundles.directory(work.bundle_sha256)
-        python = self._pythons[work.bundle_sha256]
         try:
+            directory = self._bundles.directory(work.bundle_sha256)
+            python = self._pythons[work.bundle_sha256]
             launched, process = await asyncio.to_thread(self._workers.launch, worker_id, port, work, directory, python)
-        except TupletreeError as error:
-            log_event(log, "worker.unlaunched", slot=port, topology=work.topology_id, cause=str(error))
-            self.tell(port, LaunchFailed(worker_id, str(error)))
+            self._watch(launched, process)
+        except Exception as error:
+            cause = reason(log, "worker.unlaunched", error, slot=port, topology=work.topology_id)
+            if not cause.startswith("the worker on port"):
+                cause = f"the worker on port {port} cannot be launched: {cause}"
+            self.tell(port, LaunchFailed(worker_id, cause))
             return
         finally:
             self._launching_ids.discard(worker_id)
         self._metrics.launches.labels(str(port)).inc()
-        self._watch(launched, process)
         self.tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
 
     async def launches_done(self) -> None:
@@ -197,6 +225,18 @@ class Effects:
         self._background.start(self._end_orphan(found.worker_id, process), f"orphan-{process.pid}")
 
     async def _end_orphan(self, worker_id: str, process: WorkerProcess) -> None:
+        while True:
+            try:
+                await self._end(worker_id, process)
+                await asyncio.to_thread(self._workers.remove, worker_id)
+                break
+            except Exception as error:
+                reason(log, "orphan.failed", error, worker=worker_id, pid=process.pid)
+                await asyncio.sleep(self._config.limits.shutdown_s)
+        del self._orphans[worker_id]
+
+    async def _end(self, worker_id: str, process: WorkerProcess) -> None:
+        """End a process of which no slot knows."""
         ended = asyncio.Event()
         process.watch(lambda kind, text: ended.set())
         number, patience_s = signal.SIGTERM, self._config.limits.shutdown_s
@@ -207,8 +247,6 @@ class Effects:
                 await asyncio.wait_for(ended.wait(), patience_s)
             except TimeoutError:
                 number, patience_s = signal.SIGKILL, _KILL_AGAIN_S
-        await asyncio.to_thread(self._workers.remove, worker_id)
-        del self._orphans[worker_id]
 
     @property
     def known_workers(self) -> set[str]:
@@ -228,7 +266,12 @@ class Effects:
                 text = f"{text}: {said}"
             self.tell(launched.port, WorkerExited(launched.worker_id, kind, text))
 
-        process.watch(on_exit)
+        try:
+            process.watch(on_exit)
+        except BaseException:  # nobody would ever hear of its end
+            del self._live[launched.worker_id]
+            process.end()
+            raise
 
     def _signal(self, worker: Worker, number: signal.Signals) -> None:
         log_event(log, "worker.signalled", worker=worker.worker_id, pid=worker.pid, signal=number.name)
@@ -242,7 +285,18 @@ class Effects:
             log, "worker.exited", slot=port, topology=topology_id, worker=worker_id, cause=effect.cause, how=effect.text
         )
         self._live.pop(worker_id)
-        self._background.start(asyncio.to_thread(self._workers.remove, worker_id), f"forget-{port}")
+
+        def remove() -> Awaitable[object]:
+            return asyncio.to_thread(self._workers.remove, worker_id)
+
+        self._background.start(self._logged("worker.unremoved", remove, worker=worker_id), f"forget-{port}")
+
+    async def _logged(self, name: str, work: Callable[[], Awaitable[object]], **context: object) -> None:
+        """Do what nobody waits for: whatever it raises is logged as the event ``name``."""
+        try:
+            await work()
+        except Exception as error:
+            reason(log, name, error, **context)
 
     # ZooKeeper
 
@@ -259,17 +313,18 @@ class Effects:
     def _report(self, port: int, work: Work, message: str) -> None:
         """Report an error; the same one again only after a while, or it would push out all others."""
         now_s = time.monotonic()
-        last, at_s = self._reported.get(work.topology_id, ("", 0.0))
-        if message == last and now_s - at_s < _REPEAT_S:
+        self._reported = {one: said for one, said in self._reported.items() if now_s - said[1] < _REPEAT_S}
+        message = message.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
+        topology_id = work.topology_id
+        if self._reported.get(topology_id, ("", 0.0))[0] == message:
             return
-        self._reported[work.topology_id] = (message, now_s)
+        self._reported[topology_id] = (message, now_s)
         error = ComponentError(
             component_id=COMPONENT, host=self._config.host, port=port, at_unix_s=time.time(), message=message
         )
-        self._background.start(self._send_report(work.topology_id, error), f"report-{port}")
 
-    async def _send_report(self, topology_id: str, error: ComponentError) -> None:
-        try:
-            await self._coordination.call(lambda store: store.report_error(topology_id, error))
-        except UnavailableError as reason:
-            log_event(log, "error.unreported", topology=topology_id, message=error.message, cause=str(reason))
+        def send() -> Awaitable[object]:
+            return self._coordination.call(lambda store: store.report_error(topology_id, error))
+
+        report = self._logged("error.unreported", send, topology=topology_id, message=message)
+        self._background.start(report, f"report-{port}")

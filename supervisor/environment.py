@@ -4,6 +4,9 @@ It is made of the supervisor's own interpreter and sees everything that is insta
 the requirements name is installed on top and comes first. It is built once for each digest: ``venv/.complete`` is
 written last, anything without it is removed and built again. The lock file is handed to pip, so that even an installer
 that outlives its supervisor keeps the next one from building in the same place.
+
+The working directory is the bundle's, because requirements may name files in it. No Python here imports from there
+(``-P``): a module of the bundle that is named like one of Python's own would take its place.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import contextlib
 import fcntl
 import importlib.util
 import os
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -23,10 +25,13 @@ from typing import Final
 from tupletree.bundle import REQUIREMENTS
 from tupletree.errors import UnavailableError
 
+from .files import open_output, open_regular, remove_tree
+
 _LOCK_POLL_S: Final = 0.2
 _LONGEST_S: Final = 1800.0
 _MARK: Final = ".complete"
 _PARENT: Final = "_tupletree_parent.pth"
+_REASON_BYTES: Final = 256 * 1024
 
 
 async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
@@ -60,15 +65,23 @@ class _BuildError(Exception):
 
 
 async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
-    await asyncio.to_thread(shutil.rmtree, venv, ignore_errors=True)
+    await asyncio.to_thread(remove_tree, venv)
     log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"")
+    open_output(log, is_new=True).close()
     has_pip = importlib.util.find_spec("pip") is not None  # else the new environment brings its own: slower
-    make = [sys.executable, "-m", "venv", "--system-site-packages", *(["--without-pip"] if has_pip else []), str(venv)]
+    make = [
+        sys.executable,
+        "-P",
+        "-m",
+        "venv",
+        "--system-site-packages",
+        *(["--without-pip"] if has_pip else []),
+        str(venv),
+    ]
     await _run(make, bundle_dir, log, lock)
     _inherit_packages(venv)
     python = str(venv / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
+    pip = [sys.executable, "-P", "-m", "pip", "--python", python] if has_pip else [python, "-P", "-m", "pip"]
     await _run([*pip, "install", "-r", REQUIREMENTS], bundle_dir, log, lock)
     (venv / _MARK).touch()
 
@@ -82,12 +95,12 @@ def _inherit_packages(venv: Path) -> None:
 
 
 async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
-    environment = {**os.environ, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
-    with open(log, "ab") as out:
+    quiet = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+    with open_output(log) as out:
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=cwd,
-            env=environment,
+            env={**python_environment(), **quiet},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -106,9 +119,19 @@ async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
         raise _BuildError(_reason(log) or f"exit status {status}")
 
 
+def python_environment() -> dict[str, str]:
+    """The supervisor's environment variables, for a Python elsewhere: entries of PYTHONPATH are absolute."""
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, entries))} if entries else {}
+    return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **path}
+
+
 def _reason(log: Path) -> str:
     """What pip gives as the reason: its last line that begins with ERROR, else its last line."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    with open_regular(log) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _REASON_BYTES))
+        said = file.read().decode("utf-8", "replace")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines or [""])[-1][:300]
 

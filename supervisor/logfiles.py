@@ -14,13 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from tupletree.errors import NotFoundError, UsageError
 
+from .files import last_modified_unix_s, open_regular
 from .workers import OUTPUT
 
 LOG: Final = "worker.log"
@@ -107,7 +107,7 @@ def last_written_unix_s(logs_dir: Path) -> dict[str, float]:
         for name in os.listdir(logs_dir):
             directory = logs_dir / name
             if _TOPOLOGY_ID.fullmatch(name) and directory.is_dir() and not directory.is_symlink():
-                found[name] = max(map(_modified_unix_s, [directory, *directory.rglob("*")]))
+                found[name] = last_modified_unix_s(directory)
     return found
 
 
@@ -122,13 +122,9 @@ def ports_in(directory: Path) -> list[int]:
 def open_log(path: Path) -> BinaryIO | None:
     """A log to read; None if there is none, or something else under its name."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_regular(path)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        return None
-    return os.fdopen(number, "rb")
 
 
 def size_of(path: Path) -> int:
@@ -137,13 +133,6 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _modified_unix_s(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except FileNotFoundError:  # rotated away meanwhile
-        return 0.0
 
 
 def inode_of(path: Path) -> int:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from tupletree.errors import NotFoundError
 
+from .files import open_output, open_regular
 from .logfiles import LOG, files_of, inode_of, open_log, size_of
 
 CHUNK_BYTES = 64 * 1024
@@ -160,7 +161,10 @@ def limit_output(path: Path, most_bytes: int) -> None:
     """
     if size_of(path) <= most_bytes:
         return
-    with open(path, "r+b") as file, open(path.with_name(f"{path.name}.1"), "wb") as kept:
+    with (
+        open_regular(path, os.O_RDWR, "r+b") as file,
+        open_output(path.with_name(f"{path.name}.1"), is_new=True) as kept,
+    ):
         file.seek(-most_bytes, os.SEEK_END)
         while chunk := file.read(1024 * 1024):
             kept.write(chunk)

@@ -21,10 +21,12 @@ from tupletree.v1.topology_pb2 import WorkerPresence
 
 from .background import Background
 from .coordination import Coordination
+from .faults import reason
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.2
+_RETRY_UNEXPECTED_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,14 @@ class WorkerPresences:
     async def _fulfil(self, key: tuple[str, int]) -> None:
         try:
             while (wish := self._wishes.pop(key, None)) is not None:
-                if not await self._attempt(key, wish):
+                try:
+                    is_done, pause_s = await self._attempt(key, wish), _RETRY_S
+                except Exception as error:
+                    reason(log, "presence.failed", error, topology=key[0], slot=key[1], worker=wish.worker_id)
+                    is_done, pause_s = False, _RETRY_UNEXPECTED_S
+                if not is_done:
                     self._wishes.setdefault(key, wish)  # unless a newer one came meanwhile
-                    await asyncio.sleep(_RETRY_S)
+                    await asyncio.sleep(pause_s)
         finally:
             self._busy.discard(key)
 

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .events import ExitKind
+from .files import open_output, open_regular
 
 OnExit = Callable[[ExitKind, str], None]
 
@@ -78,8 +79,11 @@ class WorkerProcess:
 
     @classmethod
     def launch(cls, command: Sequence[str], cwd: str, env: Mapping[str, str], output: str) -> WorkerProcess:
-        """Start ``command`` in a session of its own; what it prints is appended to ``output``. Raises OSError."""
-        with open(output, "ab") as out:
+        """Start ``command`` in a session of its own; what it prints is appended to ``output``.
+
+        Raises OSError, and whatever else Popen raises; then no process is left.
+        """
+        with open_output(output) as out:
             child = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -89,7 +93,13 @@ class WorkerProcess:
                 stderr=out,
                 start_new_session=True,
             )
-        return cls(child.pid, child)
+        try:
+            return cls(child.pid, child)
+        except BaseException:  # without a pidfd nobody would hear of its end
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
 
     @classmethod
     def adopt(cls, identity: Identity) -> WorkerProcess | None:
@@ -115,6 +125,13 @@ class WorkerProcess:
         """Signal the process and all it started. Nothing if they are gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+    def end(self) -> None:
+        """Kill the process and all it started, and reap it: for one that nobody can watch."""
+        self.signal_group(signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait()
+        self.close()
 
     def close(self) -> None:
         """Stop watching. The process runs on."""
@@ -149,7 +166,7 @@ def describe_exit(status: int | None) -> tuple[ExitKind, str]:
 def last_line(path: str | os.PathLike[str], since: int = 0, limit: int = 4096) -> str:
     """The last line that is not blank of what was appended to a text file after ``since``; "" if there is none."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(since, end - limit))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]

@@ -92,7 +92,9 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
 
 
 def _silence_s(conf_json: str, least_s: float) -> float | None:
-    wanted = json.loads(conf_json or "{}").get("topology.worker.timeout.secs")
-    if wanted is None or float(wanted) <= least_s:
+    """The topology's own limit; None too where its configuration cannot be read, as its launch will report."""
+    try:
+        wanted = float(json.loads(conf_json or "{}").get("topology.worker.timeout.secs") or 0.0)
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None
-    return min(float(wanted), max(LONGEST_SILENCE_S, least_s))
+    return min(wanted, max(LONGEST_SILENCE_S, least_s)) if wanted > least_s else None

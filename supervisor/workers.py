@@ -14,18 +14,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tupletree._limits import environment_fault
 from tupletree._security.current import current, worker_conf
 from tupletree.config import merge
-from tupletree.errors import InternalError, UnavailableError
+from tupletree.errors import InternalError, UnavailableError, UsageError
 
 from .config import SupervisorConfig
+from .environment import python_environment
+from .files import read_text, remove_tree
 from .processes import Identity, WorkerProcess, find_by_argument, identify
 from .work import Work
 
@@ -68,31 +70,38 @@ class Workers:
     def launch(
         self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
     ) -> tuple[LaunchedWorker, WorkerProcess]:
-        """Start a worker. Raises UnavailableError, in one sentence, if that cannot be done now."""
+        """Start a worker. If that cannot be done now, no process and no directory is left.
+
+        Raises UnavailableError or UsageError, in one sentence, or whatever else a configuration brings about.
+        """
         directory = self._root / worker_id
         log_dir = self.log_dir(work.topology_id, port)
-        output = log_dir / OUTPUT
-        printed = output.stat().st_size if output.exists() else 0
-        launched = LaunchedWorker(worker_id, port, work, time.time(), printed)
-        conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
-        conf = worker_conf(conf, current(), work.topology_id)
+        process: WorkerProcess | None = None
         try:
+            output = log_dir / OUTPUT
+            printed = output.stat().st_size if output.exists() else 0
+            launched = LaunchedWorker(worker_id, port, work, time.time(), printed)
+            conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
+            conf = worker_conf(conf, current(), work.topology_id)
             directory.mkdir(parents=True)
             log_dir.mkdir(parents=True, exist_ok=True)
             facts = {"port": port, "launched_unix_s": launched.launched_unix_s, "work": work.to_json()}
             _write(directory / "work.json", facts)
             _write(directory / "launch.json", self._launch_facts(launched, bundle_dir, log_dir, conf))
             command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
-            environment = _environment(conf)
-            process = WorkerProcess.launch(command, str(directory), environment, str(output))
-        except OSError as error:
-            shutil.rmtree(directory, ignore_errors=True)
+            process = WorkerProcess.launch(command, str(directory), _environment(conf), str(output))
+            identity = identify(process.pid)
+            if identity is not None:  # else it has ended already, as the watch will tell
+                with contextlib.suppress(OSError):  # without the file, its command line still tells who it is
+                    _write(directory / "process.json", identity.to_json())
+        except BaseException as error:
+            if process is not None:
+                process.end()
+            remove_tree(directory)
+            if not isinstance(error, OSError):
+                raise
             place = f" ({error.filename})" if error.filename else ""
             raise UnavailableError(f"the worker on port {port} cannot be launched: {error.strerror}{place}") from error
-        identity = identify(process.pid)
-        if identity is not None:  # else it has ended already, as the watch will tell
-            with contextlib.suppress(OSError):  # without the file, its command line still tells who it is
-                _write(directory / "process.json", identity.to_json())
         return launched, process
 
     def find(self) -> list[FoundWorker]:
@@ -108,7 +117,7 @@ class Workers:
 
     def remove(self, worker_id: str) -> None:
         """Forget a worker whose process is gone. Nothing if it is forgotten already."""
-        shutil.rmtree(self._root / worker_id, ignore_errors=True)
+        remove_tree(self._root / worker_id)
 
     def _launch_facts(
         self, launched: LaunchedWorker, bundle_dir: Path, log_dir: Path, conf: Mapping[str, Any]
@@ -131,10 +140,10 @@ class Workers:
     def _read(self, directory: Path) -> FoundWorker:
         identity = _live_identity(directory)
         try:
-            facts = json.loads((directory / "work.json").read_text(encoding="utf-8"))
+            facts = json.loads(read_text(directory / "work.json"))
             work = Work.from_json(facts["work"])
             launched = LaunchedWorker(directory.name, int(facts["port"]), work, float(facts["launched_unix_s"]))
-        except (OSError, KeyError, TypeError, ValueError, InternalError):
+        except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, InternalError):
             launched = None
         return FoundWorker(directory.name, launched, identity)
 
@@ -142,8 +151,8 @@ class Workers:
 def _live_identity(directory: Path) -> Identity | None:
     """The process of a worker directory, if it lives."""
     try:
-        noted = Identity(**json.loads((directory / "process.json").read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError):
+        noted = Identity(**json.loads(read_text(directory / "process.json")))
+    except (OSError, TypeError, ValueError, RecursionError):
         pid = find_by_argument(str(directory / "launch.json"))
         return None if pid is None else identify(pid)
     return noted if identify(noted.pid) == noted else None
@@ -153,14 +162,15 @@ def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
     """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow.
 
     gRPC must leave forks alone. What it does in them by default crashes one child in ten before it has become another
-    program, if there are calls at that moment: so Spark's JVM would not start.
+    program, if there are calls at that moment: so Spark's JVM would not start. Raises UsageError for what is no
+    environment.
     """
-    own = {str(name): str(value) for name, value in (conf.get("topology.environment") or {}).items()}
-    path = os.pathsep.join(
-        os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry
-    )
-    kept = {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
-    return {"GRPC_ENABLE_FORK_SUPPORT": "0", **kept, "PYTHONUNBUFFERED": "1", **own}
+    own = conf.get("topology.environment") or {}
+    fault = environment_fault(own)
+    if fault:
+        raise UsageError(f"topology.environment: {fault}")
+    own = {str(name): str(value) for name, value in own.items()}
+    return {"GRPC_ENABLE_FORK_SUPPORT": "0", **python_environment(), "PYTHONUNBUFFERED": "1", **own}
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> None:

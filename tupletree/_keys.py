@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Kind = Literal["int", "number", "bool", "str", "strings", "ports", "map", "any"]
+from tupletree._limits import MAX_TASKS
+
+Kind = Literal["int", "number", "bool", "str", "node", "strings", "ports", "map", "any"]
 
 KIND_WORDS: Final[dict[str, str]] = {
     "int": "a whole number",
     "number": "a number",
     "bool": "true or false",
     "str": "a string",
+    "node": "an absolute path of ZooKeeper such as /tupletree",
     "strings": "a list of strings",
     "ports": "a list of port numbers",
     "map": "a mapping",
@@ -96,7 +99,7 @@ _CLUSTER: Final = (
         "The ZooKeeper ensemble that holds leadership, presence and assignments.",
     ),
     _int("zookeeper.port", 2181, "port", "Client port of the servers that name none.", maximum=_PORT_MAX),
-    _str("zookeeper.root", "/tupletree", "path", "Everything of this cluster lives below this node."),
+    Key("zookeeper.root", "/tupletree", "node", "path", "Everything of this cluster lives below this node."),
     _int("zookeeper.session.timeout", 20000, "ms", "Silence after which ZooKeeper drops a daemon's presence."),
     _int("zookeeper.connection.timeout", 15000, "ms", "How long a starting daemon waits for ZooKeeper."),
     _str("local.dir", "tupletree-local", "path", "Where a daemon keeps what it must find again after a restart."),
@@ -265,6 +268,7 @@ _TOPOLOGY: Final = (
         None,
         "tasks",
         "Tasks of a component, fixed for the topology's life; null: as many as executors.",
+        maximum=MAX_TASKS,
         component=True,
     ),
     _secs(
@@ -385,9 +389,10 @@ _TOPOLOGY: Final = (
         False,
         "Hold back what arrives after a checkpoint on one input until it arrived on all.",
     ),
-    _str(
+    Key(
         "transactional.zookeeper.root",
         "/transactional",
+        "node",
         "path",
         "Progress of transactional topologies lives below this node.",
     ),

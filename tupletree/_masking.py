@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tupletree._limits import MAX_DEPTH
+
 MASK: Final = "*****"
 
 _SECRET: Final = re.compile(
@@ -20,22 +22,25 @@ _IN_WORDS: Final = re.compile(r"(?P<before>\b\w*(password|secret|token)\w*\s*=\s
 def masked(conf: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration without secrets, at any depth: by the names of keys, and passwords within addresses.
 
-    It errs on the side of hiding. A secret under a name that does not say so, as a word in a list, stays.
+    It errs on the side of hiding, and hides what is nested deeper than a submission may be. A secret under a name that
+    does not say so, as a word in a list, stays.
     """
-    return {name: _value(name, value) for name, value in conf.items()}
+    return {name: _value(name, value, 1) for name, value in conf.items()}
 
 
-def _value(name: str, value: Any) -> Any:
+def _value(name: str, value: Any, depth: int) -> Any:
     if _SECRET.search(name) and not _HARMLESS.search(name) and value not in (None, "", False, True):
         return MASK
-    return _shown(value)
+    return _shown(value, depth)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping | list | tuple) and depth > MAX_DEPTH:
+        return MASK
     if isinstance(value, Mapping):
-        return {str(key): _value(str(key), inner) for key, inner in value.items()}
+        return {str(key): _value(str(key), inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_shown(inner) for inner in value]
+        return [_shown(inner, depth + 1) for inner in value]
     if isinstance(value, str):
         return _IN_WORDS.sub(rf"\g<before>{MASK}", _IN_ADDRESS.sub(rf"\g<before>{MASK}", value))
     return value

@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tupletree import _limits
 from tupletree._keys import FAMILIES, FREE_FAMILIES, KEYS, KIND_WORDS, TOPOLOGY_FAMILIES, Key
 from tupletree.errors import ConfigError
 
@@ -165,10 +166,13 @@ def component_conf(conf: Mapping[str, Any], component: Mapping[str, Any]) -> dic
 def encode_conf(conf: Mapping[str, Any]) -> str:
     """The configuration as canonical JSON. Raises ConfigError that names a key whose value JSON cannot carry."""
     for name, value in conf.items():
+        fault = _limits.value_fault(value)
+        if fault:
+            raise ConfigError(f"configuration key {_quoted(name)} {fault}")
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"configuration key '{name}' must hold a JSON value: {error}") from None
+            raise ConfigError(f"configuration key {_quoted(name)} must hold a JSON value: {error}") from None
     return json.dumps(dict(conf), sort_keys=True, separators=(",", ":"))
 
 
@@ -204,14 +208,22 @@ def _belongs_to_cluster(name: str) -> bool:
 def _fault(name: object, value: Any) -> str | None:
     """What is wrong with one setting, as a sentence; None if nothing is."""
     if not isinstance(name, str) or not name:
-        return f"configuration keys are strings such as 'topology.workers', not {name!r}"
+        return f"configuration keys are strings such as 'topology.workers', not {_limits.shown(name)}"
+    fault = _limits.value_fault(value)
+    if fault:
+        return f"configuration key {_quoted(name)} {fault}"
     key = KEYS.get(name)
     if key is not None:
         return _value_fault(key, value)
     family = name.partition(".")[0]
     if family not in FAMILIES or family in FREE_FAMILIES:
-        return None
-    return f"unknown configuration key '{name}'; did you mean '{_nearest(name)}'?"
+        fault = _limits.name_fault(name)
+        return f"a configuration key {fault}" if fault else None
+    return f"unknown configuration key {_quoted(name)}; did you mean '{_nearest(name[: _limits.MAX_NAME])}'?"
+
+
+def _quoted(name: object) -> str:
+    return f"'{name}'" if _limits.name_fault(name) is None else _limits.shown(name)
 
 
 def _nearest(name: str) -> str:
@@ -227,9 +239,11 @@ def _value_fault(key: Key, value: Any) -> str | None:
     if value is None and key.optional:
         return None
     expected = _expectation(key)
-    wrong = f"configuration key '{key.name}' takes {expected}, not {value!r}"
+    wrong = f"configuration key '{key.name}' takes {expected}, not {_limits.shown(value)}"
     if not _is_of_kind(key, value):
         return wrong
+    if key.name == "topology.environment" and (fault := _limits.environment_fault(value)):
+        return f"configuration key '{key.name}': {fault}"
     numbers = value if key.kind == "ports" else [value] if key.kind in ("int", "number") else []
     in_range = all(
         (key.minimum is None or number >= key.minimum) and (key.maximum is None or number <= key.maximum)
@@ -243,13 +257,13 @@ def _value_fault(key: Key, value: Any) -> str | None:
 def _is_of_kind(key: Key, value: Any) -> bool:
     match key.kind:
         case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
+            return isinstance(value, int) and _is_number(value)
         case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            return _is_number(value)
         case "bool":
             return isinstance(value, bool)
-        case "str":
-            return isinstance(value, str) and value != ""
+        case "str" | "node":
+            return isinstance(value, str) and value != "" and (key.kind == "str" or _limits.path_fault(value) is None)
         case "strings":
             return _is_list(value, str) and len(value) > 0 and all(value)
         case "ports":
@@ -258,6 +272,12 @@ def _is_of_kind(key: Key, value: Any) -> bool:
             return isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
         case "any":
             return True
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _limits.MAX_INT
 
 
 def _is_list(value: Any, of: type) -> bool:
@@ -330,6 +350,8 @@ def _from_yaml(text: str) -> Any:
 
     try:
         return yaml.safe_load(text)
+    except RecursionError:
+        raise ConfigError(f"a value is nested more than {_limits.MAX_DEPTH} levels deep") from None
     except yaml.YAMLError as error:
         raise ValueError(_one_line(error)) from None
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tupletree._limits import name_fault
 from tupletree.errors import TopologyError
 
 DEFAULT_STREAM = "default"
@@ -65,8 +66,8 @@ class FieldsDeclarer:
             TopologyError: the stream is declared already or its id is reserved, or a field is not a name or is
                 given twice.
         """
-        if not isinstance(stream, str) or not stream:
-            self._refuse(f"a stream's id is a string, not {stream!r}", "outputs")
+        if fault := name_fault(stream):
+            self._refuse(f"a stream's id {fault}", "outputs")
         if stream.startswith(RESERVED_PREFIXES):
             self._refuse(f"stream id '{stream}' is reserved; ids must not start with '__' or '$'", stream)
         if stream in self.streams:
@@ -93,8 +94,8 @@ class FieldsDeclarer:
             self._refuse(f"the fields of stream '{stream}' must be a list of names, not {fields!r}", stream)
         seen: set[str] = set()
         for field in fields:
-            if not isinstance(field, str) or not field:
-                self._refuse(f"a field of stream '{stream}' must be a name, not {field!r}", stream)
+            if fault := name_fault(field):
+                self._refuse(f"a field of stream '{stream}' {fault}", stream)
             if field in seen:
                 self._refuse(f"stream '{stream}' declares field '{field}' twice", field)
             seen.add(field)

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from tupletree._calls import check_calls
+from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
@@ -49,7 +50,6 @@ __all__ = [
     "tasks_of",
 ]
 
-_ID = re.compile(r"[^/\x00-\x1f\x7f]{1,200}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
@@ -149,10 +149,11 @@ class TopologyBuilder:
         title = "spout" if kind == ComponentKind.COMPONENT_KIND_SPOUT else "bolt"
         check_calls(f"{title} '{component_id}'", component_id, component)
         definition = Definition(component_id, kind, component, parallelism, _declared(component_id, component))
-        if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+        if not isinstance(parallelism, int) or isinstance(parallelism, bool) or not 1 <= parallelism <= MAX_TASKS:
             _refuse(
                 component_id,
-                f"{definition.title}: parallelism must be a whole number of at least 1, not {parallelism!r}",
+                f"{definition.title}: parallelism must be a whole number of at least 1 and at most {MAX_TASKS}, "
+                f"not {shown(parallelism)}",
                 "parallelism",
             )
         if kind == ComponentKind.COMPONENT_KIND_SPOUT and not definition.outputs:
@@ -189,18 +190,17 @@ def check_topology_name(name: object) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"topology name {name!r} must consist of at most 100 letters, digits, '-' and '_', not starting with '-'"
+            f"topology name {shown(name)} must consist of at most 100 letters, digits, '-' and '_', "
+            "not starting with '-'"
         )
     return name
 
 
 def _check_id(component_id: object) -> None:
-    if not isinstance(component_id, str) or not _ID.fullmatch(component_id) or component_id in (".", ".."):
-        raise TopologyError(
-            f"a component id is a string of 1 to 200 printable characters without '/', not {component_id!r}",
-            component=str(component_id),
-            field="id",
-        )
+    fault = component_id_fault(component_id)
+    if fault:
+        raise TopologyError(f"a component id {fault}", component=str(component_id), field="id")
+    assert isinstance(component_id, str)
     if component_id.startswith(RESERVED_PREFIXES):
         _refuse(component_id, f"component id '{component_id}' is reserved; ids must not start with '__' or '$'", "id")
 

@@ -123,7 +123,10 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
 @lru_cache(maxsize=1000)
 def _version(conf_json: str) -> str | None:
     """The version that users give their topologies."""
-    version = json.loads(conf_json or "{}").get("topology.version")
+    try:
+        version = json.loads(conf_json or "{}").get("topology.version")
+    except (ValueError, AttributeError, RecursionError):  # one record's failure is not the list's
+        return None
     return None if version is None else str(version)
 
 

@@ -55,6 +55,9 @@ def setup_logging(
         logging.getLogger(name).setLevel(max(minimum, number))
 
 
+_MAX_VALUE: Final = 4000
+
+
 def event(logger: logging.Logger, name: str, *, level: int = logging.INFO, **context: Any) -> None:
     """Log one state transition: ``name`` ("slot.launched") and what it concerns, as ``key=value`` in order.
 
@@ -67,6 +70,8 @@ def event(logger: logging.Logger, name: str, *, level: int = logging.INFO, **con
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else str(value)
+    if len(text) > _MAX_VALUE:
+        text = f"{text[:_MAX_VALUE]}…"
     if not text or not text.isprintable() or any(char.isspace() or char in "\"'=" for char in text):
         return repr(text)
     return text

@@ -54,6 +54,7 @@ _TYPE_OF: Final[dict[grpc.StatusCode, type[TupletreeError]]] = {
     Code.UNKNOWN: InternalError,
 }
 
+_MAX_SENTENCE: Final = 6000
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PLAIN_DETAILS: Final = {
     Code.DEADLINE_EXCEEDED: "did not answer in time",
@@ -67,11 +68,24 @@ def _is_disk_full(error: BaseException | None) -> bool:
 
 
 def to_status(error: BaseException) -> tuple[grpc.StatusCode, str]:
-    """The code and the sentence that a peer gets for ``error``.
+    """The code and the sentence that a peer gets for ``error``, cut to what gRPC carries in a trailer.
 
     A full disk is RESOURCE_EXHAUSTED, whether raised as it came or as the cause of an UnavailableError. Whatever is not
     ours is INTERNAL with a sentence that reveals nothing; its traceback belongs in the log of the server.
     """
+    code, sentence = _status(error)
+    return code, _carried(sentence)
+
+
+def _carried(sentence: str) -> str:
+    # gRPC sends it in a header of at most 8 KiB, three bytes for each that is not plain ASCII.
+    encoded = sentence.encode("utf-8", "backslashreplace")
+    if len(encoded) + 2 * sum(not 0x20 <= byte < 0x7F for byte in encoded[:_MAX_SENTENCE]) <= _MAX_SENTENCE:
+        return encoded.decode()
+    return encoded[: _MAX_SENTENCE // 3].decode("utf-8", "ignore") + "…"
+
+
+def _status(error: BaseException) -> tuple[grpc.StatusCode, str]:
     if _is_disk_full(error):
         assert isinstance(error, OSError)
         place = f" at {error.filename}" if error.filename else ""

@@ -88,14 +88,14 @@ class Row:
 
 
 def acl_of(record: TopologyRecord) -> Acl:
-    """Whose the topology of a record is."""
-    conf = json.loads(record.conf_json or "{}")
-    return Acl(
-        label=f"'{record.name}'",
-        owner=record.owner,
-        users=frozenset(conf.get("topology.users") or ()),
-        readers=frozenset(conf.get("topology.readonly.users") or ()),
-    )
+    """Whose the topology of a record is; its owner's alone where its configuration cannot be read."""
+    label = f"'{record.name}'"
+    try:
+        conf = json.loads(record.conf_json or "{}")
+        users, readers = (frozenset(conf.get(key) or ()) for key in ("topology.users", "topology.readonly.users"))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return Acl(label, record.owner)
+    return Acl(label, record.owner, users, readers)
 
 
 def refusal(

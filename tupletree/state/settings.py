@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tupletree._limits import MAX_NAME, shown
 from tupletree._wire.names import topology_name
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.providers import check_provider
@@ -49,7 +50,9 @@ def state_id(conf: Mapping[str, Any], topology_id: str) -> str:
 
 def check_state_id(state_id: str) -> None:
     """Refuse what cannot be a part of the names of states, with a UsageError."""
-    if not state_id or not all(c.isascii() and (c.isalnum() or c in "-_.") for c in state_id) or state_id[0] == ".":
+    is_made_of_names = all(c.isascii() and (c.isalnum() or c in "-_.") for c in state_id)
+    if not 0 < len(state_id) <= MAX_NAME or not is_made_of_names or state_id[0] == ".":
         raise UsageError(
-            f"topology.state.id {state_id!r} must consist of letters, digits, '-', '_' and '.', not starting with '.'"
+            f"topology.state.id {shown(state_id)} must consist of at most {MAX_NAME} letters, digits, '-', '_' and "
+            "'.', not starting with '.'"
         )

@@ -197,7 +197,7 @@ class SqliteBackend:
 
 
 def _connect(path: str, synchronous: str, busy_timeout_s: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, busy_timeout_s, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:

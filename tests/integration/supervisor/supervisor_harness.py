@@ -177,13 +177,13 @@ class Supervisor:
 
     # What nimbus does
 
-    def submit(self, name: str, bundle_info: BundleInfo, **conf: Any) -> str:
-        """Store the record of a topology; returns its id."""
+    def submit(self, name: str, bundle_info: BundleInfo, *, conf_json: str | None = None, **conf: Any) -> str:
+        """Store the record of a topology, with ``conf_json`` in the place of ``conf`` if given; returns its id."""
         record = TopologyRecord(
             id=f"{name}-1-1",
             name=name,
             status=TopologyStatus.TOPOLOGY_STATUS_ACTIVE,
-            conf_json=json.dumps(conf),
+            conf_json=json.dumps(conf) if conf_json is None else conf_json,
             bundle_sha256=bundle_info.sha256,
             bundle_bytes=bundle_info.size,
         )

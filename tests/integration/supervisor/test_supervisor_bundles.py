@@ -139,6 +139,7 @@ def test_a_bundle_is_removed_whole_unless_it_is_needed_again(server: BundleServe
 
     asyncio.run(scenario())
     assert os.listdir(tmp_path / "bundles") == []
+    assert not bundles._locks
 
 
 def test_without_a_nimbus_there_is_no_leader() -> None:
@@ -179,6 +180,13 @@ def test_an_environment_has_what_is_required_and_what_the_supervisor_has(tmp_pat
     assert set(pythons) == {str(directory / "venv" / "bin" / "python")}
     assert import_in(pythons[0], "standin_lib", "tupletree", "grpc").startswith(str(directory))
     assert "Successfully installed standin" in (tmp_path / "log").read_text()
+
+
+def test_modules_of_the_bundle_do_not_replace_those_that_the_build_needs(tmp_path: Path) -> None:
+    directory = unpacked(tmp_path, f"standin_lib @ file://{wheel(tmp_path, 'standin_lib', '1.0')}\n")
+    for name in ("logging", "queue", "venv", "pip"):
+        (directory / f"{name}.py").write_text("raise SystemExit('a module of the bundle runs')\n")
+    assert import_in(asyncio.run(prepare_python(directory, tmp_path / "log", "t")), "standin_lib")
 
 
 def test_requirements_that_cannot_be_met_get_one_sentence_with_pips_reason(tmp_path: Path) -> None:

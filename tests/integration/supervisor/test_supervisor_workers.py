@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -243,3 +244,33 @@ def test_health_and_metrics_show_the_slots(subject: Supervisor, plain: BundleInf
     shown = subject.store.supervisors()["me"]
     assert list(shown.slots) == subject.ports
     assert shown.grpc_port == subject.announced()["grpc_port"]
+
+
+@pytest.mark.parametrize(
+    ("conf", "sentence"),
+    [
+        ({"topology.environment": {"A=B": "1"}}, "topology.environment: 'A=B' is not the name of a variable"),
+        ({"topology.environment": {"A": "\0"}}, "topology.environment: the value of 'A'"),
+        ({"topology.environment": {"A": "\ud800"}}, "topology.environment: the value of 'A'"),
+        ({"topology.worker.timeout.secs": "x", "topology.environment": 7}, "topology.environment: must be a mapping"),
+        ({"conf_json": '{"my.key":' + "[" * 5000 + "]" * 5000 + "}"}, "cannot be launched: RecursionError"),
+        ({"conf_json": "["}, "cannot be launched: JSONDecodeError"),
+    ],
+    ids=["name", "nul", "surrogate", "kinds", "deep", "no-json"],
+)
+def test_a_configuration_that_no_worker_can_be_started_with_stops_no_neighbour(
+    subject: Supervisor, plain: BundleInfo, conf: dict[str, Any], sentence: str
+) -> None:
+    """As a nimbus that did not check it may have stored it."""
+    neighbour, bad = subject.submit("neighbour", plain), subject.submit("bad", plain, **conf)
+    first, second = subject.ports
+    subject.assign(neighbour, first)
+    running = subject.wait_slot(first, "running")
+    subject.assign(bad, second)
+    subject.wait_slot(second, "delayed")
+    assert sentence in subject.slot(second).last_exit
+    reported = wait_until(lambda: subject.store.errors(bad), 10, what="the error is reported")
+    assert reported and sentence in reported[0].message
+    assert subject.slot(first).worker_id == running.worker_id
+    assert subject.slot(first).state == "running"
+    assert subject.process is not None and subject.process.poll() is None

@@ -44,3 +44,14 @@ def test_passwords_within_values_are_hidden() -> None:
 def test_places_times_and_what_is_unset_are_shown() -> None:
     given = {"tls.private.key.file": "/etc/key.pem", "token.ttl": 5, "tokens.secs": 3, "security.token": None, "a": 1}
     assert masked(given) == given
+
+
+def test_what_is_nested_deeper_than_a_submission_may_be_is_hidden() -> None:
+    deep: list[object] = []
+    for _ in range(10_000):
+        deep = [deep]
+    shown: object = masked({"deep": deep})["deep"]
+    for _ in range(50):
+        assert isinstance(shown, list)
+        (shown,) = shown
+    assert shown == MASK

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from tupletree._coord.versioned import Versioned
+from tupletree._security.rights import Principal
 from tupletree.nimbus import lifecycle, views
 from tupletree.nimbus.cycle import Loaded
 from tupletree.nimbus.reign import Reign
+from tupletree.nimbus.visible import visible
+from tupletree.nimbus.web.topology import _version
 from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpec
 
 CONF = {"database.password": "hunter2", "database.url": "redis://me:hunter2@cache", "topology.workers": 1}
@@ -32,6 +38,19 @@ def test_what_a_kill_waits_for_is_shown() -> None:
     killed = lifecycle.ask(RECORD, lifecycle.Kill(30), 100.0)
     assert views.shown(killed, 12).pending.unfinished == 12
     assert not views.shown(RECORD, 12).HasField("pending")
+
+
+ODD = ['{"k":' + "[" * 5000 + "]" * 5000 + "}", '{"k":' + "[" * 600 + "]" * 600 + "}", "[", "7"]
+
+
+@pytest.mark.parametrize("conf_json", ODD, ids=range(len(ODD)))
+def test_a_configuration_that_cannot_be_shown_hides_no_other_topology(conf_json: str) -> None:
+    odd = TopologyRecord(id="odd-2-6", name="odd", owner="eve", conf_json=conf_json)
+    loaded = replace(LOADED, records={**LOADED.records, odd.id: Versioned(odd, 0)})
+    listed = views.topologies(loaded, Reign(1, 30.0, 120.0, 0.0), 0.0, 0.0)
+    assert {one.record.name for one in listed} == {"words", "odd"}
+    assert _version(conf_json) is None
+    assert set(visible(loaded, Principal("eve", "user"), []).records) == {odd.id}
 
 
 def test_what_is_stored_stays_as_it_is() -> None:

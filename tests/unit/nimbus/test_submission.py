@@ -85,7 +85,7 @@ def bad(change: Callable[[pb.ComponentSpec, pb.ComponentSpec], object]) -> rpc.S
     [
         (lambda split, words: setattr(split, "id", "words"), "words", "used twice"),
         (lambda split, words: setattr(split, "id", "z"), "", "ascending order"),
-        (lambda split, words: setattr(split, "id", "a/b"), "a/b", "has a '/'"),
+        (lambda split, words: setattr(split, "id", "a/b"), "a/b", "characters without '/'"),
         (lambda split, words: setattr(words, "kind", pb.COMPONENT_KIND_BOLT), "", "no spout"),
         (lambda split, words: setattr(split, "kind", pb.COMPONENT_KIND_UNSPECIFIED), "split", "neither"),
         (lambda split, words: setattr(split, "kind", pb.COMPONENT_KIND_SPOUT), "split", "a spout has no inputs"),
@@ -110,6 +110,135 @@ def test_a_spec_that_cannot_run_is_refused_by_component(
     if component:
         assert isinstance(raised.value, TopologyError)
         assert raised.value.component == component
+
+
+AWKWARD = ["", "a\nb", "a\0b", "\x9b31m", "x" * 201, "x" * 1_000_000]
+
+
+@pytest.mark.parametrize("name", AWKWARD, ids=range(len(AWKWARD)))
+def test_a_name_that_no_node_log_or_message_takes_is_refused(name: str) -> None:
+    for change in (
+        lambda split, words: setattr(split, "id", name),
+        lambda split, words: setattr(words.outputs[0], "id", name),
+        lambda split, words: words.outputs[0].fields.append(name),
+    ):
+        with pytest.raises(TopologyError, match="1 to 200") as raised:
+            check(bad(change))
+        assert len(str(raised.value)) < 600
+    with pytest.raises(UsageError) as refused:
+        check(header(name=name))
+    assert len(str(refused.value)) < 600
+    if name:
+        with pytest.raises(UsageError, match="owner of a topology"):
+            check(header(owner=name))
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", "\ue000", "\U0001f600"])
+def test_a_component_is_named_as_zookeeper_can_name_a_node(name: str) -> None:
+    with pytest.raises(TopologyError, match="what ZooKeeper does not take"):
+        check(bad(lambda split, words: setattr(split, "id", name)))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"k": ' + "[" * 100_000 + "]" * 100_000 + "}", "more than 50 levels"),
+        ('{"k": ' + '{"a":' * 51 + "1" + "}" * 52, "'k' is nested more than 50 levels"),
+        ("[" * 100_000, "more than 50 levels"),
+        (json.dumps({"k": "é" * 140_000}, ensure_ascii=False), r"280\d\d\d bytes; 262144 are allowed"),
+        (json.dumps({"k": ["\ud800"]}), "'k' holds half of a surrogate pair"),
+        (json.dumps({"k": {"a\0": 1}}), "'k' holds a NUL"),
+        ('{"k": NaN}', "is not JSON"),
+        ('{"k": ' + "9" * 5000 + "}", "is not JSON"),
+        (json.dumps({"topology.message.timeout.secs": 10**400}), "takes a number"),
+        (json.dumps({"topology.workers": 10**400}), "takes a whole number"),
+        (json.dumps({"k\n": 1}), "without control characters"),
+    ],
+    ids=range(11),
+)
+def test_a_configuration_beyond_its_limits_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence) as raised:
+        check(header(conf_json=text))
+    assert len(str(raised.value)) < 600
+    if "k" in text[:5]:
+        with pytest.raises(UsageError, match=sentence):
+            check(bad(lambda split, words: setattr(split, "conf_json", text)))
+
+
+def test_a_configuration_of_fifty_levels_passes() -> None:
+    check(header(conf_json='{"k": ' + "[" * 50 + "]" * 50 + "}"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"A=B": "1"}, "'A=B' is not the name of a variable"),
+        ({"": "1"}, "'' is not the name of a variable"),
+        ({"A": "x" * 140_000}, "'A' takes 140002 bytes"),
+        ({"A\0": "1"}, "NUL"),
+        ({"A": "1\0"}, "NUL"),
+        ({"A": "\ud800"}, "surrogate"),
+    ],
+)
+def test_an_environment_that_no_process_can_have_is_refused(environment: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        check(header(conf_json=json.dumps({"topology.environment": environment})))
+
+
+def test_variables_of_any_text_and_number_pass() -> None:
+    environment = {"PATH": "/bin\n", "N": 1, "DEBUG": True, "äöü": "=", "EMPTY": ""}
+    check(header(conf_json=json.dumps({"topology.environment": environment})))
+
+
+def many(change: Callable[[pb.TopologySpec], object]) -> rpc.SubmitHeader:
+    one = header()
+    change(one.spec)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda spec: [spec.components.add(id=f"z{n}") for n in range(1001)], "1003 components; the limit is 1000"),
+        (lambda spec: [spec.components[1].outputs.add(id=f"s{n}") for n in range(10_001)], "10003 streams"),
+        (lambda spec: [spec.components[0].inputs.add(source="words") for _ in range(10_001)], "10002 subscriptions"),
+        (lambda spec: spec.components[1].outputs[0].fields.extend(map(str, range(100_001))), "fields; the limit"),
+    ],
+    ids=["components", "streams", "subscriptions", "fields"],
+)
+def test_a_definition_without_bounds_is_refused(change: Callable[[pb.TopologySpec], object], what: str) -> None:
+    with pytest.raises(TopologyError, match=what):
+        check(many(change))
+
+
+def test_counts_beyond_every_field_are_refused_before_the_record_is_made() -> None:
+    for conf in ({"topology.workers": 2**62}, {"topology.acker.executors": 2**62}):
+        with pytest.raises(UsageError, match="asks for 4611686018427387904"):
+            record(conf)
+    with pytest.raises(TopologyError, match=r"topology\.tasks' takes a whole number from 1 to 100000"):
+        check(bad(lambda split, words: setattr(split, "conf_json", '{"topology.tasks": 4611686018427387904}')))
+
+
+@pytest.mark.parametrize(
+    "root", ["", "a", "/a/", "//a", "/a/../b", "/a/.", "/\ud800", "/a\0", "/\ue000", "/" + "x" * 1001]
+)
+def test_a_root_of_progress_that_is_no_path_is_refused(root: str) -> None:
+    with pytest.raises(ConfigError, match=r"transactional\.zookeeper\.root"):
+        check(header(conf_json=json.dumps({"transactional.zookeeper.root": root})))
+
+
+@pytest.mark.parametrize("root", ["/", "/tupletree", "/tupletree/topologies"])
+def test_progress_may_not_lie_among_the_clusters_own_nodes(root: str) -> None:
+    with pytest.raises(UsageError, match=r"overlaps the cluster's own nodes \(zookeeper\.root '/tupletree'\)"):
+        record({"transactional.zookeeper.root": root})
+
+
+def test_progress_may_lie_beside_them_at_another_ensemble_or_where_the_operator_says() -> None:
+    for root in ("/tupletrees", "/mine/own"):
+        record({"transactional.zookeeper.root": root})
+    record({"transactional.zookeeper.root": "/tupletree", "transactional.zookeeper.servers": ["elsewhere"]})
+    cluster = defaults() | {"transactional.zookeeper.root": "/tupletree/progress"}
+    new_record(header(), cluster, "x", 0)
 
 
 def record(conf: dict[str, Any] | None = None, **changes: Any) -> pb.TopologyRecord:

@@ -81,3 +81,11 @@ def test_a_missed_deadline_names_the_peer() -> None:
     error = from_rpc_error(failed_call(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"), "acker at 127.0.0.1:9")
     assert isinstance(error, errors.UnavailableError)
     assert str(error) == "acker at 127.0.0.1:9 did not answer in time"
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\u4e2d" * 1_000_000, "\n" * 5000, "a\ud800"], ids=range(4))
+def test_a_sentence_of_any_size_fits_into_a_trailer(text: str) -> None:
+    _, sentence = to_status(errors.UsageError(text))
+    encoded = sentence.encode()
+    assert 0 < sum(1 if 0x20 <= byte < 0x7F else 3 for byte in encoded) <= 8000
+    assert to_status(errors.UsageError("short \u4e2d"))[1] == "short \u4e2d"

@@ -152,7 +152,7 @@ def _connections(path: str, busy_timeout_s: float, process: int) -> Connections[
 def connect(path: str, busy_timeout_s: float, create_table: str) -> sqlite3.Connection:
     """A connection to a file that has a table: made, both, where they are not there yet."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, busy_timeout_s, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:

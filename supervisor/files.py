@@ -1,0 +1,91 @@
+"""Files and directories that user code can change: workers run as the supervisor's user and share its disk.
+
+A worker may put a pipe where a log belongs, a link where a directory belongs, or directories a thousand deep. Nothing
+here blocks on a pipe, follows a link in the last part of a path, or recurses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+_SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_DEPTH: Final = 16
+
+
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: str = "rb") -> BinaryIO:
+    """Open a regular file. Raises OSError for anything else under its name."""
+    number = os.open(path, flags | _SAFE, 0o644)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(0, "it is not a regular file", os.fspath(path))
+    return cast(BinaryIO, os.fdopen(number, mode))
+
+
+def open_output(path: str | os.PathLike[str], *, is_new: bool = False) -> BinaryIO:
+    """Open a file for appending, without what is in it already if it ``is_new``. Raises OSError."""
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_new else 0), "ab")
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a regular file. Raises OSError or ValueError."""
+    with open_regular(path) as file:
+        return file.read().decode("utf-8")
+
+
+def remove_tree(path: str | os.PathLike[str]) -> None:
+    """Remove a directory and all below it, as far as that is possible. Never raises."""
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        root = os.open(path, _DIRECTORY)  # there still is one: it was too deep, or holds what cannot be removed
+        try:
+            numbers = itertools.count()
+            while _remove_level(root, numbers):
+                pass
+        finally:
+            os.close(root)
+        os.rmdir(path)
+
+
+def _remove_level(root: int, numbers: itertools.count[int]) -> bool:
+    """Remove what is directly in a directory, and move up what is one level below. False if nothing changed."""
+    has_changed = False
+    for name in os.listdir(root):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=root).st_mode):
+                os.unlink(name, dir_fd=root)
+                has_changed = True
+                continue
+            inner = os.open(name, _DIRECTORY, dir_fd=root)
+            try:
+                for entry in os.listdir(inner):
+                    os.rename(entry, f".removing-{next(numbers)}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=root)
+                    has_changed = True
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=root)
+            has_changed = True
+    return has_changed
+
+
+def last_modified_unix_s(directory: Path) -> float:
+    """When anything in a directory was last written; 0 if it is gone. What is many levels deep is not looked at."""
+    newest = 0.0
+    waiting = [(os.fspath(directory), 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        with contextlib.suppress(OSError):  # removed or rotated away meanwhile
+            newest = max(newest, os.lstat(path).st_mtime)
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+                    if depth < _MAX_DEPTH and entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+    return newest

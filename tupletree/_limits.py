@@ -1,0 +1,150 @@
+"""Limits of names, strings and configurations, for whoever takes them from a user: builders, clients and nimbus.
+
+A client checks for the sake of a good sentence, nimbus because it trusts no client. Each ``…_fault`` returns the end of
+a sentence that says what is wrong, or None. Nothing here recurses, so a value nested 100,000 deep is refused like one
+nested 51 deep.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tupletree.errors import ConfigError
+
+MAX_DEPTH: Final = 50
+"""Lists and mappings in each other, in a configuration's value."""
+MAX_CONF_BYTES: Final = 256 * 1024
+"""Of a configuration as UTF-8."""
+MAX_NAME: Final = 200
+"""Characters of the id of a component or a stream, or of the name of a field."""
+MAX_TASKS: Final = 100_000
+"""Of one topology."""
+MAX_COMPONENTS: Final = 1000
+MAX_STREAMS: Final = 10_000
+MAX_INPUTS: Final = 10_000
+MAX_FIELDS: Final = 100_000
+MAX_INT: Final = 2**63 - 1
+
+_MAX_VALUES: Final = MAX_CONF_BYTES  # JSON of that size holds no more; YAML's aliases make more of a few bytes
+_MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1  # Linux' own limit, less the NUL at the end
+_MAX_PATH: Final = 1000
+_SHOWN: Final = 100
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOT_IN_ZOOKEEPER: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def shown(value: object) -> str:
+    """A value as a sentence shows it: on one line, and not longer than a line. The value must not be nested deep."""
+    text = repr(value[: 2 * _SHOWN] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def name_fault(name: object) -> str | None:
+    """What keeps ``name`` from being the id of a stream or the name of a field."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or _CONTROL.search(name):
+        return f"must be a name of 1 to {MAX_NAME} characters without control characters, not {shown(name)}"
+    return None
+
+
+def component_id_fault(name: object) -> str | None:
+    """What keeps ``name`` from being the id of a component, and of a node in ZooKeeper."""
+    is_node = isinstance(name, str) and not _NOT_IN_ZOOKEEPER.search(name) and "/" not in name
+    if name_fault(name) or not is_node or name in (".", ".."):
+        return (
+            f"is a string of 1 to {MAX_NAME} printable characters without '/' and without what ZooKeeper does not take "
+            f"(emoji, private use), not {shown(name)}"
+        )
+    return None
+
+
+def path_fault(path: str) -> str | None:
+    """What keeps ``path`` from naming a node of ZooKeeper."""
+    parts = path[1:].split("/") if path != "/" else []
+    is_path = path.startswith("/") and len(path) <= _MAX_PATH and not _NOT_IN_ZOOKEEPER.search(path)
+    if not is_path or any(part in ("", ".", "..") for part in parts):
+        return f"must be an absolute path of ZooKeeper such as '/tupletree', not {shown(path)}"
+    return None
+
+
+def is_within(path: str, root: str) -> bool:
+    """Whether a valid path names ``root`` or a node below it."""
+    return f"{path.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
+
+
+def text_fault(text: str) -> str | None:
+    """What keeps a string from travelling everywhere: in UTF-8, in JSON, to C."""
+    if "\0" in text:
+        return "holds a NUL character"
+    return "holds half of a surrogate pair, which is no character" if _SURROGATE.search(text) else None
+
+
+def value_fault(value: object) -> str | None:
+    """What keeps a value from being a part of a configuration, as far as depth, number and strings go."""
+    waiting: list[tuple[object, int]] = [(value, 1)]
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            return None
+        one, depth = waiting.pop()
+        if isinstance(one, str):
+            fault = text_fault(one)
+            if fault:
+                return fault
+        elif isinstance(one, Mapping | list | tuple):
+            if depth > MAX_DEPTH:
+                return f"is nested more than {MAX_DEPTH} levels deep"
+            if len(waiting) + len(one) > _MAX_VALUES:
+                break
+            if isinstance(one, Mapping):
+                waiting += [(key, depth + 1) for key in one]
+                one = list(one.values())
+            waiting += [(inner, depth + 1) for inner in one]
+    return f"holds more than {_MAX_VALUES} values" if waiting else None
+
+
+def environment_fault(environment: object) -> str | None:
+    """What keeps a mapping from being the environment variables of a process."""
+    if not isinstance(environment, Mapping):
+        return f"must be a mapping of names to values, not {shown(environment)}"
+    for name, value in environment.items():
+        if not isinstance(name, str) or not name or "=" in name or text_fault(name):
+            return f"{shown(name)} is not the name of a variable, which has neither '=' nor NUL and is not empty"
+        text = str(value)
+        fault = text_fault(text)
+        if fault:
+            return f"the value of {shown(name)} {fault}"
+        size = len(f"{name}={text}".encode())
+        if size > _MAX_VARIABLE_BYTES:
+            return f"{shown(name)} takes {size} bytes with its value; Linux allows {_MAX_VARIABLE_BYTES}"
+    return None
+
+
+def parse_conf(text: str, what: str) -> dict[str, Any]:
+    """A configuration that came as JSON; empty text is an empty one. ``what`` names it in sentences.
+
+    Raises ConfigError for what is too large, not JSON, not an object, or nested too deep.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_CONF_BYTES:
+        raise ConfigError(f"{what} has {size} bytes; {MAX_CONF_BYTES} are allowed")
+    try:
+        conf = json.loads(text or "{}", parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ConfigError(f"{what} is nested more than {MAX_DEPTH} levels deep") from None
+    except ValueError:
+        raise ConfigError(f"{what} is not JSON") from None
+    if not isinstance(conf, dict):
+        raise ConfigError(f"{what} is not a JSON object")
+    for name, value in conf.items():
+        fault = value_fault(value)
+        if fault:
+            raise ConfigError(f"{what}: configuration key {shown(name)} {fault}")
+    return conf
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
