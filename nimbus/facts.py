@@ -83,6 +83,8 @@ def topology(
         uptime_s=look.now_unix_s - record.submitted_unix_s,
         workers_used=len(slots),
         workers_ready=sum(is_ready(look.reign, record.id, slot, look.now_s) for slot in slots),
+        has_moved=assignment.version > 1,
+        executors=len(executors(record)),
         unscheduled=unscheduled(record, placed.value if placed is not None else None, look.free_slots),
         components=_components(look, record, {one.id: one.kind for one in spec.components}),
         complaints=_complaints(look, record, errors),

@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "__supervisor"
 """Under this component a topology's errors show what the supervisors have to say."""
 
-_REPEAT_S = 60.0
+_QUIET_S = 600.0  # after which the same message is counted from one again
+_MOST_COUNTED = 1000  # messages that are counted at a time
 _KILL_AGAIN_S = 1.0
 
 
@@ -88,7 +89,7 @@ class Effects:
         self._pythons: dict[str, str] = {}  # by digest: the interpreter for the bundle's workers
         self._launching: set[asyncio.Task[None]] = set()
         self._launching_ids: set[str] = set()
-        self._reported: dict[str, tuple[str, float]] = {}  # by topology: the last report and when
+        self._reported: dict[tuple[str, int, str], ComponentError] = {}  # by topology, port, message: the last report
         self.tell: Callable[[int, Event], None] = lambda port, event: None
         self.ports: Iterable[int] = ()
 
@@ -257,15 +258,23 @@ class Effects:
         )
 
     def _report(self, port: int, work: Work, message: str) -> None:
-        """Report an error; the same one again only after a while, or it would push out all others."""
-        now_s = time.monotonic()
-        last, at_s = self._reported.get(work.topology_id, ("", 0.0))
-        if message == last and now_s - at_s < _REPEAT_S:
-            return
-        self._reported[work.topology_id] = (message, now_s)
+        """Report an error; the same one again with a count, in the place of the report before."""
+        now_s, key = time.time(), (work.topology_id, port, message)
+        last = self._reported.pop(key, None)
+        if last is None or not 0 <= now_s - last.at_unix_s < _QUIET_S:
+            last = ComponentError(first_unix_s=now_s)
         error = ComponentError(
-            component_id=COMPONENT, host=self._config.host, port=port, at_unix_s=time.time(), message=message
+            component_id=COMPONENT,
+            host=self._config.host,
+            port=port,
+            at_unix_s=now_s,
+            message=message,
+            count=last.count + 1,
+            first_unix_s=last.first_unix_s,
         )
+        self._reported[key] = error
+        if len(self._reported) > _MOST_COUNTED:
+            del self._reported[next(iter(self._reported))]
         self._background.start(self._send_report(work.topology_id, error), f"report-{port}")
 
     async def _send_report(self, topology_id: str, error: ComponentError) -> None:
