@@ -142,6 +142,9 @@ def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, fre
     missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
     if missing:
         return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."
+    running, wanted = len(assignment.workers) if assignment else 0, min(record.workers, len(executors(record)))
+    if running < wanted and not free_slots and record.status != lifecycle.KILLED:
+        return f"It has {running} of {record.workers} workers: no slot is free."
     return ""
 
 

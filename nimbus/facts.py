@@ -82,6 +82,8 @@ def topology(
         uptime_s=look.now_unix_s - record.submitted_unix_s,
         workers_used=len(slots),
         workers_ready=sum(is_ready(look.reign, record.id, slot, look.now_s) for slot in slots),
+        has_moved=assignment.version > 1,
+        executors=len(executors(record)),
         unscheduled=look.unscheduled(record),
         components=_components(look, record, {one.id: one.kind for one in spec.components}),
         complaints=_complaints(look, record, errors),

@@ -56,7 +56,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "__supervisor"
 """Under this component a topology's errors show what the supervisors have to say."""
 
-_REPEAT_S = 60.0
+_QUIET_S = 600.0  # after which the same message is counted from one again
+_MOST_COUNTED = 1000  # messages that are counted at a time
 _KILL_AGAIN_S = 1.0
 
 
@@ -89,7 +90,7 @@ class Effects:
         self._pythons: dict[str, str] = {}  # by digest: the interpreter for the bundle's workers
         self._launching: set[asyncio.Task[None]] = set()
         self._launching_ids: set[str] = set()
-        self._reported: dict[str, tuple[str, float]] = {}  # by topology: the last report and when
+        self._reported: dict[tuple[str, int, str], ComponentError] = {}  # by topology, port, message: the last report
         self.tell: Callable[[int, Event], None] = lambda port, event: None
         self.ports: Iterable[int] = ()
 
@@ -311,17 +312,25 @@ class Effects:
         )
 
     def _report(self, port: int, work: Work, message: str) -> None:
-        """Report an error; the same one again only after a while, or it would push out all others."""
-        now_s = time.monotonic()
-        self._reported = {one: said for one, said in self._reported.items() if now_s - said[1] < _REPEAT_S}
+        """Report an error; the same one again with a count, in the place of the report before."""
         message = message.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
         topology_id = work.topology_id
-        if self._reported.get(topology_id, ("", 0.0))[0] == message:
-            return
-        self._reported[topology_id] = (message, now_s)
+        now_s, key = time.time(), (topology_id, port, message)
+        last = self._reported.pop(key, None)
+        if last is None or not 0 <= now_s - last.at_unix_s < _QUIET_S:
+            last = ComponentError(first_unix_s=now_s)
         error = ComponentError(
-            component_id=COMPONENT, host=self._config.host, port=port, at_unix_s=time.time(), message=message
+            component_id=COMPONENT,
+            host=self._config.host,
+            port=port,
+            at_unix_s=now_s,
+            message=message,
+            count=last.count + 1,
+            first_unix_s=last.first_unix_s,
         )
+        self._reported[key] = error
+        if len(self._reported) > _MOST_COUNTED:
+            del self._reported[next(iter(self._reported))]
 
         def send() -> Awaitable[object]:
             return self._coordination.call(lambda store: store.report_error(topology_id, error))

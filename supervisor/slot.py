@@ -28,8 +28,7 @@ Invariants, each checked by the tests after every step:
 * A slot that is not wanted comes to ``Empty`` as soon as its process is gone.
 
 The states are Storm's (WAITING_FOR_BLOB_LOCALIZATION is Localizing, WAITING_FOR_WORKER_START is Starting, KILL and
-KILL_AND_RELAUNCH are both Stopping, because ``desired`` tells what follows). Blob updates do not exist here.
-Time is a monotonic number of seconds, handed in with every event.
+KILL_AND_RELAUNCH are both Stopping, because ``desired`` tells what follows). Time is in monotonic seconds.
 """
 
 from __future__ import annotations
@@ -302,7 +301,8 @@ def _beat(slot: Slot, beat: WorkerBeat, now_s: float) -> Step:
         case _:
             return slot, ()
     ready_since_s = (now_s if since_s is None else since_s) if beat.ready else None
-    return replace(slot, state=Running(work, worker, now_s, ready_since_s, beat.http_port)), ()
+    slot = replace(slot, state=Running(work, worker, now_s, ready_since_s, beat.http_port))
+    return replace(slot, deaths=0 if _has_settled(slot, now_s) else slot.deaths), ()
 
 
 def _exited(slot: Slot, event: WorkerExited, now_s: float) -> Step:
@@ -388,11 +388,12 @@ def _stop(slot: Slot, reason: StopReason, text: str, now_s: float, relaunch_dela
 
 
 def _deaths_after(slot: Slot, now_s: float) -> int:
-    """The deaths in a row, when the live worker's is added."""
-    state = slot.state
-    ready_since_s = state.ready_since_s if isinstance(state, Running) else None
-    settled = ready_since_s is not None and now_s - ready_since_s >= slot.limits.settled_s
-    return 1 if settled else slot.deaths + 1
+    return 1 if _has_settled(slot, now_s) else slot.deaths + 1
+
+
+def _has_settled(slot: Slot, now_s: float) -> bool:
+    since_s = slot.state.ready_since_s if isinstance(slot.state, Running) else None
+    return since_s is not None and now_s - since_s >= slot.limits.settled_s
 
 
 def _silence_s(slot: Slot, work: Work) -> float:

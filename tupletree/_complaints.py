@@ -2,7 +2,7 @@
 
 An error is *over* when its component is healthy since: every worker that runs the component is ready, and
 
-*   the worker that had the error was started again after it, and that is a minute ago; or
+*   the worker that had the error was started again after it, and has run for 90 seconds; or
 *   it is ten minutes old: the component has reported it and gone on, and has not reported it again.
 """
 
@@ -15,7 +15,7 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
-RESTARTED_S = 60.0
+RESTARTED_S = 90.0  # longer than a supervisor remembers deaths (60 s), so that health never contradicts
 QUIET_S = 600.0
 
 
@@ -72,12 +72,21 @@ def _folded(
     latest = max(group, key=lambda error: error.at_unix_s)
     return Complaint(
         latest=latest,
-        count=len(group),
-        first_unix_s=min(error.at_unix_s for error in group),
+        count=_count(group),
+        first_unix_s=min(error.first_unix_s or error.at_unix_s for error in group),
         tasks=tuple(sorted({error.task_id for error in group})),
         places=tuple(sorted({f"{error.host}:{error.port}" for error in group})),
         is_over=_is_over(workers, latest, now_unix_s),
     )
+
+
+def _count(group: Sequence[pb.ComponentError]) -> int:
+    """How often an error came. One that is counted where it comes from is here once, or with older counts beside it."""
+    counted: dict[tuple[str, int, float], int] = {}
+    for error in group:
+        series = (error.host, error.port, error.first_unix_s)
+        counted[series] = max(counted.get(series, 0), error.count)
+    return sum(counted.values()) + sum(not error.count for error in group)
 
 
 def _is_over(workers: Sequence[nimbus_pb2.WorkerSummary], error: pb.ComponentError, now_unix_s: float) -> bool:
@@ -86,4 +95,6 @@ def _is_over(workers: Sequence[nimbus_pb2.WorkerSummary], error: pb.ComponentErr
         return False
     there = [one for one in workers if (one.host, one.port) == (error.host, error.port)] or workers
     has_restarted = all(one.uptime_s < age_s for one in there)
-    return age_s >= (RESTARTED_S if has_restarted else QUIET_S)
+    if has_restarted:
+        return all(one.uptime_s >= RESTARTED_S for one in there)
+    return age_s >= QUIET_S

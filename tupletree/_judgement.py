@@ -91,6 +91,8 @@ class TopologyFacts:
     workers_used: int
     workers_ready: int
     unscheduled: str = ""
+    has_moved: bool = False  # it was assigned again after it was first placed
+    executors: int = 0  # 0: not known
     components: Sequence[ComponentFacts] = ()
     complaints: Sequence[Complaint] = field(default=())
 
@@ -143,9 +145,14 @@ def judge(
     ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered.
     """
     found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
+    deaths = _deaths(supervisors)
     for topology in topologies:
         if topology.record.status in _RUNNING:
-            found += [*_workers(topology), *_standstills(topology), *_progress(topology)]
+            found += [
+                *_workers(topology, deaths.get(topology.record.id, 0)),
+                *_standstills(topology),
+                *_progress(topology),
+            ]
         found += _notes(topology)
     return Verdict.of(found)
 
@@ -203,7 +210,15 @@ def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord
         yield Fault("degraded", "worker.no_bundle", name, sentence, look, record.id)
 
 
-def _workers(topology: TopologyFacts) -> Iterator[Fault]:
+def _deaths(supervisors: Sequence[SupervisorFacts]) -> dict[str, int]:
+    """The most deaths in a row of a worker of each topology."""
+    most: dict[str, int] = {}
+    for slot in (slot for one in supervisors for slot in one.slots):
+        most[slot.topology_id] = max(slot.deaths, most.get(slot.topology_id, 0))
+    return most
+
+
+def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
     name, topology_id = topology.record.name, topology.record.id
     if topology.unscheduled:
         sentence = f"topology '{name}' is not fully scheduled: {topology.unscheduled}"
@@ -212,10 +227,19 @@ def _workers(topology: TopologyFacts) -> Iterator[Fault]:
         what = f"has {topology.workers_ready} of {topology.workers_used} workers ready"
         sentence = f"topology '{name}' {what if topology.workers_used else 'has no worker'}"
         look = f"tupletree describe {name}"
-        if topology.uptime_s < STARTING_S:
-            yield Fault("note", "topology.starting", name, f"{sentence}: it was just submitted", look, topology_id)
+        if deaths:
+            sentence, look = f"{sentence}: a worker died {_plural(deaths, 'time')} in a row", f"tupletree errors {name}"
+        if topology.uptime_s < STARTING_S and not deaths:
+            why = "its workers were just placed anew" if topology.has_moved else "it was just submitted"
+            yield Fault("note", "topology.starting", name, f"{sentence}: {why}", look, topology_id)
         else:
             yield Fault("degraded", "topology.workers_not_ready", name, sentence, look, topology_id)
+    if 0 < topology.executors < topology.record.workers:
+        sentence = (
+            f"topology '{name}' can use {topology.executors} of the {topology.record.workers} workers that it asks "
+            f"for: it has {_plural(topology.executors, 'executor')}"
+        )
+        yield Fault("note", "topology.few_executors", name, sentence, f"tupletree describe {name}", topology_id)
 
 
 def _notes(topology: TopologyFacts) -> Iterator[Fault]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tupletree._wire.statuses import decode_status
+from tupletree._wire.statuses import committed_by, decode_status
 
 from .topology import Topology
 
@@ -50,6 +50,7 @@ def lag(topology: Topology) -> dict[str, Any]:
 def pipelines(topology: Topology) -> dict[str, Any]:
     """``pipeline/{id}``."""
     shown = []
+    committed = {one["component"]: one["status"].get("committed") for one in statuses(topology, "coordinator")}
     for one in statuses(topology, "pipeline"):
         status = one["status"]
         batches = _objects(status, "batches")
@@ -58,7 +59,7 @@ def pipelines(topology: Topology) -> dict[str, Any]:
                 **one,
                 "state": status.get("state"),
                 "reason": status.get("reason"),
-                "committedTxid": status.get("committed_txid"),
+                "committedTxid": committed_by(one["component"], status, committed),
                 "batchesInFlight": len(batches),
                 "oldestBatchSeconds": _oldest(batches),
                 "rowsPerSecond": status.get("rows_per_s"),

@@ -200,7 +200,8 @@ class Store:
     def report_error(self, topology_id: str, error: pb.ComponentError) -> None:
         """Keep an error, and forget all but the newest 10 of its component. Does nothing for a removed topology.
 
-        Message and traceback are cut to 1 and 16 KiB, the traceback keeping its end.
+        Message and traceback are cut to 1 and 16 KiB, the traceback keeping its end. One with a ``count`` of two or
+        more takes the place of that with a smaller count.
         """
         bounded = pb.ComponentError()
         bounded.CopyFrom(error)
@@ -215,10 +216,22 @@ class Store:
                     return
             with suppress(NoNodeError):
                 result(self.client.create_async(f"{folder}/e", encode(bounded), sequence=True))
-            stale = sorted(self._children(folder), key=_sequence)[:-ERRORS_KEPT]
+            names = sorted(self._children(folder), key=_sequence)
+            stale = names[:-ERRORS_KEPT]
+            if error.count > 1:
+                stale += self._earlier(folder, names[-ERRORS_KEPT:], bounded)
             for pending in [self.client.delete_async(f"{folder}/{name}") for name in stale]:
                 with suppress(NoNodeError):
                     result(pending)
+
+    def _earlier(self, folder: str, names: Sequence[str], error: pb.ComponentError) -> list[str]:
+        """Those of some kept errors that ``error`` counts again."""
+        loaded = self._load_nodes([f"{folder}/{name}" for name in names], pb.ComponentError)
+        return [
+            path.rpartition("/")[2]
+            for path, one in loaded
+            if _counted(one.value) == _counted(error) and one.value.count < error.count
+        ]
 
     # Watches: see watch.py for what a wake promises. Each returns a handle to cancel().
 
@@ -304,3 +317,7 @@ def _or_none(pending: Any) -> Any:
 
 def _sequence(name: str) -> int:
     return int(name[-10:])
+
+
+def _counted(error: pb.ComponentError) -> tuple[str, int, str, float]:
+    return error.host, error.port, error.message, error.first_unix_s

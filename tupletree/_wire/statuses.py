@@ -52,6 +52,17 @@ def decode_status(text: str) -> dict[str, Any] | None:
     return status if isinstance(status, dict) else None
 
 
+def committed_by(component: str, status: Mapping[str, Any], coordinators: Mapping[str, Any]) -> Any:
+    """The last committed transaction of a pipeline. ``coordinators``: what each coordinator says, by its component.
+
+    A pipeline that was started again hears of commits with its next batch; its coordinator has read them before.
+    """
+    own, other = status.get("committed_txid"), coordinators.get(f"{component}:coordinator")
+    if type(other) is not int:
+        return own
+    return max(own, other) if type(own) is int else other
+
+
 def within(limit: int, statuses: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Of some statuses, with their task ids, those that are small enough and fit into ``limit`` bytes together."""
     for task_id, text in statuses:

@@ -69,7 +69,7 @@ def _print(topology: dict[str, Any]) -> None:
         f"{topology['acker_shards']} ledger shards"
     )
     if topology["unscheduled"]:
-        click.echo(f"not running: {topology['unscheduled']}")
+        click.echo(f"not fully scheduled: {topology['unscheduled']}")
     print_components(topology["components"])
     for line in status_lines(topology["statuses"]):
         click.echo(line)

@@ -33,8 +33,8 @@ def command(
 
     Errors are those that ended a worker and those that components reported; the newest ten of each component are kept.
     Those that say the same are shown once, with how often and in which tasks. One is marked as over when its component
-    is healthy since: all its workers are ready, and the one that had the error was started again a minute ago or
-    more, or the error is ten minutes old.
+    is healthy since: all its workers are ready, and the one that had the error was started again and has run
+    for 90 seconds, or the error is ten minutes old.
 
     Exit status 0 whether or not there are errors; 2 for a name that is wrong.
 

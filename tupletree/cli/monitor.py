@@ -177,7 +177,7 @@ def _render(view: dict[str, Any]) -> RenderableType:
         f"({count(total['acked_per_s'])}/s), failed {count(total['failed'])}, pending {count(total['pending'])}"
     )
     if view["unscheduled"]:
-        title += f"\nnot running: {view['unscheduled']}"
+        title += f"\nnot fully scheduled: {view['unscheduled']}"
     rows = [_row(figures) for figures in view["components"]]
     headings = ["component", "kind", "emitted/s>", "executed/s>", "acked/s>", "failed>", "pending>"]
     headings += ["execute ms>", "latency ms>", "p50>", "p99>", "capacity>"]

@@ -59,10 +59,22 @@ def client_options(command: Command) -> Command:
     def connected(
         *args: Any, seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], **kwargs: Any
     ) -> Any:
+        _refuse_topology_keys(overrides)
         with connect(seeds, conf_path, overrides) as client:
             return command(*args, client=client, **kwargs)
 
     return connected
+
+
+def _refuse_topology_keys(overrides: tuple[str, ...]) -> None:
+    """Of a command about a running topology, whose configuration was fixed when it was submitted."""
+    for override in overrides:
+        key = override.partition("=")[0].strip()
+        if key.startswith("topology."):
+            raise click.UsageError(
+                f"-c configures this command, and '{key}' belongs to a topology: it would change nothing. The "
+                "configuration of a running topology does not change; kill it and submit it again with -c."
+            )
 
 
 def connect(

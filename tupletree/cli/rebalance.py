@@ -11,6 +11,7 @@ from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
+    from tupletree.v1 import topology_pb2
 
 
 @click.command("rebalance")
@@ -48,7 +49,31 @@ def command(
       tupletree rebalance word_count --workers 4 --executors count=8 --wait 5
     """
     counts = dict(_parse(option) for option in executors)
-    print_records([client.rebalance(name, wait_s, workers, counts)], as_json)
+    record = client.rebalance(name, wait_s, workers, counts)
+    print_records([record], as_json)
+    if not as_json and (sentence := _ask_shortfall(client, record)):
+        click.echo(sentence)
+
+
+def _ask_shortfall(client: NimbusClient, record: topology_pb2.TopologyRecord) -> str:
+    cluster = client.cluster()
+    own = sum(summary.workers_used for summary in client.list() if summary.record.id == record.id)
+    return shortfall(record, own, cluster.slots_used, cluster.slots_total)
+
+
+def shortfall(record: topology_pb2.TopologyRecord, own: int, slots_used: int, slots_total: int) -> str:
+    """Why the topology will have fewer workers than it asks for, as far as is known now; empty if it will not."""
+    wanted = record.pending.workers or record.workers
+    executors = sum({**record.executors, **record.pending.executors}.values())
+    if 0 < executors < wanted:
+        return f"{record.name} will have at most {executors} of {wanted} workers: it has {executors} executors"
+    free = max(0, slots_total - slots_used)
+    if own + free >= wanted:
+        return ""
+    return (
+        f"{record.name} will have {own + free} of {wanted} workers: the cluster has {slots_total} slots, "
+        f"{free} of them free; start more supervisors, or ask for fewer workers"
+    )
 
 
 def _parse(option: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tupletree._wire.statuses import decode_status
+from tupletree._wire.statuses import committed_by, decode_status
 from tupletree.attempt import TransactionAttempt
 from tupletree.cli.output import count
 
@@ -29,7 +29,7 @@ _NO_STATUS: Final = {"error": "what nimbus answered is not a small JSON object"}
 
 def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]]:
     """The statuses of a topology's tasks, by component and task: what ``--json`` prints."""
-    return [
+    found: list[dict[str, Any]] = [
         {
             "component": component.component_id,
             "task": one.task_id,
@@ -39,6 +39,12 @@ def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]
         for component in reply.components
         for one in component.statuses
     ]
+    kinds = [(one["component"], one["status"]) for one in found]
+    committed = {name: status.get("committed") for name, status in kinds if status.get("kind") == "coordinator"}
+    for name, status in kinds:
+        if status.get("kind") == "pipeline":
+            status["committed_txid"] = committed_by(name, status, committed)
+    return found
 
 
 def status_lines(statuses: Sequence[Mapping[str, Any]]) -> list[str]:

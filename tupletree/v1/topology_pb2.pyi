@@ -313,7 +313,7 @@ class WorkerPresence(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., launched_unix_s: _Optional[float] = ...) -> None: ...
 
 class ComponentError(_message.Message):
-    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback")
+    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback", "count", "first_unix_s")
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -321,6 +321,8 @@ class ComponentError(_message.Message):
     AT_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TRACEBACK_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     component_id: str
     task_id: int
     host: str
@@ -328,4 +330,6 @@ class ComponentError(_message.Message):
     at_unix_s: float
     message: str
     traceback: str
-    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ...) -> None: ...
+    count: int
+    first_unix_s: float
+    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ...) -> None: ...

@@ -99,6 +99,23 @@ def test_the_newest_ten_errors_of_a_component_are_kept_newest_first(store: Store
     assert found[1].traceback.endswith("!")
 
 
+def test_an_error_with_a_higher_count_takes_the_place_of_the_one_before(store: Store) -> None:
+    store.client.create(paths.errors_of(store.root, "t"))
+
+    def report(at: float, count: int, port: int = 6700) -> None:
+        error = pb.ComponentError(component_id="c", port=port, at_unix_s=at, message="died", count=count)
+        error.first_unix_s = 1.0
+        store.report_error("t", error)
+
+    report(1, 1, port=6701)
+    for count in range(1, ERRORS_KEPT + 5):
+        report(count + 1, count)
+    assert [(error.port, error.count, error.at_unix_s) for error in store.errors("t")] == [
+        (6700, ERRORS_KEPT + 4, ERRORS_KEPT + 5),
+        (6701, 1, 1),
+    ]
+
+
 def test_a_topology_watch_wakes_for_record_assignment_and_each_worker(store: Store) -> None:
     wakes = Wakes()
     watch = store.watch_topology("t", wakes)

@@ -102,6 +102,9 @@ def test_a_crash_looping_worker_waits_and_its_last_words_are_reported(subject: S
     error = wait_until(lambda: subject.store.errors(topology_id))[0]
     assert error.port == port
     assert "died before its first life sign: exit status 3: the stand-in fails on purpose" in error.message
+    counted = wait_until(lambda: [one for one in subject.store.errors(topology_id) if one.count > 1])
+    assert len(subject.store.errors(topology_id)) == 1, "the same one, with a count"
+    assert 0 < counted[0].first_unix_s < counted[0].at_unix_s
     assert f'worker_exits_total{{cause="error",slot="{port}"}}' in subject.get("/metrics")[1]
     wait_until(lambda: subject.presences(topology_id) == {})
 

@@ -13,7 +13,9 @@ import yaml
 from tupletree import config
 from tupletree.cli import version
 from tupletree.cli.main import _ENTRIES, main
+from tupletree.cli.rebalance import shortfall
 from tupletree.cli.submit import topology_conf
+from tupletree.v1 import topology_pb2
 
 TOPOLOGY = """
 from tupletree import BasicBolt, Spout, TopologyBuilder
@@ -187,6 +189,12 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["submit", "numbers_example.py", "--requirements", "nowhere"], "nowhere"),
         (["submit", "numbers_example.py", "-c", "supervisor.port=1"], "belongs to the cluster"),
         (["transactions", "-c", "transactional.zookeeper.port=99999"], "transactional.zookeeper.port"),
+        (
+            ["rebalance", "words", "-c", "topology.max.spout.pending=77"],
+            "-c configures this command, and 'topology.max.spout.pending' belongs to a topology",
+        ),
+        (["kill", "words", "-c", " topology.workers=2"], "kill it and submit it again with -c"),
+        (["activate", "words", "-c", "topology.workers=2"], "it would change nothing"),
         (["list", "-c", "zookeeper.port=99999"], "takes a whole number from 1 to 65535"),
         (["submit", "numbers_example.py", "-c", "topology.workers=none"], "takes a whole number"),
         (["local", "numbers_example.py", "-c", "topology.wrkers=1"], "did you mean 'topology.workers'"),
@@ -319,3 +327,21 @@ def test_versions_are_counted_in_english() -> None:
     assert sentence == (
         "cluster: 2 nimbuses 1.0, 1 supervisor 1.0, 3 supervisors 1.1, 1 acker 1.0; not all are of the version here"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "used", "said"),
+    [
+        (2, 1, 1, ""),
+        (9, 2, 4, "words will have 2 of 9 workers: the cluster has 4 slots, 0 of them free"),
+        (3, 1, 3, "words will have 2 of 3 workers: the cluster has 4 slots, 1 of them free"),
+        (11, 4, 4, "words will have at most 10 of 11 workers: it has 10 executors"),
+    ],
+)
+def test_a_rebalance_that_cannot_have_all_its_workers_says_so(asked: int, own: int, used: int, said: str) -> None:
+    record = topology_pb2.TopologyRecord(name="words", workers=1, executors={"split": 2, "count": 4})
+    record.pending.workers = asked
+    record.pending.executors["count"] = 8
+    sentence = shortfall(record, own, used, 4)
+    assert sentence.startswith(said)
+    assert bool(sentence) == bool(said)

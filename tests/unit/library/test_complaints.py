@@ -40,14 +40,24 @@ def test_errors_of_a_component_that_say_the_same_are_one() -> None:
     assert folded() == []
 
 
+def test_an_error_that_is_counted_where_it_comes_from_came_as_often_as_is_said_there() -> None:
+    def death(age_s: float, count: int, port: int = 6700, first_s: float = 60.0) -> pb.ComponentError:
+        return error(age_s, "died", port=port, count=count, first_unix_s=NOW_S - first_s)
+
+    (one,) = folded(death(5, 3))
+    assert (one.count, one.first_unix_s) == (3, NOW_S - 60)
+    (one,) = folded(death(5, 3), death(17, 2), death(7, 4, port=6701, first_s=90.0), error(1, "died"))
+    assert (one.count, one.first_unix_s) == (3 + 4 + 1, NOW_S - 90), "an older count of the same is not added"
+
+
 def test_an_error_is_over_when_its_component_is_healthy_since() -> None:
     def is_over(age_s: float, *workers: Any) -> bool:
         return folded(error(age_s), workers=workers)[0].is_over
 
     assert not is_over(QUIET_S - 1, worker())
     assert is_over(QUIET_S, worker())
-    assert is_over(RESTARTED_S, worker(RESTARTED_S - 1)), "its worker was started again after it"
-    assert not is_over(RESTARTED_S - 1, worker(1.0))
+    assert is_over(RESTARTED_S + 1, worker(RESTARTED_S)), "its worker was started again after it"
+    assert not is_over(RESTARTED_S + 9, worker(RESTARTED_S - 1)), "a supervisor may still count its deaths"
     assert not is_over(RESTARTED_S, worker(), worker(1.0, port=6701)), "another worker was"
     assert not is_over(QUIET_S, worker(), worker(ready=False, port=6701))
     assert is_over(QUIET_S, worker(), worker(ready=False, port=6701, tasks=[3])), "that one runs other components"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,6 +150,33 @@ def test_missing_workers() -> None:
     assert kinds(verdict(topology(ready=0, unscheduled="2 slots are missing"))) == ["topology.unscheduled"]
     found = verdict(topology(ready=1, uptime_s=5.0))
     assert (found.status, found.notes[0].kind) == ("healthy", "topology.starting"), "it has only just been submitted"
+
+
+def test_only_what_was_just_submitted_is_said_to_be() -> None:
+    submitted = verdict(topology(ready=1, uptime_s=5.0))
+    assert [one.sentence for one in submitted.notes] == [
+        "topology 'words' has 1 of 2 workers ready: it was just submitted"
+    ]
+    moved = verdict(replace(topology(ready=1, uptime_s=5.0), has_moved=True))
+    assert [one.sentence for one in moved.notes] == [
+        "topology 'words' has 1 of 2 workers ready: its workers were just placed anew"
+    ]
+    dying = verdict(topology(ready=1, uptime_s=5.0), supervisors=slots(deaths=2))
+    assert (dying.status, [one.sentence for one in dying.faults]) == (
+        "degraded",
+        ["topology 'words' has 1 of 2 workers ready: a worker died 2 times in a row"],
+    )
+    assert dying.faults[0].look == "tupletree errors words"
+
+
+def test_workers_that_executors_do_not_suffice_for_are_worth_a_note() -> None:
+    facts = replace(topology(), executors=2)
+    facts.record.workers = 9
+    found = verdict(facts)
+    assert (found.status, [one.sentence for one in found.notes]) == (
+        "healthy",
+        ["topology 'words' can use 2 of the 9 workers that it asks for: it has 2 executors"],
+    )
 
 
 def test_what_somebody_wanted_is_a_note() -> None:

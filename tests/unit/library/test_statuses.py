@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tupletree._wire.statuses import committed_by
 from tupletree.cli.describe import describe_dict
 from tupletree.cli.monitor import view_dict
 from tupletree.cli.output import print_json
@@ -164,3 +165,20 @@ def test_a_field_may_be_missing_or_anything(status: dict[str, Any], value: Any) 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 8000, '{"a": 1e999}', '{"a": "\\ud800"}', "x" * 10_000])
 def test_what_is_no_status_is_an_error_in_its_place(text: str) -> None:
     assert lines(text) == ["c[1]:", "    error: what nimbus answered is not a small JSON object"]
+
+
+def test_a_pipeline_that_was_started_again_shows_what_its_coordinator_knows_to_be_committed() -> None:
+    idle = {**PIPELINE, "committed_txid": 0, "batches": []}
+    asked = DescribeTopologyReply(
+        components=[
+            ComponentStats(component_id="pipeline", statuses=[TaskStatus(task_id=1, status_json=json.dumps(idle))]),
+            ComponentStats(
+                component_id="pipeline:coordinator",
+                statuses=[TaskStatus(task_id=2, status_json=json.dumps({**COORDINATOR, "committed": 29}))],
+            ),
+        ]
+    )
+    assert status_lines(status_dicts(asked))[0].startswith("pipeline[1]: pipeline running, transaction 29 committed")
+    assert committed_by("pipeline", {"committed_txid": 31}, {"pipeline:coordinator": 29}) == 31
+    assert committed_by("pipeline", {"committed_txid": 31}, {"pipeline:coordinator": "x"}) == 31
+    assert committed_by("pipeline", {}, {"pipeline:coordinator": 29}) == 29

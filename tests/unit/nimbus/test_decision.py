@@ -203,6 +203,15 @@ def test_why_a_topology_does_not_run_is_a_sentence() -> None:
     assert unscheduled(record(), without, 0) == "No acker is available for 2 of 2 shards; spouts wait."
 
 
+def test_fewer_workers_than_wanted_is_a_reason_where_no_slot_is_free() -> None:
+    ok = settled(cluster(record())).assignments["wc-1-1"].value
+    assert unscheduled(record(workers=3), ok, 0) == "It has 2 of 3 workers: no slot is free."
+    assert unscheduled(record(workers=3), ok, 1) == "", "the next decision takes the slot"
+    assert unscheduled(record(workers=9, tasks=4), ok, 0) == "It has 2 of 9 workers: no slot is free."
+    few = settled(cluster(record(tasks=2))).assignments["wc-1-1"].value
+    assert unscheduled(record(workers=9, tasks=2), few, 0) == "", "there is no executor for a third"
+
+
 names = st.sampled_from(["one", "two", "three"])
 statuses = st.sampled_from([lifecycle.ACTIVE, lifecycle.INACTIVE, lifecycle.REBALANCING, lifecycle.KILLED])
 slots = st.builds(Slot, st.sampled_from("abc"), st.integers(1, 3))

@@ -251,6 +251,14 @@ def test_a_crash_loop_waits_longer_each_time_and_a_settled_worker_ends_it() -> N
     assert one.deaths == 1
 
 
+def test_deaths_are_forgotten_as_soon_as_a_worker_has_settled() -> None:
+    one = slot(running(NOW, NOW), deaths=3)
+    one, _ = step(one, WorkerBeat("w1", True), NOW + 59)
+    assert one.deaths == 3
+    one, _ = step(one, WorkerBeat("w1", True), NOW + 60)
+    assert one.deaths == 0, "it is not waited for the next death: health would go on to speak of a crash loop"
+
+
 def test_failures_to_localize_wait_longer_each_time_and_one_success_ends_it() -> None:
     one, waits = slot(Localizing(A)), []
     for _ in range(6):
