@@ -94,6 +94,7 @@ class WorkerDaemon:
             await asyncio.to_thread(disconnect, client)
 
     async def _work(self, first: View, client: KazooClient, stop: asyncio.Event) -> int:
+        self._executors = first.executors  # with which it lives: given others, it ends, and another is started
         try:
             self._engine = self._build(first)
         except TupletreeError as error:
@@ -285,7 +286,7 @@ class WorkerDaemon:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if latest is None or (self._view is not None and latest.executors != self._view.executors):
+            if latest is None or latest.executors != self._executors:
                 self._unwanted.set()
                 return
             await self._apply(latest)

@@ -48,10 +48,10 @@ def test_components_are_ordered_by_the_way_from_the_spouts() -> None:
 
 
 def test_an_entrance_anywhere_waits_for_what_the_cycle_leads_back_to() -> None:
-    """ "s2" feeds only "b"; but all that it adds may gather in front of "a"."""
-    graph = Graph(spec_of([("s1", "a"), ("a", "b"), ("b", "a"), ("s2", "x"), ("x", "b"), ("b", "out")]))
+    """ "s1" feeds only "b"; but all that it adds may gather in front of "a"."""
+    graph = Graph(spec_of([("s2", "a"), ("a", "b"), ("b", "a"), ("s1", "x"), ("x", "b"), ("b", "out")]))
     assert {name: waits(graph, name) for name in graph.order} == {
-        "s1": {"a"}, "s2": {"x"}, "x": {"b", "a"}, "a": {"b"}, "b": {"out"}, "out": set(),
+        "s2": {"a"}, "s1": {"x"}, "x": {"b", "a"}, "a": {"b"}, "b": {"out"}, "out": set(),
     }  # fmt: skip
 
 
