@@ -35,19 +35,20 @@ class Recollection:
         self._stored: dict[str, bytes] = {}
         self._shortened: set[str] = set()  # topologies of which it was said that not everything fits
 
-    def load(self) -> dict[str, bytes]:
+    def load(self) -> dict[str, Memory]:
         """What the last leader left, by topology id. Blocks on ZooKeeper."""
         self._stored = self._store.statistics(self._store.topologies())
-        return self._stored
-
-    def recall(self, found: dict[str, bytes]) -> None:
-        """Begin with it. In the thread that owns the reign."""
-        for topology_id, data in found.items():
+        found = {}
+        for topology_id, data in self._stored.items():
             try:
-                memory = decode_memory(data)
+                found[topology_id] = decode_memory(data)
             except ValueError as error:
                 event(log, "statistics.not_read", level=logging.WARNING, topology=topology_id, cause=error)
-                continue
+        return found
+
+    def recall(self, found: dict[str, Memory]) -> None:
+        """Begin with it. In the thread that owns the reign."""
+        for topology_id, memory in found.items():
             self._reign.statistics(topology_id).recall(memory)
 
     async def memories(self) -> dict[str, Memory]:

@@ -56,7 +56,7 @@ def test_a_topology_that_cannot_be_written_is_held_back_alone_and_health_says_wh
     shared.await_assignment(first, lambda one: one.version)
     path = paths.assignment(shared.root, first)
     shared.session.set_acls(path, [make_acl("world", "anyone", read=True, admin=True)])  # an operator's mistake
-    registration = shared.register_supervisor("a", 1)  # one slot, which the older topology would have
+    registration = shared.register_supervisor("a", 1, 2)  # one slot for each
     second = client.submit(f"{name}-2", topology(), {"topology.workers": 1})
     shared.await_assignment(second, lambda one: one.workers)
     assert "could not be written" in client.describe(name).unscheduled

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tupletree._coord.forms import decode, encode
 from tupletree._coord.leader import MAX_TRANSACTION_BYTES, Create, Delete, Put, parts, size_of
+from tupletree.config import defaults
 from tupletree.errors import InternalError, UsageError
 from tupletree.nimbus import lifecycle
 from tupletree.nimbus.lifecycle import MAX_EXECUTORS, MAX_WORKERS, Rebalance
@@ -102,9 +103,8 @@ def test_a_record_is_measured_as_it_is_stored() -> None:
         name = f"{number:05}" + "c" * 75
         spec.components.add(id=name, kind=pb.COMPONENT_KIND_SPOUT, parallelism=1, tasks=1)
     header = rpc.SubmitHeader(name="wide", conf_json="{}", sha256="0" * 64, size=1, spec=spec)
-    conf = {"topology.workers": 1, "topology.acker.executors": 1}
     with pytest.raises(UsageError, match=r"topology 'wide' takes \d+ bytes in ZooKeeper .*; the limit is 600000"):
-        new_record(header, conf, "wide-1-1", 0.0)
+        new_record(header, defaults(), "wide-1-1", 0.0)
 
 
 def test_a_rebalance_to_more_executors_than_a_topology_may_have_is_refused() -> None:
