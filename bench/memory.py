@@ -202,4 +202,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(_cli.run("memory", __doc__, add_arguments, measure))
+    sys.exit(_cli.run("memory_large" if "--tuple-bytes" in sys.argv else "memory", __doc__, add_arguments, measure))

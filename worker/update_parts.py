@@ -1,4 +1,4 @@
-"""Ledger updates in messages of bounded size: how many come together is decided by a topology (windows, long pauses)."""
+"""Ledger updates in messages of bounded size: windows may ack millions of tuples at once."""
 
 from __future__ import annotations
 
