@@ -16,7 +16,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.ackers import Ackers, TrackTies
+from tupletree.worker.ackers import UNCONFIRMED_UPDATES, Ackers, TrackTies
 from tupletree.worker.assembly import Plan
 from tupletree.worker.control import ShardsLost
 from tupletree.worker.engine import Engine, local_tasks
@@ -177,6 +177,55 @@ def test_the_trees_of_an_acker_that_leaves_while_it_still_owns_shards_are_lost()
         await worker.follow(3, b, draining=a)
         await until(lambda: worker.is_up(b))
         assert ACKERS not in worker.engine.gate.closed
+
+    run(test)
+
+
+def begun(roots):
+    """The inits of trees."""
+    updates = Updates()
+    for root in roots:
+        updates.add_init(root, root, SPOUT_TASK)
+    return updates
+
+
+def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
+    """Also when more messages are unconfirmed than a worker leaves otherwise: the acks in them make the room."""
+
+    async def test(worker, a, b):
+        gate, link = worker.engine.gate, worker.ackers._links["a"]
+        a.service._gate.limit = 1000
+        roots = range(1, 1201)
+        worker.ackers.post(begun(roots))
+        await until(lambda: link.is_idle)
+        assert gate.closed_by(link) == frozenset()
+        worker.ackers.post(begun([5000]))
+        await until(lambda: gate.closed_by(link) == {ACKERS})
+        (topology,) = a.books.topologies.values()
+        for sent in range(UNCONFIRMED_UPDATES + 20):
+            worker.ackers.post(Updates.of(acks=[(6000 + sent, 1)]))
+            await until(lambda: not link._waiting)
+        assert len(link._unconfirmed) > UNCONFIRMED_UPDATES
+        assert topology.trees == 1200
+        worker.ackers.post(Updates.of(fails=roots))
+        await until(lambda: link.is_idle and gate.closed_by(link) == frozenset())
+        assert topology.trees == 1
+
+    run(test)
+
+
+def test_a_worker_whose_stream_breaks_while_trees_are_held_is_asked_anew():
+    async def test(worker, a, b):
+        gate, link = worker.engine.gate, worker.ackers._links["a"]
+        a.service._gate.limit = 10
+        worker.ackers.post(begun(range(1, 12)))
+        await until(lambda: link.is_idle)
+        worker.ackers.post(begun([5000]))
+        await until(lambda: gate.closed_by(link) == {ACKERS})
+        a.service.end_streams(OSError("the stream breaks"))
+        await until(lambda: gate.closed_by(link) == frozenset())
+        await until(lambda: worker.is_up(a) and link.is_idle)
+        assert a.service._gate.waiting == 0  # what was held was not confirmed, and was failed instead
 
     run(test)
 
