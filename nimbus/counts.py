@@ -30,6 +30,7 @@ TASK_COUNTERS: Final = (
     "complete_s_sum",
     "complete_samples",
     "timeouts",
+    "unheard",
 )
 GAUGES: Final = ("queued", "pending")
 SUMS: Final = ("emitted", "transferred", "system_emitted", "system_transferred")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,13 +12,16 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
+from .counts import is_system
 from .decision import executors
 from .look import Look
+from .neglect import long_call, never_acks, trees_of
 from .scheduler import Slot
+from .standstill import Answers
 from .views import is_ready, worker
 
 _OLD_S: Final = 10.0  # an acker is asked every two seconds, and has five to answer
-_FAILURES: Final = ("failed", "timeouts")
+_FAILURES: Final = ("failed", "timeouts", "unheard")
 _DEFAULT_PORT: Final = 6627
 
 
@@ -93,11 +97,16 @@ def topology(
 def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]) -> list[ComponentFacts]:
     statistics, now_s = look.reign.statistics(record.id), look.now_s
     ranges = [range(first, last + 1) for first, last in executors(record)]
+    trees = trees_of(statistics, record, [one for one in kinds if kinds[one] == pb.COMPONENT_KIND_SPOUT], now_s)
+    conf = json.loads(record.conf_json or "{}")
+    ports = _ports(look, record)
     found = []
     for component_id, tasks in sorted(task_ranges(dict(record.tasks)).items()):
-        failed, timeouts = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
+        failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
         still = statistics.standstill(tasks, stall_s(record))
         kind = kinds.get(component_id)
+        is_bolt = kind == pb.COMPONENT_KIND_BOLT and not is_system(component_id)
+        said = statistics.answers(tasks) if is_bolt else Answers()
         own = [one for one in ranges if one.start in tasks and kind == pb.COMPONENT_KIND_BOLT]
         found.append(
             ComponentFacts(
@@ -106,6 +115,11 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
                 statuses=statistics.statuses(tasks, now_s),
                 failed=failed,
                 timeouts=timeouts,
+                unheard=unheard,
+                remark=never_acks(said, trees, conf) if is_bolt else "",
+                is_timing_out=trees.timeouts > 0,
+                long_call=long_call(said) if is_bolt else "",
+                port=ports.get(said.caller, 0),
                 capacity=statistics.capacity(own, now_s),
                 is_congested=bool(statistics.gauges(tasks)["congested"]),
                 stuck=still.stuck,
@@ -115,6 +129,16 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
             )
         )
     return found
+
+
+def _ports(look: Look, record: pb.TopologyRecord) -> dict[int, int]:
+    """The port of each task's worker."""
+    return {
+        task: one.port
+        for one in look.assignment(record.id).workers
+        for run in one.executors
+        for task in range(run.first_task, run.last_task + 1)
+    }
 
 
 def _complaints(look: Look, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:

@@ -35,6 +35,7 @@ def check_report(report: rpc.WorkerReport, topology_id: str) -> None:
         raise ProtocolError("a report has an uptime or a port that there is not")
     for stats in report.tasks:
         _check_figures(stats.task_id, _of_task(stats))
+        _check_figures(stats.task_id, (stats.call_s,))
         _check_names(stats.component_id)
         if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from tupletree.v1 import nimbus_pb2 as rpc
 
+from .counts import is_system
+
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
@@ -23,16 +25,38 @@ class Standstill:
     fails_s: float = 0.0  # since when
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the tasks of a bolt do with what they execute, in their present incarnations."""
+
+    executed: int = 0  # tuples of user streams, without ticks
+    settled: int = 0  # of these acked or failed
+    since_s: float = 0.0  # since the first task executed one
+    holds_tuples: bool = False  # the bolt says that it acks late
+    call_s: float = 0.0  # the longest present call of those in which tuples wait
+    caller: int = 0  # the task that is in it
+
+
 class Movement:
     """When a task last executed a tuple, and last acked one. A task that does not report stays as it was."""
 
-    __slots__ = ("_acked_s", "_executed_s", "_failed", "_failed_s", "_fails_since_s", "_last", "_reported_s")
+    __slots__ = (
+        "_acked_s",
+        "_executed_s",
+        "_failed",
+        "_failed_s",
+        "_fails_since_s",
+        "_last",
+        "_reported_s",
+        "_works_since_s",
+    )
 
     def __init__(self, stats: rpc.TaskStats, now_s: float) -> None:
         self._last = stats
         self._executed_s = self._acked_s = self._fails_since_s = self._reported_s = now_s
         self._failed = stats.failed  # when one was acked last
         self._failed_s = -math.inf
+        self._works_since_s = now_s
 
     def note(self, stats: rpc.TaskStats, now_s: float) -> None:
         """The next report of the same incarnation."""
@@ -45,12 +69,24 @@ class Movement:
             self._failed = stats.failed
         elif stats.failed == self._failed:
             self._fails_since_s = now_s
+        if not executed(stats):
+            self._works_since_s = now_s
         self._last, self._reported_s = stats, now_s
 
     @property
     def stuck_s(self) -> float:
         """For how long tuples have waited without any being executed."""
         return self._reported_s - self._executed_s
+
+    @property
+    def latest(self) -> rpc.TaskStats:
+        """The last report."""
+        return self._last
+
+    @property
+    def works_s(self) -> float:
+        """For how long it has executed tuples."""
+        return self._reported_s - self._works_since_s
 
     @property
     def unacked_s(self) -> float:
@@ -76,3 +112,24 @@ def together(movements: Iterable[Movement], after_s: float) -> Standstill:
     if fails_s <= after_s:
         fails, fails_s = 0, 0.0
     return Standstill(len(stuck), max(stuck, default=0.0), fails, fails_s)
+
+
+def answers(movements: Iterable[Movement]) -> Answers:
+    """What the tasks of a bolt did together."""
+    found = list(movements)
+    waiting = [one.latest for one in found if one.latest.queued]
+    longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())
+    return Answers(
+        executed=sum(executed(one.latest) for one in found),
+        settled=sum(one.latest.acked + one.latest.failed for one in found),
+        since_s=max((one.works_s for one in found), default=0.0),
+        holds_tuples=any(one.latest.holds_tuples for one in found),
+        call_s=longest.call_s,
+        caller=longest.task_id,
+    )
+
+
+def executed(stats: rpc.TaskStats) -> int:
+    """The tuples that a task executed, without ticks."""
+    own = sum(one.executed for one in stats.inputs if is_system(one.source_component) or is_system(one.stream))
+    return max(0, stats.executed - own)

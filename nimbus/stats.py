@@ -42,7 +42,7 @@ from .history import STEP_S, History
 from .reported import MOST_STREAMS
 from .series import STEP_S as CHART_STEP_S
 from .series import Point, Series, moment_of
-from .standstill import Movement, Standstill, together
+from .standstill import Answers, Movement, Standstill, answers, together
 from .statuses import STALE_S, Statuses
 
 RATE_WINDOW_S = 10.0
@@ -206,6 +206,10 @@ class TopologyStatistics:
         found = [task.movement for task in map(self._tasks.get, tasks) if task is not None]
         return together(found, after_s)
 
+    def answers(self, tasks: Iterable[int]) -> Answers:
+        """What some tasks of a bolt do with what they execute."""
+        return answers(task.movement for task in map(self._tasks.get, tasks) if task is not None)
+
     def capacity(self, executors: Iterable[Sequence[int]], now_s: float) -> float:
         """That of the busiest executor, each given as its tasks."""
         return max((sum(self._busy_share(task, now_s) for task in tasks) for tasks in executors), default=0.0)
@@ -313,6 +317,7 @@ def summarize(
     tasks: Mapping[str, range],
     executors: Iterable[tuple[int, int]],
     now_s: float,
+    remarks: Mapping[str, str],
 ) -> list[rpc.ComponentStats]:
     """One entry for each component, ascending by id. ``executors``: first and last task of every executor."""
     ranges = [range(first, last + 1) for first, last in executors]
@@ -332,6 +337,7 @@ def summarize(
                 executed_per_s=rates.executed,
                 acked_per_s=rates.acked,
                 statuses=statistics.statuses(ids, now_s),
+                remark=remarks.get(component_id, ""),
             )
         )
     return summaries

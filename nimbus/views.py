@@ -16,6 +16,7 @@ from tupletree.v1 import topology_pb2 as pb
 
 from .cycle import Loaded
 from .decision import executors, placement_of, unscheduled
+from .neglect import remarks
 from .reign import Reign
 from .scheduler import Slot
 from .stats import summarize
@@ -58,11 +59,13 @@ def topology(
     stored = loaded.assignments.get(record.id)
     assignment = stored.value if stored is not None else None
     kinds = {component.id: component.kind for component in spec.components}
+    statistics = reign.statistics(record.id)
+    said = remarks(statistics, record, kinds, now_s)
     return rpc.DescribeTopologyReply(
         summary=summary(loaded, reign, record, now_s, now_unix_s),
         assignment=assignment,
         components=summarize(
-            reign.statistics(record.id), record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s
+            statistics, record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s, said
         ),
         workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,

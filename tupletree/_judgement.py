@@ -80,6 +80,11 @@ class ComponentFacts:
     stuck_s: float = 0.0  # the longest of them
     unacked: int = 0  # trees of a spout that failed since one was acked, if that is longer ago
     unacked_s: float = 0.0
+    unheard: int = 0  # of the failed trees of a spout, those that it gave up: it does not override fail
+    remark: str = ""  # of a bolt that acks nothing
+    is_timing_out: bool = False  # trees of its topology did lately
+    long_call: str = ""  # a call of its code that does not end, and in which worker
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +262,9 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
             sentence = f"{where}: {_plural(one.failed, what)} failed in the last ten minutes{timeouts}"
             kind = "trees.failed" if one.is_spout else "tuples.failed"
             yield Fault("warning", kind, name, sentence, describe, topology_id, one.id)
+        if one.unheard:
+            what = f"{_plural(one.unheard, 'failed message')} given up: the spout does not override fail"
+            yield Fault("warning", "trees.given_up", name, f"{where}: {what}", describe, topology_id, one.id)
         if one.capacity >= SATURATED:
             sentence = f"{where}: its busiest executor works {one.capacity:.0%} of the time; more executors would help"
             yield Fault("warning", "component.saturated", name, sentence, describe, topology_id, one.id)
@@ -274,15 +282,24 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
 def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
     """Components that get nothing done although there is something to do."""
     name, topology_id = topology.record.name, topology.record.id
-    look = f"tupletree profile {name} PORT --stacks"
+    look, describe = f"tupletree profile {name} PORT --stacks", f"tupletree describe {name}"
+    failed = f"tupletree trace {name} --failed --for {1.5 * message_timeout_s(topology.record):.0f}"
     for one in topology.components:
         where = f"topology '{name}', {one.id}"
+        if one.remark:
+            severity: Severity = "degraded" if one.is_timing_out else "warning"
+            yield Fault(severity, "component.never_acks", name, f"{where}: {one.remark}", describe, topology_id, one.id)
+        if one.long_call and not one.stuck:
+            stacks = f"tupletree profile {name} {one.port or 'PORT'} --stacks"
+            yield Fault(
+                "warning", "component.long_call", name, f"{where}: {one.long_call}", stacks, topology_id, one.id
+            )
         if one.stuck:
             what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s, and tuples wait"
             yield Fault("degraded", "component.stuck", name, f"{where}: {what}", look, topology_id, one.id)
         if one.is_spout and one.unacked:
             what = f"no tuple tree was acked for {one.unacked_s:.0f} s, and {one.unacked} failed"
-            yield Fault("degraded", "trees.none_acked", name, f"{where}: {what}", look, topology_id, one.id)
+            yield Fault("degraded", "trees.none_acked", name, f"{where}: {what}", failed, topology_id, one.id)
 
 
 def _progress(topology: TopologyFacts) -> Iterator[Fault]:

@@ -17,6 +17,7 @@ import os
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,7 @@ from typing import Any, Final, Self, TypeVar
 import grpc
 
 from tupletree import bundle
+from tupletree._given_up import warnings_of
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
@@ -104,7 +106,8 @@ class NimbusClient(SupervisorCalls):
     ) -> str:
         """Upload a topology, start it, and return the id it got.
 
-        Returns once the leader has the bundle on disk and the topology recorded; workers start after that.
+        Returns once the leader has the bundle on disk and the topology recorded; workers start after that. Warns of a
+        spout that gives up what fails: it emits with ``msg_id`` and does not override ``fail``.
 
         Args:
             code: files and packages that the workers import. Classes of other local modules travel by value.
@@ -122,6 +125,8 @@ class NimbusClient(SupervisorCalls):
         if not isinstance(topology, Topology):
             raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
         settings = _checked_conf(conf or {})
+        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
+            warnings.warn(sentence, stacklevel=2)
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)

@@ -48,6 +48,7 @@ class CombinerBolt(Bolt):
         interval_s: seconds after which they are emitted at the latest; the component's tick interval.
     """
 
+    holds_tuples = True
     held: int = 1000
     interval_s: float = 0.05
 

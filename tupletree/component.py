@@ -243,7 +243,16 @@ class Spout(Component):
         """The tree of the tuple with that message id is complete."""
 
     def fail(self, msg_id: Any) -> None:
-        """The tree of the tuple with that message id failed or timed out. Replaying it is the spout's business."""
+        """The tree of the tuple with that message id failed or timed out. Replaying it is the spout's business.
+
+        A spout that does not override this gives the tuple up: it is not processed again. Such tuples are counted
+        (``tupletree_worker_unheard_trees_total``), and ``tupletree health`` tells of them.
+        """
+
+
+def ignores_fails(component: Component) -> bool:
+    """Whether this is a spout that hears of no failure: it does not override ``fail``."""
+    return isinstance(component, Spout) and type(component).fail is Spout.fail and "fail" not in vars(component)
 
 
 def is_positioned(component: Component) -> bool:
@@ -258,11 +267,15 @@ def is_positioned(component: Component) -> bool:
 class Bolt(Component):
     """A processing step that anchors and acks by hand.
 
+    ``holds_tuples = True`` says that tuples are acked long after they were executed, as by a join or a bolt that writes
+    in batches. Otherwise ``tupletree health`` takes a bolt that has acked nothing so far for one that forgets to.
+
     ``prepare`` is called once, then ``execute`` for each input; ``cleanup`` on an orderly end (not guaranteed). An
     exception from ``execute`` ends the worker; its tuples are replayed.
     """
 
     collector: BoltCollector
+    holds_tuples: bool = False
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         """Called once, before the first ``execute``."""

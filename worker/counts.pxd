@@ -7,7 +7,7 @@ cdef class InputCounts:
     cpdef processed(self, double latency_s)
 
 cdef class Counters(InputCounts):
-    cdef public long long timeouts, complete_samples
+    cdef public long long timeouts, unheard, complete_samples
     cdef public double complete_s_sum
     cdef public list process_counts, complete_counts
 

@@ -61,11 +61,12 @@ class InputCounts:
 class Counters(InputCounts):
     """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
 
-    __slots__ = ("complete_counts", "complete_s_sum", "complete_samples", "process_counts", "timeouts")
+    __slots__ = ("complete_counts", "complete_s_sum", "complete_samples", "process_counts", "timeouts", "unheard")
 
     def __init__(self) -> None:
         super().__init__()
         self.timeouts = 0
+        self.unheard = 0
         self.complete_s_sum = 0.0
         self.complete_samples = 0
         self.process_counts: list[int] = []

@@ -19,6 +19,7 @@ from tupletree.v1 import nimbus_pb2, worker_pb2
 
 from .assembly import Plan, build_executors, origins
 from .batches import Batch, Rows, bytes_of, check, decode
+from .calls import Present
 from .control import Control
 from .executor import Executor, RemoteBatch
 from .inbox import ACKERS, Gate, Inbox
@@ -182,6 +183,13 @@ class Engine:
             task_stats(task, executor.inbox, len(executor.tasks))
             for executor in self.executors
             for task in executor.tasks
+        ]
+
+    def present_steps(self) -> list[Present]:
+        """What each run loop is doing. Any thread."""
+        steps = [(loop, *loop.present) for loop in self.loops]
+        return [
+            (loop, step, [one.task_id for one in executor.tasks] if executor else []) for loop, step, executor in steps
         ]
 
     def unfinished(self) -> tuple[bool, int]:

@@ -29,6 +29,7 @@ _INPUT = (*TASK, "source", "stream")
 
 _TOTALS = {
     "timeouts": ("timed_out_trees", "Trees of a spout that timed out; they are among the failed ones."),
+    "unheard": ("unheard_trees", "Failed trees of a spout that does not override fail, and gives them up."),
     "execute_s": ("execute_seconds", "Time spent in a bolt's execute."),
 }
 _GAUGES = {
@@ -86,7 +87,7 @@ class TaskCollector(Collector):
         for field, (name, text) in _TOTALS.items():
             counter = CounterMetricFamily(f"tupletree_worker_{name}", text, labels=TASK)
             for task in tasks:
-                if (task.task_id in spouts) == (field == "timeouts"):
+                if (task.task_id in spouts) == (field != "execute_s"):
                     counter.add_metric(of[task.task_id], getattr(task, field))
             yield counter
         for field, (name, text) in _GAUGES.items():

@@ -20,6 +20,7 @@ from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
 
 from . import tracee
+from .calls import Calls
 from .config import Launch
 from .engine import Engine
 from .statuses import StatusReader
@@ -99,6 +100,7 @@ class Reporter:
         self._store = store
         self._http_port = http_port
         self._started_s = time.monotonic()
+        self._calls = Calls()
         self._leader: _Leader | None = None
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
@@ -143,6 +145,10 @@ class Reporter:
 
     async def _report(self) -> nimbus_pb2.WorkerReport:
         launch, (is_paused, unfinished) = self._launch, self._engine.unfinished()
+        tasks = self._engine.statistics()
+        calls = self._calls.look(self._engine.present_steps(), time.monotonic())
+        for one in tasks:
+            one.call_s = calls.get(one.task_id, 0.0)
         return nimbus_pb2.WorkerReport(
             topology_id=launch.topology_id,
             worker_id=launch.worker_id,
@@ -154,7 +160,7 @@ class Reporter:
             uptime_s=time.monotonic() - self._started_s,
             http_port=self._http_port,
             assignment_version=self.assignment_version,
-            tasks=self._engine.statistics(),
+            tasks=tasks,
             statuses=await self._statuses.read(),
             paused=is_paused,
             unfinished=unfinished,

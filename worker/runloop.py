@@ -150,6 +150,12 @@ class RunLoop(threading.Thread):
         """The executors that it drives now."""
         return self._executors
 
+    @property
+    def present(self) -> tuple[int, Executor | None]:
+        """The number of the present step, and the executor that is in it. Any thread."""
+        with self._lock:
+            return self._step, self._stepping
+
     def wake(self) -> None:
         """End the present wait. Any thread; cheap when the loop is not waiting."""
         if self._is_waiting:

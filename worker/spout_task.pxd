@@ -18,6 +18,7 @@ cdef class SpoutTask(Task):
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
     cdef readonly PackedTrees pending
+    cdef bint _is_deaf
 
     cpdef track(self, u64 root, u64 value, msg_id)
     @cython.locals(counters=Counters, sampled=Sampled)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tupletree.component import Spout, TopologyContext
+from tupletree.component import Spout, TopologyContext, ignores_fails
 
 from .collectors import TaskSpoutCollector
 from .counts import TreesByStream, own_streams, sample_every
@@ -59,6 +59,7 @@ class SpoutTask(Task):
         self.uncommitted = 0  # trees that are complete and wait for a checkpoint
         self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
         self.tell_failed: Callable[[Any], None] | None = None
+        self._is_deaf = ignores_fails(spout)
 
     def open(self) -> None:
         self.is_open = True
@@ -200,6 +201,8 @@ class SpoutTask(Task):
 
     def _fail(self, entry: Any) -> None:
         self.counters.failed += 1
+        if self._is_deaf and self.tell_failed is None:
+            self.counters.unheard += 1
         fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
         returned = fail(message_of(entry))
         if returned is not None:

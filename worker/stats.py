@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tupletree.v1 import nimbus_pb2
 
@@ -10,7 +11,7 @@ from .counts import data_streams, own_streams
 from .inbox import Inbox
 from .outbox import OutStream
 from .spout_task import SpoutTask
-from .tasks import Task
+from .tasks import BoltTask, Task
 
 
 def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.TaskStats:
@@ -27,6 +28,7 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
         acked=counters.acked,
         failed=counters.failed,
         timeouts=counters.timeouts,
+        unheard=counters.unheard,
         execute_s=counters.execute_s,
         process_s_sum=counters.process_s_sum,
         process_samples=counters.process_samples,
@@ -36,6 +38,7 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
         complete_buckets=counters.complete_counts,
         queued=max(0, inbox.rows) // tasks_of_executor,
         congested=inbox.is_congested,
+        holds_tuples=isinstance(task, BoltTask) and (task.bolt.holds_tuples or has_ticks(task.context.conf)),
         pending=len(task.pending) if isinstance(task, SpoutTask) else 0,
     )
     for name, (emitted, transferred) in stream_counts(task.streams).items():
@@ -45,6 +48,11 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
     else:
         _add_inputs(message, task)
     return message
+
+
+def has_ticks(conf: Mapping[str, Any]) -> bool:
+    """Whether a task gets ticks; it may wait for one before it acks."""
+    return bool(conf["topology.tick.tuple.freq.secs"])
 
 
 def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:

@@ -174,6 +174,7 @@ BOLT: Final = {
     "capacity": "string",
     **_BOLT_LATENCIES,
     "processLatencyPercentiles": PERCENTILES,
+    "remark": "string",
 }
 LEDGER: Final = {
     "pending": "integer",

@@ -20,6 +20,7 @@ from ..decision import executors, placement_of
 from ..facts import folded
 from ..lifecycle import message_timeout_s
 from ..look import Look
+from ..neglect import remarks
 from ..series import STEP_S, summed
 from ..stats import TopologyStatistics
 from . import cluster
@@ -55,6 +56,11 @@ class Topology:
     @property
     def kinds(self) -> dict[str, pb.ComponentKind]:
         return {one.id: one.kind for one in self.spec.components}
+
+    @cached_property
+    def remarks(self) -> dict[str, str]:
+        """What is wrong with bolts, by id, as health says it."""
+        return remarks(self.statistics, self.record, self.kinds, self.look.now_s)
 
     @cached_property
     def complaints(self) -> list[Complaint]:
@@ -327,6 +333,7 @@ def _bolt(topology: Topology, component_id: str, window: str, sys: bool) -> dict
         "executed": figures.count("executed"),
         "processLatency": number_text(figures.process_ms),
         "processLatencyPercentiles": percentiles(figures, "process"),
+        "remark": topology.remarks.get(component_id, ""),
     }
 
 

@@ -71,6 +71,9 @@ def _print(topology: dict[str, Any]) -> None:
     if topology["unscheduled"]:
         click.echo(f"not fully scheduled: {topology['unscheduled']}")
     print_components(topology["components"])
+    for figures in topology["components"]:
+        if figures["remark"]:
+            click.echo(f"{figures['component']}: {figures['remark']}")
     for line in status_lines(topology["statuses"]):
         click.echo(line)
     workers = [

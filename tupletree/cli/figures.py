@@ -34,6 +34,7 @@ def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
         "execute_ms": None if is_spout else _mean_ms(total.execute_s, executed if total.executed else 0),
         "process_ms": _mean_ms(total.process_s_sum, total.process_samples),
         "complete_ms": _mean_ms(total.complete_s_sum, total.complete_samples),
+        "remark": stats.remark,
         **percentiles(total.process_buckets, total.complete_buckets),
         "emitted_per_s": round(stats.emitted_per_s, 1),
         "executed_per_s": round(stats.executed_per_s, 1),

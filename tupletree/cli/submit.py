@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def command(
 
     topology, brought, stem = load_topology(file)
     conf = topology_conf(brought, conf_path, overrides)
-    with connect(seeds, conf_path, client_overrides(overrides)) as client, _progress() as progress:
+    with connect(seeds, conf_path, client_overrides(overrides)) as client, _told(), _progress() as progress:
         topology_id = client.submit(
             name or stem,
             topology,
@@ -98,6 +99,14 @@ def topology_conf(brought: Mapping[str, Any], conf_path: str | None, overrides: 
 def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:
     """The ``-c`` options that the client itself understands."""
     return tuple(override for override in overrides if override.startswith("nimbus."))
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Print what the client warns of on standard error, a sentence each."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+        yield
 
 
 @contextlib.contextmanager

@@ -44,6 +44,8 @@ class CoordinatedBolt(Bolt):
     it when all are known. ``is_opaque``: whether the spout is.
     """
 
+    holds_tuples = True
+
     def __init__(self, bolt: BatchBolt | BasicBolt, is_committer: bool) -> None:
         self.bolt = bolt
         self.is_committer = is_committer

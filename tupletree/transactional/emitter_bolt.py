@@ -28,6 +28,7 @@ class EmitterBolt(Bolt):
     """Runs one emitter. It reads and writes its state in the store, so it has a thread of its own."""
 
     blocking = True
+    holds_tuples = True
 
     def __init__(self, spout: TransactionalSpout) -> None:
         self.spout = spout

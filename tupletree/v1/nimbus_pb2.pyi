@@ -332,7 +332,7 @@ class FetchBundleReply(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class TaskStats(_message.Message):
-    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard")
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard", "holds_tuples", "call_s")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
@@ -352,6 +352,8 @@ class TaskStats(_message.Message):
     PROCESS_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     UNHEARD_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_TUPLES_FIELD_NUMBER: _ClassVar[int]
+    CALL_S_FIELD_NUMBER: _ClassVar[int]
     task_id: int
     component_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
@@ -371,7 +373,9 @@ class TaskStats(_message.Message):
     process_buckets: _containers.RepeatedScalarFieldContainer[int]
     complete_buckets: _containers.RepeatedScalarFieldContainer[int]
     unheard: int
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ...) -> None: ...
+    holds_tuples: bool
+    call_s: float
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ..., holds_tuples: _Optional[bool] = ..., call_s: _Optional[float] = ...) -> None: ...
 
 class StreamStats(_message.Message):
     __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
@@ -412,7 +416,7 @@ class InputStats(_message.Message):
     def __init__(self, source_component: _Optional[str] = ..., stream: _Optional[str] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ...) -> None: ...
 
 class ComponentStats(_message.Message):
-    __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s", "statuses")
+    __slots__ = ("component_id", "kind", "executors", "tasks", "total", "capacity", "emitted_per_s", "executed_per_s", "acked_per_s", "statuses", "remark")
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
@@ -423,6 +427,7 @@ class ComponentStats(_message.Message):
     EXECUTED_PER_S_FIELD_NUMBER: _ClassVar[int]
     ACKED_PER_S_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
+    REMARK_FIELD_NUMBER: _ClassVar[int]
     component_id: str
     kind: _topology_pb2.ComponentKind
     executors: int
@@ -433,7 +438,8 @@ class ComponentStats(_message.Message):
     executed_per_s: float
     acked_per_s: float
     statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
-    def __init__(self, component_id: _Optional[str] = ..., kind: _Optional[_Union[_topology_pb2.ComponentKind, str]] = ..., executors: _Optional[int] = ..., tasks: _Optional[int] = ..., total: _Optional[_Union[TaskStats, _Mapping]] = ..., capacity: _Optional[float] = ..., emitted_per_s: _Optional[float] = ..., executed_per_s: _Optional[float] = ..., acked_per_s: _Optional[float] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
+    remark: str
+    def __init__(self, component_id: _Optional[str] = ..., kind: _Optional[_Union[_topology_pb2.ComponentKind, str]] = ..., executors: _Optional[int] = ..., tasks: _Optional[int] = ..., total: _Optional[_Union[TaskStats, _Mapping]] = ..., capacity: _Optional[float] = ..., emitted_per_s: _Optional[float] = ..., executed_per_s: _Optional[float] = ..., acked_per_s: _Optional[float] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., remark: _Optional[str] = ...) -> None: ...
 
 class TaskStatus(_message.Message):
     __slots__ = ("task_id", "status_json", "age_s")

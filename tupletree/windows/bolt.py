@@ -60,6 +60,8 @@ class WindowedBolt(Bolt):
     An exception of ``execute_window`` ends the worker.
     """
 
+    holds_tuples = True
+
     needs_message_ids = False
 
     _is_open = False

@@ -289,9 +289,37 @@ def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
     assert fault.look == "tupletree profile words PORT --stacks"
 
 
+def test_a_bolt_that_acks_nothing_is_named_with_a_command_that_shows_it() -> None:
+    figures = {"remark": "has executed 10,600 tuples and acked none: does execute call self.collector.ack?"}
+    found = verdict(topology(figures=figures))
+    (note,) = found.notes
+    assert (found.status, note.severity, note.kind) == ("healthy", "warning", "component.never_acks")
+    assert note.sentence == f"topology 'words', c: {figures['remark']}"
+    assert (note.look, note.component) == ("tupletree describe words", "c")
+    (fault,) = verdict(topology(figures={**figures, "is_timing_out": True})).faults
+    assert (fault.severity, fault.kind) == ("degraded", "component.never_acks")
+
+
+def test_a_call_that_does_not_end_comes_with_the_port_of_its_worker() -> None:
+    figures = {"long_call": "task 3 has been in one call of its code for 14 s, and tuples wait", "port": 6701}
+    (note,) = verdict(topology(figures=figures)).notes
+    assert (note.kind, note.look) == ("component.long_call", "tupletree profile words 6701 --stacks")
+    stuck = verdict(topology(figures={**figures, "stuck": 1, "stuck_s": 75.4}))
+    assert [one.kind for one in (*stuck.faults, *stuck.notes)] == ["component.stuck"]
+
+
+def test_messages_that_a_spout_gave_up_are_counted() -> None:
+    figures = {"is_spout": True, "failed": 10, "unheard": 10}
+    failed, given_up = verdict(topology(figures=figures)).notes
+    assert failed.kind == "trees.failed"
+    assert given_up.kind == "trees.given_up"
+    assert given_up.sentence == "topology 'words', c: 10 failed messages given up: the spout does not override fail"
+
+
 def test_a_spout_none_of_whose_trees_is_acked_is_at_fault() -> None:
     figures = {"is_spout": True, "unacked": 2412, "unacked_s": 95.0}
     (fault,) = verdict(topology(figures=figures)).faults
     assert fault.kind == "trees.none_acked"
     assert fault.sentence == "topology 'words', c: no tuple tree was acked for 95 s, and 2412 failed"
+    assert fault.look == "tupletree trace words --failed --for 45"
     assert verdict(topology(figures={**figures, "is_spout": False})).status == "healthy"

@@ -145,7 +145,10 @@ def test_capacity_forgets_what_was_more_than_ten_minutes_ago_but_not_a_restart()
 def test_every_component_is_listed_though_nothing_was_reported() -> None:
     record = pb.TopologyRecord(tasks={"b": 2, "a": 1})
     tasks = {"a": range(1, 2), "b": range(2, 4)}
-    found = summarize(TopologyStatistics(), record, {"a": pb.COMPONENT_KIND_SPOUT}, tasks, [(1, 1), (2, 3)], now_s=0)
+    found = summarize(
+        TopologyStatistics(), record, {"a": pb.COMPONENT_KIND_SPOUT}, tasks, [(1, 1), (2, 3)], 0, {"b": "acks none"}
+    )
+    assert [one.remark for one in found] == ["", "acks none"]
     assert [(one.component_id, one.tasks, one.executors) for one in found] == [("a", 1, 1), ("b", 2, 1)]
     assert found[0].kind == pb.COMPONENT_KIND_SPOUT
 

@@ -202,6 +202,7 @@ def test_a_spout_with_two_streams_tells_what_came_of_the_trees_of_each() -> None
     drain(hand, "spout")
     stats = stats_of(hand, "spout")
     assert ends(stats) == {"even": (8, 1, 1), "odd": (0, 2, 0)}
+    assert (stats.failed, stats.unheard) == (3, 3)  # it does not override fail
     assert stats.streams[0].complete_s_sum == pytest.approx(0.3)
     hand.now_s = 1000.0
     drain(hand, "spout")  # the others time out
@@ -221,6 +222,7 @@ def test_a_spout_with_one_stream_tells_its_totals_as_that_stream() -> None:
     drain(hand, "spout")
     stats = stats_of(hand, "spout")
     assert ends(stats) == {"default": (25, 5, 2)}
+    assert stats.unheard == 0
     assert {bucket: count for bucket, count in enumerate(stats.complete_buckets) if count} == {bucket_of(0.02): 2}
     assert list(stats.process_buckets) == []
 

@@ -1,0 +1,40 @@
+"""Spouts that emit with message ids and do not hear of failures, found before they run. Pure.
+
+The code of a spout's class is read, not run: a method of it names ``msg_id`` or ``msg_ids`` in a call. Where the emits
+are in other code nothing is found, and the statistics tell once a message has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import CodeType
+from typing import Final
+
+from tupletree.component import Component, ignores_fails, is_positioned
+
+_ARGUMENTS: Final = frozenset({"msg_id", "msg_ids"})
+
+
+def warnings_of(components: Mapping[str, Component]) -> list[str]:
+    """A sentence for each spout that gives up what fails, by component id."""
+    return [
+        f"spout '{component_id}' emits with msg_id and does not override fail: a tuple that fails is given up, not "
+        f"replayed; define {type(component).__name__}.fail(msg_id) to emit it again"
+        for component_id, component in components.items()
+        if ignores_fails(component) and not is_positioned(component) and _emits_tracked(type(component))
+    ]
+
+
+def _emits_tracked(kind: type) -> bool:
+    own = [one for one in kind.__mro__ if not one.__module__.startswith("tupletree.")]
+    codes = [getattr(member, "__code__", None) for one in own for member in vars(one).values()]
+    return any(not _ARGUMENTS.isdisjoint(_names(code)) for code in codes if isinstance(code, CodeType))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of keyword arguments in calls, with those in nested functions."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+        elif isinstance(constant, tuple):
+            yield from (one for one in constant if isinstance(one, str))
