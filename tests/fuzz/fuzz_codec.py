@@ -7,11 +7,10 @@ file NOTES before it is tried, so that whoever started the process knows which i
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 import msgpack
@@ -96,22 +95,13 @@ def same(one: Any, other: Any) -> bool:
         a, b = todo.pop()
         if isinstance(b, bytearray | memoryview):
             b = bytes(b)  # what is like bytes arrives as bytes
-        if type(a) is not type(b):
+        if type(a) is not type(b) or (isinstance(a, Sized) and len(a) != len(b)):
             return False
         if isinstance(a, list | tuple):
-            if len(a) != len(b):
-                return False
             todo.extend(zip(a, b, strict=True))
         elif isinstance(a, dict):
-            todo.append((list(a), list(b)))
-            todo.append((list(a.values()), list(b.values())))
-        elif isinstance(a, float) and math.isnan(a):
-            if not math.isnan(b):
-                return False
-        elif isinstance(a, frozenset | set):
-            if len(a) != len(b):
-                return False
-        elif a != b:
+            todo += [(list(a), list(b)), (list(a.values()), list(b.values()))]
+        elif not isinstance(a, frozenset | set) and a != b and not (a != a and b != b):  # noqa: PLR0124  # NaN
             return False
     return True
 

@@ -26,7 +26,7 @@ UNWRITABLE = 3
 
 
 class OddValues(Spout):
-    """Emits ``count`` values: input N is the expression that ``odd(seed, N)`` gives. Emission 2N is odd, 2N + 1 plain."""
+    """Emits ``count`` values: input N is the expression ``odd(seed, N)``. Emission 2N is odd, 2N + 1 plain."""
 
     outputs = {
         "default": ["number", "value"],

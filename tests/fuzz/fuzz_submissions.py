@@ -49,6 +49,7 @@ def _change(rng: random.Random) -> Change:
 
 
 def environment(rng: random.Random) -> str:
+    """A mapping of names to what may be the values of environment variables."""
     return (
         "{" + ", ".join(f"{text(rng)}: {rng.choice((text, text, value))(rng)}" for _ in range(rng.randint(1, 2))) + "}"
     )
@@ -99,7 +100,7 @@ def _requests(header: nimbus_pb2.SubmitHeader, data: bytes) -> Iterator[bytes]:
         yield nimbus_pb2.SubmitRequest(chunk=data[at : at + CHUNK_BYTES]).SerializeToString()
 
 
-def tasks_asked(made: list[Change]) -> bool:
+def asks_much(made: list[Change]) -> bool:
     """Whether a topology with these changes has so many tasks that it is not left to run."""
     for place, expression in made:
         if place in ("conf topology.tasks", "parallelism", "tasks", "executors", "components", "conf topology.workers"):

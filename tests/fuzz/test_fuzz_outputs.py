@@ -82,9 +82,6 @@ def run(cluster: DevCluster, acks: Path, spout: OddValues) -> tuple[Outcomes, fl
         finally:
             client.kill(NAME, 0)
             wait_until(lambda: all(one.record.name != NAME for one in client.list()), 60)
-    print(
-        Counter((one.component_id, one.message[:150]) for one in reports if one.component_id != "odd").most_common(20)
-    )
     killed = Counter(one.message for one in reports if "killed by" in one.message)
     assert not killed, f"seed {spout.seed!r}: {killed}"
     wait_until(lambda: client.health().verdict == "healthy", 60, what="health is healthy")
