@@ -174,7 +174,7 @@ class NimbusClient(SupervisorCalls):
         """
         for what, number in (("workers", workers), *(executors or {}).items()):
             if number is not None and (not isinstance(number, int) or number < 1):
-                raise UsageError(f"rebalance: {what} must be at least 1 and a whole number, not {reprlib.repr(number)}")
+                raise UsageError(f"rebalance: {what} must be at least 1 and a whole number, not {_shown(number)}")
         request = _request(
             nimbus_pb2.RebalanceRequest,
             name=name,
@@ -349,14 +349,22 @@ def _request(kind: type[_Request], **fields: Any) -> _Request:
         try:
             request.MergeFrom(kind(**{field: value}))
         except (TypeError, ValueError, OverflowError) as error:
-            shown = reprlib.repr(value)
-            raise UsageError(f"{kind.__name__.removesuffix('Request')}: {field} cannot be {shown}: {error}") from None
+            call = kind.__name__.removesuffix("Request")
+            raise UsageError(f"{call}: {field} cannot be {_shown(value)}: {str(error)[:200]}") from None
     return request
+
+
+def _shown(value: object) -> str:
+    """A value as text of bounded length, whatever it is."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of more digits than Python writes, or a type of the user's
+        return f"this {type(value).__name__}"
 
 
 def _seconds(wait_secs: float | None) -> float | None:
     if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
-        raise UsageError(f"the wait is a number of seconds that is not negative, not {reprlib.repr(wait_secs)}")
+        raise UsageError(f"the wait is a number of seconds that is not negative, not {_shown(wait_secs)}")
     return wait_secs
 
 

@@ -67,19 +67,19 @@ def submission(sound: topology_pb2.TopologySpec, name: str, made: list[Change], 
         if place.startswith("conf "):
             conf[place.removeprefix("conf ")] = given
             continue
-        with contextlib.suppress(TypeError, ValueError):  # a message takes no such value
+        with contextlib.suppress(TypeError, ValueError, OverflowError):  # a message takes no such value
             PLACES[place](header, spec, given)
         if place in BUNDLED_AFTER:
             late.append(lambda place=place, given=given: PLACES[place](header, spec, given))  # type: ignore[misc]
     if conf:
-        with contextlib.suppress(TypeError, ValueError, RecursionError):
+        with contextlib.suppress(TypeError, ValueError, OverflowError, RecursionError):
             header.conf_json = json.dumps(conf)
     packed = directory / "bundle.tar.gz"
     info = bundle.pack(spec, {}, (), None, packed)
     header.sha256, header.size = info.sha256, info.size
     header.spec.CopyFrom(_outline(spec))
     for change in late:
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
             change()
     return list(_requests(header, packed.read_bytes()))
 

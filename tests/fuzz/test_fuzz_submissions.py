@@ -125,7 +125,7 @@ def level(*arguments: Any) -> LogLevel:
     """The level of a logger; one without odd values if a message takes none of them."""
     try:
         return LogLevel(level=arguments[0], until_unix_s=arguments[1])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return LogLevel(level="INFO")
 
 
