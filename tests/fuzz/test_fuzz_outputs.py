@@ -11,30 +11,29 @@ from pathlib import Path
 
 import fuzz_codec
 import pytest
-from fuzz_calls import INPUTS
+from fuzz_calls import ODD_INPUTS
 from fuzz_emitting import UNWRITABLE, OddValues, Outcomes, emitting, odd
 from fuzz_neighbour import Neighbour
 from fuzz_values import LARGE, large
 
 from tupletree.testing import DevCluster, wait_until
 
-SHARE = {"codec": 0.12, "emitted": 0.1}
-"""Of INPUTS, more than what calls and requests take."""
+SHARE = {"codec": 0.45, "emitted": 0.35}  # submissions and arguments have the rest
 NAME = "odd"
 STALLED_S = 30.0
 """No topology of ours takes so long for any next emission."""
-LARGE_VALUES = max(len(LARGE), INPUTS // 5000)
+LARGE_VALUES = max(len(LARGE), ODD_INPUTS // 5000)
 ARRIVES = 20_000_000
 """Bytes of a value that every topology may send."""
 CONF = {"topology.workers": 2, "topology.message.timeout.secs": 10, "topology.max.error.report.per.interval": 100}
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_codec_refuses_or_returns_what_it_is_given(tmp_path: Path) -> None:
-    seed, count = f"codec {INPUTS}", round(INPUTS * SHARE["codec"])
+    seed, count = f"codec {ODD_INPUTS}", round(ODD_INPUTS * SHARE["codec"])
     notes = tmp_path / "notes"
     command = [sys.executable, fuzz_codec.__file__, seed, "0", str(count), str(notes)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
     last = int(notes.read_text())
     assert ended.returncode == 0, (
         f"ended by {-ended.returncode} at input {last} of seed {seed!r}, fuzz_codec.made({seed!r}, {last}): "
@@ -45,18 +44,18 @@ def test_the_codec_refuses_or_returns_what_it_is_given(tmp_path: Path) -> None:
     assert last == count - 1
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_odd_values_harm_nobody(cluster: DevCluster, acks: Path, tmp_path: Path) -> None:
-    seed, count = f"values {INPUTS}", round(INPUTS * SHARE["emitted"])
+    seed, count = f"values {ODD_INPUTS}", round(ODD_INPUTS * SHARE["emitted"])
     outcomes, longest_s = run(cluster, acks, OddValues(seed, None, count, tmp_path / "outcomes"))
     lost = [odd(seed, number // 2)[:200] for number in sorted(outcomes.lost)]
     assert len(outcomes.worker) <= CONF["topology.workers"] + UNWRITABLE, f"seed {seed!r}: lost with workers: {lost}"
     print("odd values", dict(outcomes.counts()), f"longest silence of the neighbour {longest_s:.2f} s")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_large_values_harm_nobody(cluster: DevCluster, acks: Path, tmp_path: Path) -> None:
-    seed = f"large {INPUTS}"
+    seed = f"large {ODD_INPUTS}"
     rng = random.Random(seed)
     expressions = [large(LARGE[n % len(LARGE)], rng) for n in range(LARGE_VALUES)]
     spout = OddValues(seed, expressions, len(expressions), tmp_path / "outcomes")
