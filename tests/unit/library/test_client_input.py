@@ -57,6 +57,7 @@ def test_no_seed_at_all() -> None:
         (lambda: ("n", topology(), {"topology.workers": 0}), ConfigError, "'topology.workers'"),
         (lambda: ("n", topology(), {"nimbus.port": 1}), ConfigError, "belongs to the cluster"),
         (lambda: ("n", topology(), {"my.key": object()}), ConfigError, "'my.key'"),
+        (lambda: ("n", topology(), {"my.key": {None: 1, "a": 2}}), ConfigError, "'my.key'"),
         (lambda: ("n", topology(), {}, ["/nowhere"]), UsageError, "/nowhere"),
     ],
 )
