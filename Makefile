@@ -56,7 +56,7 @@ test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional a
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
 	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py -n 2 -q $(PYTEST_ARGS)
 
-test-fuzz: $(INSTALLED) ## 100,000 odd and mutated inputs to every gRPC method, tuple stream and HTTP path
+test-fuzz: $(INSTALLED) ## 100,000 odd and mutated calls and requests, and 100,000 odd values, submissions and arguments
 	@FUZZ_INPUTS=100000 $(PYTHON) -m pytest tests/fuzz -q -s $(PYTEST_ARGS)
 
 check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code

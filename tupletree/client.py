@@ -14,6 +14,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import reprlib
 import tempfile
 import threading
 import time
@@ -24,6 +25,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from tupletree import bundle
 from tupletree._given_up import warnings_of
@@ -47,6 +49,7 @@ Progress = Callable[[int, int], None]
 
 _Path = str | os.PathLike[str]
 _Reply = TypeVar("_Reply")
+_Request = TypeVar("_Request", bound=Message)
 
 _CALL_S: Final = 10.0
 _RESTART_S: Final = 15.0
@@ -149,17 +152,17 @@ class NimbusClient(SupervisorCalls):
 
         At the latest that is after ``wait_secs`` (None: the topology's message timeout).
         """
-        request = nimbus_pb2.KillRequest(name=name, wait_s=_seconds(wait_secs))
+        request = _request(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
         return self._call(lambda stub: stub.Kill(request, timeout=_CALL_S)).record
 
     def activate(self, name: str) -> topology_pb2.TopologyRecord:
         """Let the spouts of a deactivated topology go on."""
-        request = nimbus_pb2.ActivateRequest(name=name)
+        request = _request(nimbus_pb2.ActivateRequest, name=name)
         return self._call(lambda stub: stub.Activate(request, timeout=_CALL_S)).record
 
     def deactivate(self, name: str) -> topology_pb2.TopologyRecord:
         """Stop calling ``next_tuple``; what is in flight is finished."""
-        request = nimbus_pb2.DeactivateRequest(name=name)
+        request = _request(nimbus_pb2.DeactivateRequest, name=name)
         return self._call(lambda stub: stub.Deactivate(request, timeout=_CALL_S)).record
 
     def rebalance(
@@ -174,11 +177,15 @@ class NimbusClient(SupervisorCalls):
         The number of tasks never changes. Spouts pause first until nothing is in flight any more, for ``wait_secs`` at
         most (None: the message timeout).
         """
-        for what, number in {"workers": workers, **(executors or {})}.items():
-            if number is not None and number < 1:
-                raise UsageError(f"rebalance: {what} must be at least 1, not {number}")
-        request = nimbus_pb2.RebalanceRequest(
-            name=name, wait_s=_seconds(wait_secs), workers=workers or 0, executors=executors or {}
+        for what, number in (("workers", workers), *(executors or {}).items()):
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise UsageError(f"rebalance: {what} must be at least 1 and a whole number, not {_shown(number)}")
+        request = _request(
+            nimbus_pb2.RebalanceRequest,
+            name=name,
+            wait_s=_seconds(wait_secs),
+            workers=workers or 0,
+            executors=executors or {},
         )
         return self._call(lambda stub: stub.Rebalance(request, timeout=_CALL_S)).record
 
@@ -189,26 +196,26 @@ class NimbusClient(SupervisorCalls):
 
         "" is the root logger. A level with ``until_unix_s`` ends by itself.
         """
-        request = nimbus_pb2.SetLogLevelsRequest(name=name, levels=levels, remove=remove)
+        request = _request(nimbus_pb2.SetLogLevelsRequest, name=name, levels=levels, remove=remove)
         return self._call(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S)).record
 
     def set_sampling(
         self, name: str, component: str, percent: float, until_unix_s: float = 0.0
     ) -> topology_pb2.TopologyRecord:
         """Have a share of the tuples that a component ("": each) emits written down in its workers' events.jsonl."""
-        request = nimbus_pb2.SetSamplingRequest(
-            name=name, component=component, percent=percent, until_unix_s=until_unix_s
+        request = _request(
+            nimbus_pb2.SetSamplingRequest, name=name, component=component, percent=percent, until_unix_s=until_unix_s
         )
         return self._call(lambda stub: stub.SetSampling(request, timeout=_CALL_S)).record
 
     def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> topology_pb2.TopologyRecord:
         """Have one in so many tuple trees followed hop by hop in the workers' events.jsonl; 0: none."""
-        request = nimbus_pb2.SetTracingRequest(name=name, one_in=one_in, until_unix_s=until_unix_s)
+        request = _request(nimbus_pb2.SetTracingRequest, name=name, one_in=one_in, until_unix_s=until_unix_s)
         return self._call(lambda stub: stub.SetTracing(request, timeout=_CALL_S)).record
 
     def restart_worker(self, name: str, host: str, port: int) -> None:
         """Kill the process of one worker of a topology; its supervisor starts it again."""
-        request = nimbus_pb2.RestartTopologyWorkerRequest(name=name, host=host, port=port)
+        request = _request(nimbus_pb2.RestartTopologyWorkerRequest, name=name, host=host, port=port)
         self._call(lambda stub: stub.RestartWorker(request, timeout=_RESTART_S), retry=False)
 
     def configuration(self) -> dict[str, Any]:
@@ -226,7 +233,7 @@ class NimbusClient(SupervisorCalls):
 
     def describe(self, name: str) -> nimbus_pb2.DescribeTopologyReply:
         """Everything the leader knows of one topology. Raises NotFoundError."""
-        request = nimbus_pb2.DescribeTopologyRequest(name=name)
+        request = _request(nimbus_pb2.DescribeTopologyRequest, name=name)
         return self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S))
 
     def cluster(self) -> nimbus_pb2.DescribeClusterReply:
@@ -340,9 +347,29 @@ def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
+def _request(kind: type[_Request], **fields: Any) -> _Request:
+    """A message with these fields. Raises UsageError that names the field whose value no message can hold."""
+    request = kind()
+    for field, value in fields.items():
+        try:
+            request.MergeFrom(kind(**{field: value}))
+        except (TypeError, ValueError, OverflowError) as error:
+            call = kind.__name__.removesuffix("Request")
+            raise UsageError(f"{call}: {field} cannot be {_shown(value)}: {str(error)[:200]}") from None
+    return request
+
+
+def _shown(value: object) -> str:
+    """A value as text of bounded length, whatever it is."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of more digits than Python writes, or a type of the user's
+        return f"this {type(value).__name__}"
+
+
 def _seconds(wait_secs: float | None) -> float | None:
-    if wait_secs is not None and wait_secs < 0:
-        raise UsageError(f"the wait must not be negative, but is {wait_secs}")
+    if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
+        raise UsageError(f"the wait is a number of seconds that is not negative, not {_shown(wait_secs)}")
     return wait_secs
 
 

@@ -170,7 +170,7 @@ def encode_conf(conf: Mapping[str, Any]) -> str:
         if fault:
             raise ConfigError(f"configuration key {_quoted(name)} {fault}")
         try:
-            json.dumps(value, allow_nan=False)
+            json.dumps(value, allow_nan=False, sort_keys=True)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"configuration key {_quoted(name)} must hold a JSON value: {error}") from None
     return json.dumps(dict(conf), sort_keys=True, separators=(",", ":"))

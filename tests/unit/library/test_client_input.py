@@ -57,6 +57,7 @@ def test_no_seed_at_all() -> None:
         (lambda: ("n", topology(), {"topology.workers": 0}), ConfigError, "'topology.workers'"),
         (lambda: ("n", topology(), {"nimbus.port": 1}), ConfigError, "belongs to the cluster"),
         (lambda: ("n", topology(), {"my.key": object()}), ConfigError, "'my.key'"),
+        (lambda: ("n", topology(), {"my.key": {None: 1, "a": 2}}), ConfigError, "'my.key'"),
         (lambda: ("n", topology(), {}, ["/nowhere"]), UsageError, "/nowhere"),
     ],
 )
@@ -83,3 +84,29 @@ def test_negative_waits_and_counts(client: NimbusClient) -> None:
         client.rebalance("n", workers=0)
     with pytest.raises(UsageError, match="count must be at least 1"):
         client.rebalance("n", executors={"count": 0})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda client: client.kill("\ud800"), "Kill: name cannot be"),
+        (lambda client: client.kill("n", "soon"), "the wait is a number of seconds"),
+        (lambda client: client.kill("n", float("nan")), "the wait is a number of seconds"),
+        (lambda client: client.kill("n", 10**400), "Kill: wait_s cannot be"),
+        (lambda client: client.kill("n", -(10**5000)), "not this int"),
+        (lambda client: client.describe(1), "DescribeTopology: name cannot be 1"),
+        (lambda client: client.rebalance("n", workers="two"), "workers must be at least 1"),
+        (lambda client: client.rebalance("n", workers=2**40), "Rebalance: workers cannot be"),
+        (lambda client: client.rebalance("n", executors={"a\udfff": 1}), "Rebalance: executors cannot be"),
+        (lambda client: client.rebalance("n", executors={"workers": 0}), "workers must be at least 1"),
+        (lambda client: client.set_sampling("n", "c", "all"), "SetSampling: percent cannot be"),
+        (lambda client: client.set_tracing("n", -1), "SetTracing: one_in cannot be -1"),
+        (lambda client: client.set_log_levels("n", {}, ["\ud800"]), "SetLogLevels: remove cannot be"),
+        (lambda client: client.restart_worker("n", "h", 2**32), "RestartTopologyWorker: port cannot be"),
+    ],
+)
+def test_values_that_no_message_holds_are_refused_in_a_sentence(
+    client: NimbusClient, call: Callable[[Any], Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        call(client)
