@@ -15,7 +15,7 @@ from tupletree.v1 import topology_pb2 as pb
 from .counts import is_system
 from .decision import executors
 from .look import Look
-from .neglect import long_call, never_acks, trees_of
+from .neglect import blocks, long_call, never_acks, trees_of
 from .scheduler import Slot
 from .standstill import Answers
 from .views import is_ready, worker
@@ -96,7 +96,7 @@ def topology(
 
 def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]) -> list[ComponentFacts]:
     statistics, now_s = look.reign.statistics(record.id), look.now_s
-    ranges = [range(first, last + 1) for first, last in executors(record)]
+    ranges = {first: range(first, last + 1) for first, last in executors(record)}
     trees = trees_of(statistics, record, [one for one in kinds if kinds[one] == pb.COMPONENT_KIND_SPOUT], now_s)
     conf = json.loads(record.conf_json or "{}")
     ports = _ports(look, record)
@@ -105,22 +105,26 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
         failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
         still = statistics.standstill(tasks, stall_s(record))
         kind = kinds.get(component_id)
-        is_bolt = kind == pb.COMPONENT_KIND_BOLT and not is_system(component_id)
-        said = statistics.answers(tasks) if is_bolt else Answers()
-        own = [one for one in ranges if one.start in tasks and kind == pb.COMPONENT_KIND_BOLT]
+        is_spout, is_bolt = (
+            kind == pb.COMPONENT_KIND_SPOUT,
+            kind == pb.COMPONENT_KIND_BOLT and not is_system(component_id),
+        )
+        said = statistics.answers(tasks, is_spout) if is_bolt or is_spout else Answers()
+        own = [ranges[one] for one in tasks if one in ranges]
         found.append(
             ComponentFacts(
                 id=component_id,
-                is_spout=kind == pb.COMPONENT_KIND_SPOUT,
+                is_spout=is_spout,
                 statuses=statistics.statuses(tasks, now_s),
                 failed=failed,
                 timeouts=timeouts,
                 unheard=unheard,
                 remark=never_acks(said, trees, conf) if is_bolt else "",
                 is_timing_out=trees.timeouts > 0,
-                long_call=long_call(said) if is_bolt else "",
+                long_call=long_call(said, is_spout),
+                blocks="" if is_system(component_id) else blocks(statistics.blocking(own), len(own)),
                 port=ports.get(said.caller, 0),
-                capacity=statistics.capacity(own, now_s),
+                capacity=statistics.capacity(own, now_s) if kind == pb.COMPONENT_KIND_BOLT else 0.0,
                 is_congested=bool(statistics.gauges(tasks)["congested"]),
                 stuck=still.stuck,
                 stuck_s=still.stuck_s,

@@ -1,4 +1,5 @@
-"""Bolts that never ack what they execute, and calls of user code that do not end, as sentences. Pure.
+"""Bolts that never ack what they execute, calls of user code that do not end, and executors that were given a thread of
+their own because they block, as sentences. Pure.
 
 A bolt that was forgotten to ack makes every tree time out, half a minute after it began. It is known earlier: it has
 executed many tuples and settled none. So does a bolt that gathers tuples, until it acks the first. Told apart:
@@ -24,12 +25,26 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from .counts import is_system
+from .decision import executors
 from .standstill import Answers
 from .stats import TopologyStatistics
 
 ENOUGH: Final = 100
 LEAST_S: Final = 10.0
 LONG_CALL_S: Final = 10.0
+
+
+NEVER_ACKS: Final = "component.never_acks"
+LONG_CALL: Final = "component.long_call"
+BLOCKS: Final = "component.blocks"  # advice, no fault
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What is to be said of a component: a kind for programs, which health uses too, and a sentence for people."""
+
+    kind: str = ""
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +81,52 @@ def trees_of(statistics: TopologyStatistics, record: pb.TopologyRecord, spouts: 
 
 def remarks(
     statistics: TopologyStatistics, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind], now_s: float
-) -> dict[str, str]:
-    """What is wrong with each bolt that is not well, in a sentence."""
+) -> dict[str, Remark]:
+    """The gravest remark on each component for which there is one."""
     spouts = [one for one, kind in kinds.items() if kind == pb.COMPONENT_KIND_SPOUT]
     trees, conf = trees_of(statistics, record, spouts, now_s), json.loads(record.conf_json or "{}")
+    ranges = {first: range(first, last + 1) for first, last in executors(record)}
     found = {}
     for component_id, tasks in task_ranges(dict(record.tasks)).items():
-        if kinds.get(component_id) == pb.COMPONENT_KIND_BOLT and not is_system(component_id):
-            said = statistics.answers(tasks)
-            if sentence := never_acks(said, trees, conf) or long_call(said):
-                found[component_id] = sentence
+        if component_id not in kinds or is_system(component_id):
+            continue
+        is_spout = kinds[component_id] == pb.COMPONENT_KIND_SPOUT
+        said = statistics.answers(tasks, is_spout)
+        own = [ranges[one] for one in tasks if one in ranges]
+        if not is_spout and (sentence := never_acks(said, trees, conf)):
+            found[component_id] = Remark(NEVER_ACKS, sentence)
+        elif sentence := long_call(said, is_spout):
+            found[component_id] = Remark(LONG_CALL, sentence)
+        elif sentence := blocks(statistics.blocking(own), len(own)):
+            found[component_id] = Remark(BLOCKS, sentence)
     return found
 
 
-def long_call(answers: Answers) -> str:
-    """A call that does not end although tuples wait, in a sentence without the component's name; empty if none."""
+def long_call(answers: Answers, is_spout: bool = False) -> str:
+    """A call that does not end, in a sentence without the component's name; empty if none.
+
+    A call of a bolt matters while tuples wait. Workers report no call of a spout that declares that it blocks.
+    """
     if answers.call_s < LONG_CALL_S:
         return ""
-    return f"task {answers.caller} has been in one call of its code for {answers.call_s:.0f} s, and tuples wait"
+    calls = f"task {answers.caller} has been in one call of its code for {answers.call_s:.0f} s"
+    if is_spout:
+        return f"{calls}; if it waits there for its source, set blocking = True on the spout"
+    return f"{calls}, and tuples wait"
+
+
+def blocks(parted: int, executors: int) -> str:
+    """The advice for a component that was found blocking, in a sentence without its name; empty if it was not.
+
+    ``parted``: how many of its executors have a thread of their own for this reason.
+    """
+    if not parted:
+        return ""
+    have = "has a thread of its own" if parted == 1 else "have a thread of their own"
+    return (
+        f"blocks: {parted} of {executors} executor{'s' * (executors > 1)} {have}; set blocking = True on the "
+        f"component, or wait in another thread and return with context.call_soon"
+    )
 
 
 def _number(value: Any) -> float:

@@ -27,13 +27,13 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the tasks of a bolt do with what they execute, in their present incarnations."""
+    """What the tasks of a component do with what they execute, in their present incarnations."""
 
     executed: int = 0  # tuples of user streams, without ticks
     settled: int = 0  # of these acked or failed
     since_s: float = 0.0  # since the first task executed one
     holds_tuples: bool = False  # the bolt says that it acks late
-    call_s: float = 0.0  # the longest present call of those in which tuples wait
+    call_s: float = 0.0  # the longest present call: of a bolt, among the tasks in which tuples wait
     caller: int = 0  # the task that is in it
 
 
@@ -114,10 +114,10 @@ def together(movements: Iterable[Movement], after_s: float) -> Standstill:
     return Standstill(len(stuck), max(stuck, default=0.0), fails, fails_s)
 
 
-def answers(movements: Iterable[Movement]) -> Answers:
-    """What the tasks of a bolt did together."""
+def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
+    """What the tasks of a component did together. A call of a spout counts though nothing waits there."""
     found = list(movements)
-    waiting = [one.latest for one in found if one.latest.queued]
+    waiting = [one.latest for one in found if one.latest.queued or is_spout]
     longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())
     return Answers(
         executed=sum(executed(one.latest) for one in found),

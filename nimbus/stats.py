@@ -143,6 +143,7 @@ class TopologyStatistics:
                 for gauge in GAUGES:
                     setattr(total, gauge, getattr(total, gauge) + getattr(task.latest, gauge))
                 total.congested = total.congested or task.latest.congested
+                total.found_blocking = total.found_blocking or task.latest.found_blocking
         return total
 
     def statuses(self, tasks: Iterable[int], now_s: float) -> list[rpc.TaskStatus]:
@@ -206,9 +207,14 @@ class TopologyStatistics:
         found = [task.movement for task in map(self._tasks.get, tasks) if task is not None]
         return together(found, after_s)
 
-    def answers(self, tasks: Iterable[int]) -> Answers:
-        """What some tasks of a bolt do with what they execute."""
-        return answers(task.movement for task in map(self._tasks.get, tasks) if task is not None)
+    def answers(self, tasks: Iterable[int], is_spout: bool = False) -> Answers:
+        """What some tasks of a component do with what they execute."""
+        return answers((task.movement for task in map(self._tasks.get, tasks) if task is not None), is_spout)
+
+    def blocking(self, executors: Iterable[Sequence[int]]) -> int:
+        """The number of executors that were found blocking, each given as its tasks."""
+        known = ([self._tasks[one] for one in tasks if one in self._tasks] for tasks in executors)
+        return sum(any(task.latest.found_blocking for task in tasks) for tasks in known)
 
     def capacity(self, executors: Iterable[Sequence[int]], now_s: float) -> float:
         """That of the busiest executor, each given as its tasks."""

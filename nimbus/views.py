@@ -60,7 +60,7 @@ def topology(
     assignment = stored.value if stored is not None else None
     kinds = {component.id: component.kind for component in spec.components}
     statistics = reign.statistics(record.id)
-    said = remarks(statistics, record, kinds, now_s)
+    said = {one: remark.sentence for one, remark in remarks(statistics, record, kinds, now_s).items()}
     return rpc.DescribeTopologyReply(
         summary=summary(loaded, reign, record, now_s, now_unix_s),
         assignment=assignment,

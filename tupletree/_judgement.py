@@ -7,8 +7,8 @@
 A topology that is being killed or rebalanced, or was submitted a moment ago, is not at fault for lacking workers.
 
 What makes a verdict worse is a fault. A note changes no verdict: a *warning* is what somebody should look at although
-all runs (tuples fail, a bolt is saturated), a mere *note* is as somebody wanted it (a topology is not active).
-The command, the REST interface and the web UI all say what is found here, in these words.
+all runs (tuples fail, a bolt is saturated), a mere *note* is advice, or as somebody wanted it (a topology is not
+active). The command, the REST interface and the web UI all say what is found here, in these words.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class ComponentFacts:
     is_timing_out: bool = False  # trees of its topology did lately
     long_call: str = ""  # a call of its code that does not end, and in which worker
     port: int = 0
+    blocks: str = ""  # that executors were found blocking and have threads of their own, and what to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +272,8 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
         if one.is_congested:
             sentence = f"{where}: it is congested, and what feeds it waits"
             yield Fault("warning", "component.congested", name, sentence, describe, topology_id, one.id)
+        if one.blocks:
+            yield Fault("note", "component.blocks", name, f"{where}: {one.blocks}", describe, topology_id, one.id)
     for complaint in latest_of_each([one for one in topology.complaints if not one.is_over]):
         latest = complaint.latest
         times = f" {complaint.count} times" if complaint.count > 1 else ""

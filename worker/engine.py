@@ -179,17 +179,15 @@ class Engine:
 
     def statistics(self) -> list[nimbus_pb2.TaskStats]:
         """What each task has done so far. Any thread; figures of one task may be of slightly different moments."""
-        return [
-            task_stats(task, executor.inbox, len(executor.tasks))
-            for executor in self.executors
-            for task in executor.tasks
-        ]
+        return [task_stats(task, executor) for executor in self.executors for task in executor.tasks]
 
     def present_steps(self) -> list[Present]:
-        """What each run loop is doing. Any thread."""
+        """The call that each run loop is in, except those that may last forever. Any thread."""
         steps = [(loop, *loop.present) for loop in self.loops]
         return [
-            (loop, step, [one.task_id for one in executor.tasks] if executor else []) for loop, step, executor in steps
+            (loop, (step, executor.progress), [executor.at_work.task_id])
+            for loop, step, executor in steps
+            if executor is not None and not executor.may_wait
         ]
 
     def unfinished(self) -> tuple[bool, int]:

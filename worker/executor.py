@@ -8,7 +8,7 @@ environment's clock, so that the same code runs in simulated time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -151,6 +151,16 @@ class Executor:
         """Whether it need not have a run loop of its own any more."""
         is_fit = self.calm.is_over(now_s) if self.is_found_blocking else not self.is_blocking
         return is_fit and not self.set_up.is_on
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a call may last forever: a spout that declares that it blocks waits for its source."""
+        return self.is_source and self.is_blocking and not self.is_found_blocking
+
+    @property
+    def progress(self) -> Hashable:
+        """What changes when a call returns and the step goes on, as far as it can be seen. Any thread."""
+        return self.at_work.task_id
 
     def hurry(self) -> None:
         """Let the present step end with its present row. Any thread."""
@@ -326,6 +336,7 @@ class BoltExecutor(Executor):
             self._rows, self._origin, target = item.rows, item.origin, item.target_task
         elif type(item) is Call:
             self._rows, target = NO_ROWS, item.task
+            self.at_work = self._bolts[target]
             call(item, self._bolts[target])
         else:
             self._origin, target = item.origin, item.message.target_task

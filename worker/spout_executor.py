@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
@@ -79,6 +79,12 @@ class SpoutExecutor(Executor):
         """Whether its spouts are deactivated. Any thread."""
         return not self.wants_active and not self._is_active
 
+    @property
+    def progress(self) -> Hashable:
+        """As of any executor; one step may tell a spout of many trees."""
+        spout = self._by_task[self.at_work.task_id]
+        return spout.task_id, spout.counters.acked, spout.counters.failed, spout.collector.emits
+
     def _note_held(self, is_held: bool) -> None:
         """Add up for how long. The gate wakes whoever waits at it, so that every change of it is seen here."""
         now_s = self._clock()
@@ -125,6 +131,7 @@ class SpoutExecutor(Executor):
                 self._show(self._by_task[item.task], "expired", item.roots)
                 self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
             case Call():
+                self.at_work = self._by_task[item.task]
                 call(item, self._by_task[item.task])
             case TreesReset():
                 self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)

@@ -8,13 +8,13 @@ from typing import Any
 from tupletree.v1 import nimbus_pb2
 
 from .counts import data_streams, own_streams
-from .inbox import Inbox
+from .executor import Executor
 from .outbox import OutStream
 from .spout_task import SpoutTask
 from .tasks import BoltTask, Task
 
 
-def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.TaskStats:
+def task_stats(task: Task, executor: Executor) -> nimbus_pb2.TaskStats:
     """The counters of a task. Tasks of one executor share an inbox: each is told its share of what waits there.
 
     A latency of a sampled tuple is in the sums, and in the counts by bucket, of its task and of its stream. The
@@ -36,8 +36,9 @@ def task_stats(task: Task, inbox: Inbox, tasks_of_executor: int) -> nimbus_pb2.T
         complete_samples=counters.complete_samples,
         process_buckets=counters.process_counts,
         complete_buckets=counters.complete_counts,
-        queued=max(0, inbox.rows) // tasks_of_executor,
-        congested=inbox.is_congested,
+        queued=max(0, executor.inbox.rows) // len(executor.tasks),
+        congested=executor.inbox.is_congested,
+        found_blocking=executor.is_found_blocking,
         holds_tuples=isinstance(task, BoltTask) and (task.bolt.holds_tuples or has_ticks(task.context.conf)),
         pending=len(task.pending) if isinstance(task, SpoutTask) else 0,
     )

@@ -47,6 +47,7 @@ def page(
         "user": user,
         **_identity(topology, component_id, window, is_spout),
         **_inspection(topology, component_id, where, profiled),
+        **topology.remark(component_id),
         "componentErrors": [
             error(one, topology) for one in topology.complaints if one.latest.component_id == component_id
         ],

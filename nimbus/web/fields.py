@@ -145,6 +145,7 @@ REASON: Final = {
     "topologyId": "string",
     "component": "string",
 }
+REMARK: Final = {"remark": "string", "remarkKind": "string"}
 _COMPONENT: Final = {
     "executors": "integer",
     "tasks": "integer",
@@ -158,6 +159,7 @@ _COMPONENT: Final = {
     "errorWorkerLogLink": "string",
     **RATES,
     **GAUGES,
+    **REMARK,
 }
 SPOUT: Final = {
     "spoutId": "string",
@@ -174,7 +176,6 @@ BOLT: Final = {
     "capacity": "string",
     **_BOLT_LATENCIES,
     "processLatencyPercentiles": PERCENTILES,
-    "remark": "string",
 }
 LEDGER: Final = {
     "pending": "integer",
@@ -280,6 +281,7 @@ _COMPONENT_PAGE: Final = {
     "profileActionEnabled": "boolean",
     "profilerActive": [{"host": "string", "port": "string", "dumplink": "string", "timestamp": "string"}],
     "componentErrors": [ERROR],
+    **REMARK,
 }
 SPOUT_PAGE: Final = {
     **_COMPONENT_PAGE,

@@ -20,7 +20,7 @@ from ..decision import executors, placement_of
 from ..facts import folded
 from ..lifecycle import message_timeout_s
 from ..look import Look
-from ..neglect import remarks
+from ..neglect import Remark, remarks
 from ..series import STEP_S, summed
 from ..stats import TopologyStatistics
 from . import cluster
@@ -58,9 +58,14 @@ class Topology:
         return {one.id: one.kind for one in self.spec.components}
 
     @cached_property
-    def remarks(self) -> dict[str, str]:
-        """What is wrong with bolts, by id, as health says it."""
+    def remarks(self) -> dict[str, Remark]:
+        """Remarks on components, by id, as health makes them."""
         return remarks(self.statistics, self.record, self.kinds, self.look.now_s)
+
+    def remark(self, component_id: str) -> dict[str, str]:
+        """The remark on a component; empty strings if there is none."""
+        found = self.remarks.get(component_id, Remark())
+        return {"remark": found.sentence, "remarkKind": found.kind}
 
     @cached_property
     def complaints(self) -> list[Complaint]:
@@ -289,6 +294,7 @@ def _component(topology: Topology, component_id: str, figures: Figures, sys: boo
         "executedPerSecond": round(rates.executed, 3),
         "ackedPerSecond": round(rates.acked, 3),
         **total,
+        **topology.remark(component_id),
     }
 
 
@@ -333,7 +339,6 @@ def _bolt(topology: Topology, component_id: str, window: str, sys: bool) -> dict
         "executed": figures.count("executed"),
         "processLatency": number_text(figures.process_ms),
         "processLatencyPercentiles": percentiles(figures, "process"),
-        "remark": topology.remarks.get(component_id, ""),
     }
 
 

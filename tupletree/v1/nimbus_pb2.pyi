@@ -332,7 +332,7 @@ class FetchBundleReply(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class TaskStats(_message.Message):
-    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard", "holds_tuples", "call_s")
+    __slots__ = ("task_id", "component_id", "streams", "executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples", "complete_s_sum", "complete_samples", "queued", "pending", "congested", "timeouts", "inputs", "process_buckets", "complete_buckets", "unheard", "holds_tuples", "call_s", "found_blocking")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +354,7 @@ class TaskStats(_message.Message):
     UNHEARD_FIELD_NUMBER: _ClassVar[int]
     HOLDS_TUPLES_FIELD_NUMBER: _ClassVar[int]
     CALL_S_FIELD_NUMBER: _ClassVar[int]
+    FOUND_BLOCKING_FIELD_NUMBER: _ClassVar[int]
     task_id: int
     component_id: str
     streams: _containers.RepeatedCompositeFieldContainer[StreamStats]
@@ -375,7 +376,8 @@ class TaskStats(_message.Message):
     unheard: int
     holds_tuples: bool
     call_s: float
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ..., holds_tuples: _Optional[bool] = ..., call_s: _Optional[float] = ...) -> None: ...
+    found_blocking: bool
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ..., holds_tuples: _Optional[bool] = ..., call_s: _Optional[float] = ..., found_blocking: _Optional[bool] = ...) -> None: ...
 
 class StreamStats(_message.Message):
     __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")

@@ -300,6 +300,14 @@ def test_a_bolt_that_acks_nothing_is_named_with_a_command_that_shows_it() -> Non
     assert (fault.severity, fault.kind) == ("degraded", "component.never_acks")
 
 
+def test_a_component_that_blocks_gets_advice_and_is_no_fault() -> None:
+    advice = "blocks: 1 of 2 executors has a thread of its own; set blocking = True on the component"
+    found = verdict(topology(figures={"blocks": advice}))
+    (note,) = found.notes
+    assert (found.status, note.severity, note.kind, note.component) == ("healthy", "note", "component.blocks", "c")
+    assert note.sentence == f"topology 'words', c: {advice}"
+
+
 def test_a_call_that_does_not_end_comes_with_the_port_of_its_worker() -> None:
     figures = {"long_call": "task 3 has been in one call of its code for 14 s, and tuples wait", "port": 6701}
     (note,) = verdict(topology(figures=figures)).notes

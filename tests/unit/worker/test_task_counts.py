@@ -34,7 +34,7 @@ class TwoStreams(Spout):
 
 def stats_of(hand: HandDriven, component: str) -> nimbus_pb2.TaskStats:
     executor = hand.executor(component)
-    return task_stats(executor.tasks[0], executor.inbox, 1)
+    return task_stats(executor.tasks[0], executor)
 
 
 def by_input(stats: nimbus_pb2.TaskStats) -> dict[tuple[str, str], tuple[int, int, int]]:

@@ -38,13 +38,16 @@ function box(page, one, name, kind, nowS) {
     emittedPerS: num(one.emittedPerSecond) ?? 0,
     perS: num(kind === "spout" ? one.emittedPerSecond : one.executedPerSecond),
     capacity: kind === "spout" ? null : num(one.capacity),
-    failing: kind === "spout" && page.bolts?.some((bolt) => bolt.remark) ? "" : failing(one, nowS),
+    failing: kind === "spout" && page.bolts?.some(isFaulty) ? "" : failing(one, nowS),
   };
 }
 
+/** Whether a component has a remark that is more than advice. */
+const isFaulty = (one) => Boolean(one.remark) && one.remarkKind !== "component.blocks";
+
 /** Whether a component fails now, in words for its box; empty where it does not. Figures of ten minutes. */
 function failing(one, nowS) {
-  if (one.remark) return "see health";
+  if (isFaulty(one)) return "see health";
   if (one.errorTime && nowS - one.errorTime < JUST_NOW_S) return "error";
   const failed = num(one.failed) ?? 0;
   const verdicts = failed + (num(one.acked) ?? 0);
