@@ -48,7 +48,7 @@ from .peers import Peers, Ties
 from .reports import ErrorThrottle, Reporter, component_error, store_error
 from .service import WorkerService
 from .tasks import Environment, TaskFailure
-from .view import View, view
+from .view import View, has_place, view
 
 log = logging.getLogger(__name__)
 
@@ -286,7 +286,7 @@ class WorkerDaemon:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            if latest is None or latest.executors != self._executors:
+            if not has_place(latest, self._executors):
                 self._unwanted.set()
                 return
             await self._apply(latest)

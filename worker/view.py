@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from tupletree.parallelism import ExecutorTasks
 from tupletree.v1 import topology_pb2
@@ -68,6 +69,14 @@ def view(
         shard_version=assignment.shard_version,
         observed=Observed.of(record),
     )
+
+
+def has_place(latest: View | None, executors: tuple[ExecutorTasks, ...]) -> TypeGuard[View]:
+    """Whether a worker that was built with these executors still has its place; given others, another worker starts.
+
+    To be asked of each snapshot from the first on: the assignment may have changed while the worker was built.
+    """
+    return latest is not None and latest.executors == executors
 
 
 def _executors(worker: topology_pb2.WorkerAssignment) -> tuple[ExecutorTasks, ...]:

@@ -3,7 +3,7 @@
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.worker.peers import Peer
 from tupletree.worker.reports import ErrorThrottle
-from tupletree.worker.view import view
+from tupletree.worker.view import has_place, view
 
 RECORD = pb.TopologyRecord(id="t-1", status=pb.TOPOLOGY_STATUS_ACTIVE)
 ASSIGNMENT = pb.Assignment(
@@ -42,6 +42,19 @@ def test_there_is_nothing_to_follow_without_a_record_an_assignment_or_a_place_in
     assert view("s:1", None, ASSIGNMENT, {}) is None
     assert view("s:1", RECORD, None, {}) is None
     assert view("s:3", RECORD, ASSIGNMENT, {}) is None
+
+
+def test_a_worker_whose_executors_changed_while_it_was_built_has_no_place():
+    """Whatever it has followed before: its first snapshot is compared, too, with what it was built with."""
+    built = view("s:1", RECORD, ASSIGNMENT, PRESENCES).executors
+    moved = pb.Assignment()
+    moved.CopyFrom(ASSIGNMENT)
+    moved.version = 8
+    assert has_place(view("s:1", RECORD, moved, PRESENCES), built)
+    moved.workers[0].executors.add(first_task=6, last_task=6)
+    assert not has_place(view("s:1", RECORD, moved, PRESENCES), built)
+    del moved.workers[0]
+    assert not has_place(view("s:1", RECORD, moved, PRESENCES), built)
 
 
 def test_only_so_many_errors_of_a_component_pass_in_an_interval():
