@@ -12,7 +12,7 @@ a busy executor for a blocking one costs throughput. Executors that were parted 
 reason any more; parting.py has the rules.
 
 An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
-stays with the loop when it is parted, and is told before an executor goes back.
+when it is parted is told at once (told.py), and the rest before an executor goes back.
 
 A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
 
@@ -36,15 +36,16 @@ from typing import NamedTuple
 from tupletree._daemon.logs import event
 
 from .executor import Executor
+from .hanging import HangLog
 from .tasks import Clock, TaskFailure
 from .threadtime import wanted_s
+from .told import remainder, so_far
 from .tracking import Updates
 
 log = logging.getLogger(__name__)
 
 STUCK_S = 0.1
 HANGS_S = 5.0  # one call has taken so long: the log says so while it lasts
-HANGS_AGAIN_S = 60.0  # and is silent of other calls in the same loop for so long
 WINDOW_S = 1.0
 WAITING_SHARE = 0.85
 """Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
@@ -109,8 +110,8 @@ class RunLoop(threading.Thread):
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = _Glance(0, 0.0, 0.0)
         self._window = _Window(0.0, 0.0, {})
-        self._told_s = -math.inf  # when the log was told of a call that did not end
-        self._told_step = 0
+        self._told: Updates | None = None  # a copy of the part of the updates that the ackers know already
+        self._hangs = HangLog()
         self.has_retired = False  # its executors went to another loop, and its thread ends
         self._heir: Heir | None = None
         self._arrivals: list[Executor] = []
@@ -298,7 +299,9 @@ class RunLoop(threading.Thread):
             for executor in self._executors:
                 for task in executor.tasks:
                     task.use(fresh)
-            self._settings.post(updates)
+            told, self._told = self._told, None
+            if left := updates if told is None else remainder(updates, told):
+                self._settings.post(left)
 
     def _wait(self) -> None:
         """Sleep until woken or until an executor is due."""
@@ -335,14 +338,25 @@ class RunLoop(threading.Thread):
                 blocking.calm.blocked(now_s)
                 self._heir = None
                 return
-            moved = others if blocking is self._stepping else [blocking]
+            moved, news = [blocking], Updates()
             if blocking is self._stepping:
-                self._arrivals = []
+                moved, self._arrivals = others, []
+                news = self._tell_early()
             self._remove(moved)
             if not is_setting_up:
                 blocking.is_blocking = blocking.is_found_blocking = True
                 blocking.calm.parted(now_s)
+        if news:
+            self._settings.post(news)
         self._settings.on_split(blocking, moved)
+
+    def _tell_early(self) -> Updates:
+        """What the executors have to tell that need not wait for the present step. The step's thread does not flush
+        while the lock is held, but may add to the updates."""
+        updates = so_far(self.updates)
+        news = updates if self._told is None else remainder(updates, self._told)
+        self._told = updates
+        return news
 
     def _stuck(self, now_s: float, wanted: float) -> Executor | None:
         """The present executor, if its step has gone on for too long without wanting a processor."""
@@ -355,24 +369,8 @@ class RunLoop(threading.Thread):
             return None
         self._stepping.hurry()
         if elapsed_s >= HANGS_S:
-            self._tell_of(self._stepping, now_s, elapsed_s)
+            self._hangs.tell(self._stepping, self._step, now_s, elapsed_s)
         return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
-
-    def _tell_of(self, executor: Executor, now_s: float, elapsed_s: float) -> None:
-        """Log that a call does not end, while it lasts. A spout that says that it blocks may wait forever."""
-        is_meant = executor.is_source and executor.is_blocking and not executor.is_found_blocking
-        if is_meant or self._told_step == self._step or now_s - self._told_s < HANGS_AGAIN_S:
-            return
-        self._told_step, self._told_s = self._step, now_s
-        event(
-            log,
-            "executor.hangs",
-            level=logging.WARNING,
-            component=executor.component_id,
-            task=executor.at_work.task_id,
-            cause=f"one call of the component has not returned for {elapsed_s:.0f} s",
-            remedy="tupletree profile NAME PORT --stacks shows where it is",
-        )
 
     def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:
         """The executor that made the loop wait through the last window, if one did."""
