@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tupletree._coord import paths
 from tupletree._coord.leader import Create, Delete, LeaderElection, Put, Write, parts
@@ -19,22 +19,56 @@ from .shards import Acker
 
 @dataclass(frozen=True)
 class Loaded:
-    """What ZooKeeper holds, at one moment as nearly as it can be read."""
+    """What ZooKeeper holds, at one moment as nearly as it can be read.
+
+    ``unread_records`` and ``unread_assignments``: the reasons why these could not be read, by topology id. A topology
+    that is in one of them exists and is left as it is.
+    """
 
     records: Mapping[str, Versioned[pb.TopologyRecord]]
     assignments: Mapping[str, Versioned[pb.Assignment]]
     supervisors: Mapping[str, pb.Presence]
     ackers: Mapping[str, pb.Presence]
     worker_presences: Mapping[str, set[Slot]]
+    unread_records: Mapping[str, str] = field(default_factory=dict)
+    unread_assignments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """The reasons why topologies cannot be read as a whole, by topology id."""
+        return {**self.unread_assignments, **self.unread_records}
 
 
 def load(store: Store) -> Loaded:
     """Read everything a decision needs. Assignments come before records: one without a record is a leftover, not one
-    whose record was written in between."""
+    whose record was written in between. An unreadable assignment without a record is a leftover as well."""
     assignments = store.assignments()
     records = store.topologies()
-    workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(records).items()}
-    return Loaded(records, assignments, store.supervisors(), store.ackers(), workers)
+    known = records.keys() | records.unreadable.keys()
+    workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(known).items()}
+    unread = {one: why for one, why in assignments.unreadable.items() if one in known}
+    leftovers = {one: Versioned(pb.Assignment(topology_id=one), -1) for one in assignments.unreadable.keys() - known}
+    return Loaded(
+        records,
+        {**assignments, **leftovers},
+        store.supervisors(),
+        store.ackers(),
+        workers,
+        records.unreadable,
+        unread,
+    )
+
+
+def with_known(loaded: Loaded, before: Loaded | None) -> Loaded:
+    """``loaded`` with what an earlier look found where a record or an assignment cannot be read any more.
+
+    So the workers of such a topology stay alive for nimbus, their slots stay taken, and its statistics are kept.
+    """
+    if before is None or not loaded.unread:
+        return loaded
+    records = {one: before.records[one] for one in loaded.unread_records if one in before.records}
+    assignments = {one: before.assignments[one] for one in loaded.unread_assignments if one in before.assignments}
+    return replace(loaded, records={**loaded.records, **records}, assignments={**loaded.assignments, **assignments})
 
 
 def snapshot(
@@ -56,6 +90,8 @@ def snapshot(
         dead=dead,
         held=held,
         drained=drained,
+        unread_records=loaded.unread_records,
+        unread_assignments=loaded.unread_assignments,
     )
 
 
@@ -89,9 +125,8 @@ def _remove(store: Store, change: Remove) -> list[Write]:
     its record last, so that a removal that was cut short is taken up again."""
     root, topology_id = store.root, change.topology_id
     writes: list[Write] = []
-    if store.assignment(topology_id) is not None:
-        writes.append(Delete(paths.assignment(root, topology_id)))
     for folder in (
+        paths.assignment(root, topology_id),
         paths.workers_of(root, topology_id),
         paths.errors_of(root, topology_id),
         paths.statistics_of(root, topology_id),

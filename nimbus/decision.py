@@ -9,7 +9,7 @@ that no slot is ever promised twice; nimbus decides again after each change, unt
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tupletree._coord.versioned import Versioned
 from tupletree.parallelism import executors_of, task_ranges
@@ -35,6 +35,8 @@ class Snapshot:
     dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
     held: frozenset[str] = frozenset()  # topologies that are left as they are: a change of theirs has just failed
     drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance, with nothing left to finish
+    unread_records: Mapping[str, str] = field(default_factory=dict)  # why they cannot be read, by topology id
+    unread_assignments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,14 @@ Change = Remove | Update | Failure
 def decide(snapshot: Snapshot) -> list[Change]:
     """The changes to make, in order. Empty when everything is as it should be.
 
-    They do not depend on each other: where one cannot be written, the others can.
+    They do not depend on each other: where one cannot be written, the others can. A topology whose record or assignment
+    cannot be read is left as it is; but one that is killed is removed, for which its assignment is not needed.
     """
     changes: list[Change] = []
     room = _room(snapshot)
     for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
         topology_id = record.value.id
-        if topology_id in snapshot.held:
+        if topology_id in snapshot.held or topology_id in snapshot.unread_records:
             continue
         try:
             change: Change | None = _decide_one(snapshot, record, room)
@@ -89,21 +92,30 @@ def decide(snapshot: Snapshot) -> list[Change]:
         changes.append(change)
         if isinstance(change, Update) and change.assignment is not None:
             room.take(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
-    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - snapshot.held)
+    unread = snapshot.unread_records
+    changes += [Failure(one, unread[one]) for one in sorted(unread.keys() - snapshot.held)]
+    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)
     changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
     return changes
 
 
 def _room(snapshot: Snapshot) -> Room:
     slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
-    used = {one: _slots_of(stored.value) for one, stored in snapshot.assignments.items()}
+    # Where an assignment cannot be read, its workers are wherever one is registered and no other topology is assigned.
+    used: dict[str, list[Slot]] = {
+        one: list(snapshot.worker_presences.get(one, ())) for one in snapshot.unread_assignments
+    }
+    for one, stored in snapshot.assignments.items():
+        used.setdefault(one, []).extend(_slots_of(stored.value))
     return Room(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
 
 
-def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Remove | Update | None:
+def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Change | None:
     record = stored.value
     if record.status == lifecycle.KILLED and _is_due(snapshot, record):
         return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
+    if record.id in snapshot.unread_assignments:
+        return Failure(record.id, snapshot.unread_assignments[record.id])
     with room.load_without(record.id) as load:
         return _decide_topology(snapshot, stored, room, load)
 

@@ -97,7 +97,7 @@ class Desk:
         rule, office = self.rule(), self._office
         loaded = rule.loaded
         if loaded is None:
-            loaded = await asyncio.to_thread(cycle.load, office.store)
+            loaded = await rule.fresh()
         self._forget_outlines(loaded)
         if time.monotonic() - self._peers[0] > _OLD_S:
             nimbuses = await asyncio.to_thread(office.store.nimbuses)
@@ -128,7 +128,7 @@ class Desk:
         ]
         seeds = self._office.conf["nimbus.seeds"]
         absent = [f"{host}:{port}" for host, port in facts.absent_nimbuses(look, seeds)]
-        return judge(facts.ackers(look), facts.supervisors(look, slots), topologies, absent)
+        return judge(facts.ackers(look), facts.supervisors(look, slots), topologies, absent, look.unread)
 
     async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
         """The errors of some topologies as they were some seconds ago, newest first."""
@@ -167,7 +167,7 @@ class Desk:
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
         """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
         rule = self.rule()
-        loaded = await asyncio.to_thread(cycle.load, self._office.store)
+        loaded = await rule.fresh()
         record = named(topology_name, loaded.records).value
         worker = views.worker_at(loaded, record, host, port)
         await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)

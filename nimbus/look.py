@@ -14,7 +14,7 @@ from .decision import unscheduled
 from .ledgers import LedgerHistory
 from .reign import Reign
 from .shards import Acker
-from .views import free_slots
+from .views import free_slots, unread
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,17 @@ class Look:
         """Why a topology does not run as it should, in a sentence; empty if it does."""
         stored = self.loaded.assignments.get(record.id)
         assignment = stored.value if stored is not None else None
-        return self.reign.troubles.reason(record.id) or unscheduled(record, assignment, self.free_slots)
+        return (
+            unread(self.loaded, record.id)
+            or self.reign.troubles.reason(record.id)
+            or unscheduled(record, assignment, self.free_slots)
+        )
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Topologies of which nothing is known but that ZooKeeper's record of them cannot be read: why, by id."""
+        found = self.loaded.unread_records.keys() - self.loaded.records.keys()
+        return {one: unread(self.loaded, one) for one in sorted(found)}
 
     def records(self) -> list[pb.TopologyRecord]:
         """Every topology, the oldest first."""

@@ -37,7 +37,8 @@ class Recollection:
 
     def load(self) -> dict[str, Memory]:
         """What the last leader left, by topology id. Blocks on ZooKeeper."""
-        self._stored = self._store.statistics(self._store.topologies())
+        topologies = self._store.topologies()
+        self._stored = self._store.statistics(topologies.keys() | topologies.unreadable.keys())
         found = {}
         for topology_id, data in self._stored.items():
             try:

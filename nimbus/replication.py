@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import grpc
 import grpc.aio
 
 from tupletree._coord.store import Leadership, Store
-from tupletree._coord.versioned import Versioned
+from tupletree._coord.versioned import Found
 from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
@@ -32,8 +32,6 @@ log = logging.getLogger("tupletree.nimbus")
 
 _PROBE_S = 0.02
 _MIB = 1024 * 1024
-
-Records = Mapping[str, Versioned[TopologyRecord]]
 
 
 class Replication:
@@ -121,7 +119,9 @@ class Replication:
                 await asyncio.sleep(_PROBE_S)
         event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"not there after {timeout_s:g} s")
 
-    def _sweep(self, records: Records, in_use: Collection[str]) -> None:
+    def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
+        if records.unreadable:
+            return  # which bundle such a topology needs is not known
         needed = {stored.value.bundle_sha256 for stored in records.values()} | set(in_use)
         unneeded = self._blobs.digests() - needed
         now_s = self._clock()

@@ -71,11 +71,16 @@ class Rule:
         self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
         self._loaded: cycle.Loaded | None = None
+        self._known: cycle.Loaded | None = None  # the latest look, with all that could ever be read of what is there
 
     @property
     def loaded(self) -> cycle.Loaded | None:
         """What the last look found; None if it may have changed since, as far as this nimbus knows."""
         return None if self._woken.is_set() else self._loaded
+
+    async def fresh(self) -> cycle.Loaded:
+        """What ZooKeeper holds now. Raises UnavailableError."""
+        return cycle.with_known(await asyncio.to_thread(cycle.load, self._store), self._known)
 
     def wake(self) -> None:
         """Look at the cluster now. From the event loop's thread."""
@@ -151,11 +156,11 @@ class Rule:
         """One look; True if something was changed, or could not be."""
         began_s = time.monotonic()
         self._loaded = None
-        loaded = await leading.run(cycle.load, self._store)
+        loaded = self._with_known(await leading.run(cycle.load, self._store))
         self._notice(loaded)
         placements, self._timeouts_s = await leading.run(_known, loaded)
         now_s = time.monotonic()
-        self.reign.assigned(placements, loaded.records.keys(), now_s)
+        self.reign.assigned(placements, loaded.records.keys() | loaded.unread.keys(), now_s)
         dead = self.reign.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
         held = self.reign.troubles.held(now_s)
@@ -175,6 +180,13 @@ class Rule:
         if not is_free:
             await self._pause(_CONFLICT_PAUSE_S)
         return bool(changes)
+
+    def _with_known(self, loaded: cycle.Loaded) -> cycle.Loaded:
+        """Complete a look by what is known already; a topology that can be read again is tried at once."""
+        before, self._known = self._known, cycle.with_known(loaded, self._known)
+        for topology_id in () if before is None else before.unread.keys() - loaded.unread.keys():
+            self.reign.troubles.again(topology_id)
+        return self._known
 
     async def _write(self, change: Change, loaded: cycle.Loaded) -> bool:
         """Write one topology's change. False if somebody else's came first.

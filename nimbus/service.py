@@ -17,7 +17,7 @@ from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
-from . import cycle, lifecycle, observation, views
+from . import lifecycle, observation, views
 from .desk import Desk, named
 from .reported import check_report
 from .threads import disk
@@ -100,7 +100,7 @@ class NimbusService(NimbusServicer):
 
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
         rule = self._desk.rule()
-        loaded = await asyncio.to_thread(cycle.load, self._office.store)
+        loaded = await rule.fresh()
         seen = visible(loaded, caller.get(), current().admins)
         found = views.topologies(seen, rule.reign, time.monotonic(), time.time())
         return rpc.ListTopologiesReply(topologies=found)
@@ -109,7 +109,7 @@ class NimbusService(NimbusServicer):
         self, request: rpc.DescribeTopologyRequest, context: Context
     ) -> rpc.DescribeTopologyReply:
         rule, store = self._desk.rule(), self._office.store
-        loaded = await asyncio.to_thread(cycle.load, store)
+        loaded = await rule.fresh()
         record = named(request.name, loaded.records).value
         errors = await asyncio.to_thread(store.errors, record.id)
         spec = await self._desk.outline(record)
@@ -117,7 +117,7 @@ class NimbusService(NimbusServicer):
 
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
         rule, store = self._desk.rule(), self._office.store
-        loaded = await asyncio.to_thread(cycle.load, store)
+        loaded = await rule.fresh()
         nimbuses = await asyncio.to_thread(store.nimbuses)
         leadership = self._office.leadership
         leader_id = leadership.identity if leadership is not None else ""

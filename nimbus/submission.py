@@ -59,6 +59,17 @@ def check_name(name: str, records: Iterable[pb.TopologyRecord], now_unix_s: floa
         raise NameInUseError(f"a topology named '{name}' exists already; kill it first or choose another name")
 
 
+def check_unreadable(name: str, unreadable: Mapping[str, str]) -> None:
+    """Refuse the name of a topology whose record cannot be read. ``unreadable``: why not, by topology id.
+
+    Raises:
+        NameInUseError: there is such a topology.
+    """
+    for one, why in unreadable.items():
+        if one.rsplit("-", 2)[0] == name:
+            raise NameInUseError(f"a topology named '{name}' exists already, and its record cannot be read: {why}")
+
+
 def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
     """Refuse a submission that cannot succeed. Raises UsageError of one kind or another, in one sentence."""
     check_topology_name(header.name)

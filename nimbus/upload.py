@@ -29,7 +29,7 @@ from .blobs import BlobStore
 from .config import NimbusConfig
 from .reign import Reign
 from .replication import Replication
-from .submission import check_header, check_name, new_record, topology_id, without_objects
+from .submission import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
 from .threads import disk
 
 log = logging.getLogger("tupletree.nimbus")
@@ -66,8 +66,9 @@ class Uploads:
         header = await _header(requests)
         try:
             with reign.reserving(header.name, header.sha256):
-                records = [one.value for one in (await asyncio.to_thread(self._store.topologies)).values()]
-                check_name(header.name, records, time.time())
+                found = await asyncio.to_thread(self._store.topologies)
+                check_name(header.name, [one.value for one in found.values()], time.time())
+                check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
                 new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
                 await self._receive(header, requests)

@@ -70,8 +70,18 @@ def topology(
         workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,
         spec=shown_spec(spec),
-        unscheduled=reign.troubles.reason(record.id) or unscheduled(record, assignment, len(free_slots(loaded))),
+        unscheduled=unread(loaded, record.id)
+        or reign.troubles.reason(record.id)
+        or unscheduled(record, assignment, len(free_slots(loaded))),
     )
+
+
+def unread(loaded: Loaded, topology_id: str) -> str:
+    """Why nimbus leaves a topology as it is, in a sentence; empty if it can read all of it."""
+    why = loaded.unread.get(topology_id)
+    if why is None:
+        return ""
+    return f"What ZooKeeper holds of it cannot be read, so nimbus changes nothing of it: {why}."
 
 
 def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:

@@ -215,31 +215,34 @@ class SupervisorDaemon:
         while True:
             self._wake.clear()
             try:
-                assignments, records = await self._coordination.call(self._snapshot)
+                assignments, records, unread = await self._coordination.call(self._snapshot)
             except TupletreeError as error:
                 self._readiness.set("assignments", str(error))
             else:
                 self._readiness.set("assignments", None)
-                self._living = frozenset(assignment.topology_id for assignment in assignments)
+                self._living = frozenset(assignment.topology_id for assignment in assignments) | unread
                 self._epoch.observe(newest_epoch(assignments))
                 silence_s = self._config.limits.silence_timeout_s
                 plan = plan_work(assignments, records, self._supervisor_id, self._ports, silence_s)
-                for port, work in plan.items():
-                    self._slots.tell(port, Assigned(work))
+                for port in plan.keys() - self._slots.ports_kept(plan, unread):
+                    self._slots.tell(port, Assigned(plan[port]))
                 self._effects.withdraw_bundles(self._slots.bundles_in_use())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._config.monitor_s)
 
-    def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord]]:
-        """Every assignment, and the records of those that name this supervisor."""
-        assignments = [one.value for one in store.assignments().values()]
+    def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord], frozenset[str]]:
+        """Every assignment, the records of those that name this supervisor, and the ids of topologies of which one or
+        the other cannot be read."""
+        found = store.assignments()
+        assignments = [one.value for one in found.values()]
         mine = {
             assignment.topology_id
             for assignment in assignments
             if any(worker.supervisor_id == self._supervisor_id for worker in assignment.workers)
         }
-        records = {topology_id: store.topology(topology_id) for topology_id in mine}
-        return assignments, {topology_id: one.value for topology_id, one in records.items() if one is not None}
+        records = store.topologies_of(mine)
+        unread = frozenset(found.unreadable.keys() | records.unreadable.keys())
+        return assignments, {topology_id: one.value for topology_id, one in records.items()}, unread
 
     async def _find_leader(self) -> str:
         """The leader's address: ZooKeeper and the seeds name nimbuses, and these know who leads."""

@@ -139,9 +139,10 @@ class WorkerPresences:
                 self.remove(topology_id, presence.port, presence.worker_id)
 
     def _shown(self, store: Store) -> list[tuple[str, WorkerPresence]]:
+        found = store.topologies()
         return [
             (topology_id, presence)
-            for topology_id in store.topologies()
+            for topology_id in (*found, *found.unreadable)
             for (supervisor_id, _), presence in store.worker_presences(topology_id).items()
             if supervisor_id == self._supervisor_id
         ]

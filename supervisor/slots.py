@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tupletree._daemon.logs import event as log_event
@@ -14,6 +14,7 @@ from tupletree.errors import NotFoundError
 
 from .events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
 from .slot import Empty, Limits, Slot, bundles_in_use, knows, live_worker, next_deadline_s, state_name, step
+from .work import Work
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,12 @@ class Slots:
 
     def bundles_in_use(self) -> frozenset[str]:
         return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
+
+    def ports_kept(self, plan: Mapping[int, Work | None], unread: Collection[str]) -> set[int]:
+        """The slots that go on with what they run: nothing else is planned for them, and their topology is ``unread``,
+        so nobody can tell whether it is still assigned here."""
+        desired = {port: slot.desired for port, slot in self._slots.items() if plan.get(port) is None}
+        return {port for port, work in desired.items() if work is not None and work.topology_id in unread}
 
     def live_workers(self) -> set[str]:
         return {worker.worker_id for slot in self._slots.values() if (worker := live_worker(slot)) is not None}

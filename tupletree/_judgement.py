@@ -144,13 +144,17 @@ def judge(
     supervisors: Sequence[SupervisorFacts],
     topologies: Sequence[TopologyFacts],
     absent_nimbuses: Sequence[str] = (),
+    unread: Mapping[str, str] | None = None,
 ) -> Verdict:
     """The verdict on what a leader knows.
 
     What happens in slots is said of ``topologies`` only, so that nobody reads of one that they may not see.
-    ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered.
+    ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered. ``unread``: topologies of which no
+    more is known than why their records cannot be read, by id.
     """
     found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
+    for one, why in (unread or {}).items():
+        found.append(Fault("degraded", "topology.unreadable", one, f"topology {one}: {why}", topology_id=one))
     deaths = _deaths(supervisors)
     for topology in topologies:
         if topology.record.status in _RUNNING:

@@ -301,7 +301,7 @@ _TOPOLOGY: Final = (
         "topology.executor.receive.buffer.bytes",
         32 * 1024 * 1024,
         "bytes",
-        "The same by size: bytes of tuples waiting for a task, as encoded; estimated where they stay in their worker.",
+        "The same by size: bytes of waiting tuples (estimated within a worker), and of those held for a checkpoint.",
         minimum=64 * 1024,
     ),
     _int(

@@ -164,7 +164,7 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
         stream=origin.stream,
         target_task=target_task,
         rows=len(rows),
-        values=encode_columns(columns, origin.component, fields),
+        values=encode_columns(columns, origin.component, fields, origin.stream),
         first=first,
         generation=rows.generation,
     )

@@ -31,7 +31,7 @@ from tupletree._daemon.logs import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec
-from tupletree.errors import TopologyError, TupletreeError, UnavailableError, UsageError
+from tupletree.errors import InternalError, TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
@@ -285,6 +285,11 @@ class WorkerDaemon:
             except UnavailableError as error:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
+                continue
+            except InternalError as error:  # a damaged node is no reason to stop what runs
+                event(log, "assignment.unreadable", level=logging.WARNING, cause=error)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)
                 continue
             if not has_place(latest, self._executors):
                 self._unwanted.set()

@@ -36,8 +36,9 @@ from .tracking import Updates
 log = logging.getLogger(__name__)
 
 MOST_HELD_ROWS = 200_000
-"""That a task holds. What comes beyond while it is not initialised is failed, and comes again; what comes beyond while
-it waits for a checkpoint on all inputs makes it give the checkpoint up."""
+"""That a task holds, in at most about ``topology.executor.receive.buffer.bytes``; a single batch may be larger. What
+comes beyond while it is not initialised is failed, and comes again; what comes beyond while it waits for a checkpoint
+on all inputs makes it give the checkpoint up."""
 
 LONGEST_DRAIN_S = 10.0
 """How long an aligned checkpoint waits for a bolt to ack what it has executed."""
@@ -56,6 +57,8 @@ class Participant:
         self._task = task
         self._held: deque[tuple[Origin, Rows]] = deque()
         self._held_rows = 0
+        self._held_bytes = 0
+        self._most_held_bytes: int = task.context.conf["topology.executor.receive.buffer.bytes"]
         self._has_begun = False  # since the component was made
         self._waiting: tuple[Step, Tuple, float] | None = None  # to be acted on, and until when
         self._early: list[Tuple] = []  # of the present round, from sources that were not the last
@@ -258,20 +261,26 @@ class Participant:
 
     def _hold(self, origin: Origin, rows: Rows) -> None:
         is_full = self._held_rows + len(rows) > MOST_HELD_ROWS
+        is_full |= bool(self._held) and self._held_bytes + rows.size > self._most_held_bytes
         if is_full and not self.barriers.is_initialised:
             self._task.updates.fails.update(rows.all_roots())
             self.barriers.lost(origin.task, rows.generation, len(rows))
             return
-        self._held.append((origin, rows))
-        self._held_rows += len(rows)
+        self._keep(origin, rows)
         if is_full and self.barriers.is_blocking:
             self._refuse_for_space()
+
+    def _keep(self, origin: Origin, rows: Rows) -> None:
+        self._held.append((origin, rows))
+        self._held_rows += len(rows)
+        self._held_bytes += rows.size
 
     def _refuse_for_space(self) -> None:
         """Nothing is dropped, but this checkpoint is not taken."""
         error = TupletreeError(
-            f"component {self._task.component_id!r} holds back {self._held_rows} tuples of its faster inputs until a "
-            f"checkpoint has come on the slower ones: the checkpoint is given up; lower topology.max.spout.pending"
+            f"component {self._task.component_id!r} holds back {self._held_rows} tuples (about {self._held_bytes} "
+            f"bytes) of its faster inputs until a checkpoint has come on the slower ones: the checkpoint is given up; "
+            f"lower topology.max.spout.pending, or raise topology.executor.receive.buffer.bytes for large tuples"
         )
         event(log, "checkpoint.refused", task=self.task_id, cause=error)
         self._task.report_error(error)
@@ -281,14 +290,13 @@ class Participant:
 
     def _release(self) -> None:
         """Judge what is held again."""
-        held, self._held, self._held_rows = self._held, deque(), 0
+        held, self._held, self._held_rows, self._held_bytes = self._held, deque(), 0, 0
         for origin, rows in held:
             match self.barriers.judge_held(origin.task, rows.generation):
                 case Verdict.RUN:
                     self.released.append((origin, rows))
                 case Verdict.HOLD:
-                    self._held.append((origin, rows))
-                    self._held_rows += len(rows)
+                    self._keep(origin, rows)
                 case Verdict.DROP:
                     self._task.updates.fails.update(rows.all_roots())
 

@@ -66,6 +66,11 @@ def segment(text: str) -> str:
     return quote(text, safe="@:+,=~$!'()")
 
 
+def identity_of(node: str) -> str:
+    """The text that the last segment of a path stands for."""
+    return unquote(node.rpartition("/")[2])
+
+
 def leader_epoch(root: str) -> str:
     return f"{root}/leader/epoch"
 

@@ -3,12 +3,16 @@
 Every method may be called from any thread but kazoo's own, and blocks for a round trip or two; async daemons go through
 ``asyncio.to_thread``. Every method raises UnavailableError while ZooKeeper is away.
 
+A method that reads a single node raises InternalError if nobody can make sense of it. A method that reads a folder
+leaves such a node out, so that a damaged node is the trouble of its owner only, and logs it once.
+
 What the leader alone writes (records, assignments) is written in ``leader.py``, fenced by its epoch.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,16 +26,19 @@ from tupletree._coord import paths
 from tupletree._coord.forms import decode, encode
 from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
-from tupletree._coord.versioned import Versioned
+from tupletree._coord.versioned import Found, Versioned
 from tupletree._coord.watch import TreeWatch, Wake
-from tupletree.errors import NotFoundError
+from tupletree._daemon.logs import event
+from tupletree.errors import InternalError, NotFoundError
 from tupletree.v1 import topology_pb2 as pb
+
+log = logging.getLogger(__name__)
 
 ERRORS_KEPT = 10  # per component
 _MESSAGE_LIMIT = 1024
 _TRACEBACK_LIMIT = 16 * 1024
 
-__all__ = ["ERRORS_KEPT", "Leadership", "Store", "Versioned", "decode", "encode"]
+__all__ = ["ERRORS_KEPT", "Found", "Leadership", "Store", "Versioned", "decode", "encode"]
 
 M = TypeVar("M", bound=Message)
 
@@ -55,11 +62,12 @@ class Leadership:
 
 
 class Store:
-    """Everything below one root. Holds no state but the client."""
+    """Everything below one root. Holds no state but the client, and which unreadable nodes are logged already."""
 
     def __init__(self, client: KazooClient, root: str) -> None:
         self.client = client
         self.root = root.rstrip("/")
+        self._logged: set[str] = set()
 
     def sync(self) -> None:
         """Let what is read next hold everything written before this call, by whomever."""
@@ -68,14 +76,19 @@ class Store:
 
     # Topologies and assignments
 
-    def topologies(self) -> dict[str, Versioned[pb.TopologyRecord]]:
+    def topologies(self) -> Found[pb.TopologyRecord]:
         """Every record, by topology id."""
         return self._load_all(paths.topologies(self.root), pb.TopologyRecord, lambda record: record.id)
+
+    def topologies_of(self, topology_ids: Iterable[str]) -> Found[pb.TopologyRecord]:
+        """The records of some topologies, by topology id."""
+        names = [paths.segment(one) for one in topology_ids]
+        return self._load_named(paths.topologies(self.root), names, pb.TopologyRecord, lambda record: record.id)
 
     def topology(self, topology_id: str) -> Versioned[pb.TopologyRecord] | None:
         return self._load(paths.topology(self.root, topology_id), pb.TopologyRecord)
 
-    def assignments(self) -> dict[str, Versioned[pb.Assignment]]:
+    def assignments(self) -> Found[pb.Assignment]:
         """Every assignment, by topology id."""
         return self._load_all(paths.assignments(self.root), pb.Assignment, lambda one: one.topology_id)
 
@@ -194,7 +207,7 @@ class Store:
             components = self._children(folder)
             listings = [(c, self.client.get_children_async(f"{folder}/{c}")) for c in components]
             nodes = [f"{folder}/{c}/{name}" for c, pending in listings for name in _or_none(pending) or ()]
-        found = [one.value for _, one in self._load_nodes(nodes, pb.ComponentError)]
+        found = [one.value for _, one in self._load_nodes(nodes, pb.ComponentError, {})]
         return sorted(found, key=lambda error: -error.at_unix_s)
 
     def report_error(self, topology_id: str, error: pb.ComponentError) -> None:
@@ -226,7 +239,7 @@ class Store:
 
     def _earlier(self, folder: str, names: Sequence[str], error: pb.ComponentError) -> list[str]:
         """Those of some kept errors that ``error`` counts again."""
-        loaded = self._load_nodes([f"{folder}/{name}" for name in names], pb.ComponentError)
+        loaded = self._load_nodes([f"{folder}/{name}" for name in names], pb.ComponentError, {})
         return [
             path.rpartition("/")[2]
             for path, one in loaded
@@ -268,17 +281,42 @@ class Store:
     # Loading
 
     def _load(self, path: str, kind: type[M]) -> Versioned[M] | None:
-        found = self._load_nodes([path], kind)
+        unreadable: dict[str, str] = {}
+        found = self._load_nodes([path], kind, unreadable)
+        for reason in unreadable.values():
+            raise InternalError(reason)
         return found[0][1] if found else None
 
-    def _load_all(self, folder: str, kind: type[M], key: Callable[[M], str]) -> dict[str, Versioned[M]]:
+    def _load_all(self, folder: str, kind: type[M], key: Callable[[M], str]) -> Found[M]:
         with translated(f"reading {folder}"):
             names = self._children(folder)
-        found = self._load_nodes([f"{folder}/{name}" for name in sorted(names)], kind)
-        return {key(one.value): one for _, one in found}
+        return self._load_named(folder, sorted(names), kind, key)
 
-    def _load_nodes(self, nodes: Sequence[str], kind: type[M]) -> list[tuple[str, Versioned[M]]]:
-        """The nodes that exist, read in one go: all requests are sent before the first answer is awaited."""
+    def _load_named(self, folder: str, names: Sequence[str], kind: type[M], key: Callable[[M], str]) -> Found[M]:
+        """Some nodes of a folder; ``key``: what a node is named after."""
+        unreadable: dict[str, str] = {}
+        found: Found[M] = Found()
+        for node, one in self._load_nodes([f"{folder}/{name}" for name in names], kind, unreadable):
+            identity = paths.identity_of(node)
+            if key(one.value) == identity:
+                found[identity] = one
+            else:
+                unreadable[node] = f"ZooKeeper's {node} holds the {kind.__name__} of {key(one.value)[:200]!r}"
+        found.unreadable = {paths.identity_of(node): reason for node, reason in unreadable.items()}
+        for node in unreadable.keys() - self._logged:
+            self._logged.add(node)
+            event(log, "zookeeper.unreadable", level=logging.WARNING, node=node, cause=unreadable[node])
+        if self._logged:
+            self._logged -= {f"{folder}/{name}" for name in names} - unreadable.keys()
+        return found
+
+    def _load_nodes(
+        self, nodes: Sequence[str], kind: type[M], unreadable: dict[str, str]
+    ) -> list[tuple[str, Versioned[M]]]:
+        """The nodes that exist, read in one go: all requests are sent before the first answer is awaited.
+
+        Nodes that hold no such message are left out, and ``unreadable`` gets the reason of each.
+        """
         pending = [(node, self.client.get_async(node)) for node in nodes]
         found: list[tuple[str, Versioned[M]]] = []
         for node, one in pending:
@@ -286,7 +324,10 @@ class Store:
                 answer = _or_none(one)
             if answer is not None:
                 data, stat = answer
-                found.append((node, Versioned(decode(data, kind, node), stat.version)))
+                try:
+                    found.append((node, Versioned(decode(data, kind, node), stat.version)))
+                except InternalError as error:
+                    unreadable[node] = str(error)
         return found
 
     def tree_below(self, node: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A stored value together with its version: what a compare-and-set needs."""
+"""Stored values together with their versions: what a compare-and-set needs."""
 
 from __future__ import annotations
 
@@ -14,3 +14,15 @@ class Versioned(Generic[T]):
 
     value: T
     version: int
+
+
+class Found(dict[str, Versioned[T]]):
+    """The readable values of one folder in ZooKeeper, by id.
+
+    ``unreadable``: the reasons why other nodes of the folder cannot be read, by the id that a node is named after. An
+    id in ``unreadable`` is not gone: whoever acts on what is gone must leave it alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: dict[str, str] = {}

@@ -250,18 +250,21 @@ def decode_value(data: bytes) -> Any:
         raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
 
 
-def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str]) -> bytes:
-    """The values of a batch as bytes: ``columns`` are those of the ``fields``.
+def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str], stream: str = "") -> bytes:
+    """The values of a batch as bytes: ``columns`` are those of the ``fields``. ``stream``: "" where it is not known.
 
     Raises:
-        UnregisteredTypeError: names the component, the field and the type of the first value that cannot travel.
+        UnregisteredTypeError: names the component, the field, the stream if it is known, and the type of the first
+            value that cannot travel.
     """
     try:
         return _pack(columns)
     except MemoryError:
         raise
     except Exception:
-        parts = [_encode_column(column, component, field) for column, field in zip(columns, fields, strict=True)]
+        on_stream = f" of stream {stream!r}" if stream else ""
+        places = [f"field {field!r}{on_stream}" for field in fields]
+        parts = [_encode_column(column, component, place) for column, place in zip(columns, places, strict=True)]
         return b"".join([_header(len(columns)), *parts])
 
 
@@ -270,7 +273,7 @@ def _header(count: int) -> bytes:
     return header
 
 
-def _encode_column(column: Sequence[Any], component: str, field: str) -> bytes:
+def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
     """One column, value by value: the slow path, taken only for a batch that msgpack refused as a whole."""
     parts = [_header(len(column))]
     for value in column:
@@ -280,12 +283,12 @@ def _encode_column(column: Sequence[Any], component: str, field: str) -> bytes:
             raise
         except _UnknownTypeError as error:
             raise UnregisteredTypeError(
-                f"component {component!r} emitted a value of type {error} in field {field!r}, which cannot leave its "
+                f"component {component!r} emitted a value of type {error} in {place}, which cannot leave its "
                 f"worker: emit a plain type or register it with tupletree.register_type"
             ) from None
         except Exception as error:  # of a type that travels, but not this one: half a character, nested too deeply
             raise UnregisteredTypeError(
-                f"component {component!r} emitted a value in field {field!r} that cannot leave its worker: "
+                f"component {component!r} emitted a value in {place} that cannot leave its worker: "
                 f"{_reason(error)}"
             ) from None
     return b"".join(parts)

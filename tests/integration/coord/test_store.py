@@ -227,3 +227,32 @@ def test_requests_resume_after_a_restart_of_zookeeper(store: Store, zookeeper: E
     wakes.wait_beyond(seen, timeout=20)
     assert store.topologies() == {}
     watch.cancel()
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"{}", b"\x00junk", b"\xff\xfe", b'{"id": "b-2-2", "topologyId": "b-2-2"}']
+)
+def test_a_node_that_cannot_be_read_is_left_out_and_logged_once(
+    store: Store, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    for one in ("a-1-1", "c/3-3"):
+        store.client.create(paths.topology(store.root, one), encode(pb.TopologyRecord(id=one, name="x")))
+        store.client.create(paths.assignment(store.root, one), encode(pb.Assignment(topology_id=one, version=1)))
+    readable = store.topologies(), store.assignments()
+    for path in (paths.topology, paths.assignment):
+        store.client.set(path(store.root, "c/3-3"), damaged)
+    for _ in range(2):
+        for found, before in zip((store.topologies(), store.assignments()), readable, strict=True):
+            assert found == {"a-1-1": before["a-1-1"]}
+            assert found.unreadable.keys() == {"c/3-3"}
+            assert store.root in found.unreadable["c/3-3"]
+    assert store.topologies_of(["a-1-1"]).unreadable == {}
+    assert store.topologies_of(["a-1-1", "c/3-3", "d"]).unreadable.keys() == {"c/3-3"}
+    lines = [one.getMessage() for one in caplog.records if "zookeeper.unreadable" in one.getMessage()]
+    assert len(lines) == 2, "one line for each node"
+
+
+def test_one_damaged_presence_hides_no_other(store: Store) -> None:
+    store.client.create(paths.presence(store.root, "supervisor", "s1"), encode(pb.Presence(id="s1")))
+    store.client.create(paths.presence(store.root, "supervisor", "s2"), b"{")
+    assert store.supervisors().keys() == {"s1"}

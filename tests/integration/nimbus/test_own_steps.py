@@ -10,8 +10,9 @@ from nimbus_harness import Bench, Lines, NimbusProcess, Split, topology
 
 from tupletree import TopologyBuilder
 from tupletree._coord import paths
+from tupletree._coord.versioned import Versioned
 from tupletree._wait import wait_until
-from tupletree.errors import UsageError
+from tupletree.errors import NameInUseError, UsageError
 from tupletree.topology import Topology
 
 
@@ -91,3 +92,44 @@ def test_a_topology_with_more_errors_than_one_message_can_delete_is_removed(
     wait_until(lambda: shared.store.topology(topology_id) is None, 30, what="the topology is removed")
     for folder in (paths.workers_of, paths.errors_of, paths.assignment):
         assert not shared.session.exists(folder(shared.root, topology_id))
+
+
+def test_a_damaged_record_or_assignment_stops_no_other_topology_and_health_says_why(
+    shared: Bench, leader: NimbusProcess, name: str
+) -> None:
+    client = shared.client(leader)
+    registration = shared.register_supervisor("a", 1, 2, 3)
+    found = {}
+    for number in (1, 2):
+        topology_id = client.submit(f"{name}-{number}", topology(), {"topology.workers": 1})
+        found[topology_id] = shared.await_assignment(topology_id, lambda one: one.workers)
+    first, second = found
+    nodes = [paths.assignment(shared.root, first), paths.topology(shared.root, second)]
+    stored = [shared.session.get(node)[0] for node in nodes]
+    for node in nodes:
+        shared.session.set(node, b"{damaged")
+
+    third = client.submit(f"{name}-3", topology(), {"topology.workers": 1})
+    placed = shared.await_assignment(third, lambda one: one.workers)
+    taken = {worker.port for one in found.values() for worker in one.workers}
+    assert {worker.port for worker in placed.workers} == {1, 2, 3} - taken
+
+    def named() -> list[tuple[str, str]]:
+        faults = client.health().faults
+        return [(one.subject, one.kind) for node in nodes for one in faults if node in one.sentence]
+
+    expected = [(f"{name}-{number}", "topology.unscheduled") for number in (1, 2)]
+    wait_until(lambda: named() == expected, what="health names both nodes")
+    assert nodes[1] in client.describe(f"{name}-2").unscheduled
+    with pytest.raises(NameInUseError, match="cannot be read"):
+        client.submit(f"{name}-2", topology())
+    assert shared.store.assignment(second) == Versioned(found[second], 0), "nothing is taken from it"
+    assert leader.leads(), "one topology's node is no reason to stand down"
+
+    for node, data in zip(nodes, stored, strict=True):
+        shared.session.set(node, data)
+    wait_until(lambda: not any("cannot be read" in one.sentence for one in client.health().faults), what="all is read")
+    for number in (1, 2, 3):
+        client.kill(f"{name}-{number}", wait_secs=0)
+    wait_until(lambda: not shared.store.assignments(), what="all are removed")
+    registration.stop()

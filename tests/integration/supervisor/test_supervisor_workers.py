@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import grpc
 import pytest
 from supervisor_harness import Supervisor, alive, make_bundle, supervisor, time_until
 
+from tupletree._coord import paths
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._wait import wait_until
 from tupletree.bundle import BundleInfo
@@ -277,3 +278,34 @@ def test_a_configuration_that_no_worker_can_be_started_with_stops_no_neighbour(
     assert subject.slot(first).worker_id == running.worker_id
     assert subject.slot(first).state == "running"
     assert subject.process is not None and subject.process.poll() is None
+
+
+@pytest.mark.parametrize("damaged", [paths.assignment, paths.topology])
+def test_a_worker_whose_topology_cannot_be_read_goes_on_and_others_are_launched(
+    subject: Supervisor, plain: BundleInfo, damaged: Callable[[str, str], str]
+) -> None:
+    broken, port, other_port = subject.submit("broken", plain), *subject.ports
+    subject.assign(broken, port)
+    first = subject.wait_slot(port, "running")
+    node = damaged(subject.root, broken)
+    stored, _ = subject.store.client.get(node)
+    subject.store.client.set(node, b"{damaged")
+    other = subject.submit("other", plain)
+    subject.assign(other, other_port)
+    subject.wait_slot(other_port, "running")
+    assert subject.slot(port).worker_id == first.worker_id
+    assert subject.ready()
+
+    subject.kill()
+    subject.start()
+    assert subject.wait_slot(port, "running").worker_id == first.worker_id, "a worker that was adopted is kept, too"
+    subject.wait_slot(other_port, "running")
+    subject.assign(other)
+    subject.wait_slot(other_port, "empty")
+    subject.assign(other, port)
+    assert subject.wait_slot(port, "running", unlike=first.worker_id).topology_id == other
+    assert not alive(first.pid), "what is assigned has the slot"
+    subject.assign(other)
+    subject.wait_slot(port, "empty")
+    subject.store.client.set(node, stored)
+    assert subject.wait_slot(port, "running").topology_id == broken

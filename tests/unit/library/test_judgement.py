@@ -117,6 +117,12 @@ def test_an_absent_nimbus_is_worth_a_warning() -> None:
     assert [one.sentence for one in found.notes] == ["no nimbus is registered at n2:6627, which nimbus.seeds names"]
 
 
+def test_a_record_that_cannot_be_read_is_a_fault() -> None:
+    found = judge(ACKERS, SUPERVISORS, (), (), {"words-1-5": "ZooKeeper's /a does not hold it."})
+    assert (found.status, kinds(found)) == ("degraded", ["topology.unreadable"])
+    assert found.faults[0].sentence == "topology words-1-5: ZooKeeper's /a does not hold it."
+
+
 def test_what_was_lately_is_worth_a_warning_and_no_fault() -> None:
     figures = {"is_spout": True, "failed": 12, "timeouts": 3}
     found = verdict(topology(figures=figures))

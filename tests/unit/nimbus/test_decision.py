@@ -392,3 +392,42 @@ def test_a_topology_is_placed_as_if_every_slot_had_been_looked_at(
         )
         written = [one.assignment.value for one in found if isinstance(one, Update) and one.assignment is not None]
         assert placement_of(written[0] if written else snapshot.assignments[after.id].value) == expected
+
+
+def test_a_topology_that_cannot_be_read_is_left_as_it_is_and_keeps_its_slots() -> None:
+    broken, other = record("broken", workers=2), record("other", workers=4)
+    before = applied(cluster(broken))
+    known = before.assignments["broken-1-1"]
+    slots = set(placement_of(known.value))
+    workers = {"broken-1-1": slots}
+    after_look = replace(before, records={**before.records, "other-1-1": Versioned(other, 0)})
+    unread_assignment = replace(after_look, unread_assignments={"broken-1-1": "it holds junk"})
+    unread_record = replace(after_look, unread_records={"broken-1-1": "it holds junk"})
+    new_leader = replace(unread_assignment, assignments={}, worker_presences=workers)
+    only_assignment = replace(unread_record, records={"other-1-1": Versioned(other, 0)})
+    for snapshot in (unread_assignment, unread_record, new_leader, only_assignment):
+        changes = {change.topology_id: change for change in decide(snapshot)}
+        assert changes["broken-1-1"] == Failure("broken-1-1", "it holds junk")
+        update = changes["other-1-1"]
+        assert isinstance(update, Update)
+        assert update.assignment is not None
+        assert not slots & placement_of(update.assignment.value).keys()
+        held = replace(snapshot, held=frozenset({"broken-1-1"}))
+        assert [change.topology_id for change in decide(held)] == ["other-1-1"]
+
+
+def test_a_killed_topology_whose_assignment_cannot_be_read_is_removed() -> None:
+    killed = lifecycle.ask(record(), lifecycle.Kill(0), NOW)
+    (change,) = decide(cluster(killed, unread_assignments={"wc-1-1": "it holds junk"}))
+    assert isinstance(change, Remove)
+
+
+def test_a_worker_of_an_unreadable_assignment_takes_no_slot_that_another_topology_is_assigned() -> None:
+    other = record("other", workers=2)
+    before = applied(cluster(other))
+    slots = set(placement_of(before.assignments["other-1-1"].value))
+    broken = {"broken-1-1": Versioned(record("broken"), 0), **before.records}
+    unread = replace(
+        before, records=broken, unread_assignments={"broken-1-1": "junk"}, worker_presences={"broken-1-1": slots}
+    )
+    assert [change.topology_id for change in decide(unread)] == ["broken-1-1"], "the other stays where it is"

@@ -11,7 +11,7 @@ import pytest
 from tupletree.config import defaults
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.nimbus import lifecycle
-from tupletree.nimbus.submission import check_header, check_name, new_record, topology_id, without_objects
+from tupletree.nimbus.submission import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -284,3 +284,10 @@ def test_an_outline_has_no_objects() -> None:
     one.components[0].inputs[0].custom = b"pickle"
     assert without_objects(one) == header().spec
     assert topology_id("wc", 7, 12.9) == "wc-7-12"
+
+
+def test_the_name_of_a_topology_whose_record_cannot_be_read_is_in_use() -> None:
+    unreadable = {topology_id("my-words", 3, 5.0): "it holds junk"}
+    check_unreadable("my", unreadable)
+    with pytest.raises(NameInUseError, match="'my-words' exists already, and its record cannot be read: it holds junk"):
+        check_unreadable("my-words", unreadable)

@@ -98,11 +98,11 @@ def test_the_types_of_values_survive() -> None:
     assert [type(value) for value in received] == [tuple, set]
 
 
-def test_a_value_that_cannot_travel_is_refused_by_component_field_and_type() -> None:
+def test_a_value_that_cannot_travel_is_refused_by_component_field_stream_and_type() -> None:
     class Odd:
         pass
 
-    with pytest.raises(UnregisteredTypeError, match=r"'split'.*Odd.*'n'"):
+    with pytest.raises(UnregisteredTypeError, match=r"'split'.*Odd in field 'n' of stream 'words', which"):
         encode(ORIGIN, 12, Rows.of([(["fine", 1], 0, 0), (["fine", Odd()], 0, 0)]))
 
 
@@ -114,8 +114,9 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize(("value", "why"), [("half \ud83d", "surrogates not allowed"), (nested(2000), "recursion")])
-def test_a_value_that_cannot_be_encoded_is_refused_by_component_and_field(value: Any, why: str) -> None:
-    with pytest.raises(UnregisteredTypeError, match=f"'split' emitted a value in field 'word' that cannot.*{why}"):
+def test_a_value_that_cannot_be_encoded_is_refused_by_component_field_and_stream(value: Any, why: str) -> None:
+    refusal = f"'split' emitted a value in field 'word' of stream 'words' that cannot.*{why}"
+    with pytest.raises(UnregisteredTypeError, match=refusal):
         encode(ORIGIN, 12, Rows.of([([value, 1], 0, 0)]))
 
 

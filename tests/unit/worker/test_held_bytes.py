@@ -1,0 +1,103 @@
+"""What a task holds back for a checkpoint is bounded by bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hand_driven import HandDriven
+
+from tupletree import Spout, StatefulBolt, TopologyBuilder
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM, Action, Step
+from tupletree.tuples import Origin
+from tupletree.worker.batches import Batch, Rows
+
+MOST_BYTES = 1 << 20
+CONF = {"topology.executor.receive.buffer.bytes": MOST_BYTES, "topology.state.checkpoint.aligned": True}
+
+
+class Source(Spout):
+    outputs = ("blob",)
+
+    def next_tuple(self):
+        pass
+
+
+SEEN: list[object] = []
+
+
+class Keep(StatefulBolt):
+    def init_state(self, state):
+        SEEN.clear()
+
+    def execute(self, tup):
+        SEEN.append(tup.values)
+        self.collector.ack(tup)
+
+
+@pytest.fixture
+def hand():
+    builder = TopologyBuilder()
+    builder.set_spout("fast", Source())
+    builder.set_spout("slow", Source())
+    builder.set_bolt("keep", Keep()).shuffle_grouping("fast").shuffle_grouping("slow")
+    return HandDriven(builder.create_topology(), CONF)
+
+
+def put(hand, origin, rows, size, generation=0):
+    target = hand.tasks["keep"][0]
+    batch = Rows.of(rows)
+    batch = Rows(batch.columns, batch.roots, batch.edges, batch.pairs, generation, size)
+    hand.executor("keep").inbox.put(Batch(origin, target, batch), len(batch), size)
+    hand.step("keep")
+
+
+def put_blob(hand, source, root, size):
+    put(hand, Origin(source, hand.tasks[source][0], "default", ("blob",)), [([b"x"], root, root)], size, 10)
+
+
+def put_step(hand, source, step, sent=0):
+    put(hand, Origin(source, hand.tasks[source][0], CHECKPOINT_STREAM, STREAM.fields), [(step.row(sent), 7, 9)], 0)
+
+
+def initialise(hand):
+    for source in ("fast", "slow"):
+        put_step(hand, source, Step(10, Action.INITSTATE, 0))
+    assert hand.executor("keep").tasks[0].participant.is_ready
+    hand.take_updates()
+
+
+def finish(hand):
+    while hand.step("keep"):
+        pass
+
+
+def test_large_tuples_beyond_the_bound_are_failed_while_the_state_is_not_there(hand):
+    for root in range(1, 9):
+        put_blob(hand, "fast", root, MOST_BYTES // 4)
+    assert hand.take_updates().fails == {5, 6, 7, 8}
+    initialise(hand)
+    finish(hand)
+    assert len(SEEN) == 4
+
+
+def test_a_batch_that_is_larger_than_the_bound_is_held_if_it_is_alone(hand):
+    put_blob(hand, "fast", 1, 3 * MOST_BYTES)
+    assert not hand.take_updates().fails
+    put_blob(hand, "fast", 2, 1)
+    assert hand.take_updates().fails == {2}
+
+
+def test_large_tuples_beyond_the_bound_make_a_task_give_an_aligned_checkpoint_up(hand):
+    initialise(hand)
+    put_step(hand, "fast", Step(11, Action.PREPARE, 1))
+    for root in range(1, 5):
+        put_blob(hand, "fast", root, MOST_BYTES // 4)
+    assert hand.errors == []
+    assert len(SEEN) == 0
+    put_blob(hand, "fast", 5, MOST_BYTES // 4)
+    [(component, _, error)] = hand.errors
+    assert component == "keep"
+    assert "holds back 5 tuples (about 1310720 bytes)" in str(error)
+    finish(hand)
+    assert len(SEEN) == 5
+    assert hand.take_updates().fails == {7}, "the step, and no tuple"
