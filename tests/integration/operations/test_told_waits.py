@@ -76,8 +76,10 @@ def test_deaths_in_a_row_are_one_error_with_a_count_and_are_not_over(cluster: De
 def test_a_dead_worker_is_not_said_to_be_just_submitted(cluster: DevCluster, reader: Reader) -> None:
     cluster.client.rebalance("dies", wait_secs=0)
     wait_until(
-        lambda: cluster.client.describe("dies").summary.record.status == TOPOLOGY_STATUS_ACTIVE
-        and ready(cluster, "dies") == 1,
+        lambda: (
+            cluster.client.describe("dies").summary.record.status == TOPOLOGY_STATUS_ACTIVE
+            and ready(cluster, "dies") == 1
+        ),
         PATIENCE_S,
         what="it is rebalanced",
     )
@@ -120,8 +122,7 @@ def test_workers_that_are_missing_are_told(cluster: DevCluster, reader: Reader) 
     described = reader.console("describe", "idle")
     assert f"not fully scheduled: {missing}\n" in described
     assert "and 9 wanted" in described
-    page = reader.page("idle")
-    assert (page["schedulerInfo"], page["workersWanted"], page["workersTotal"]) == (missing, 9, 1)
+    reader.page_as("idle", schedulerInfo=missing, workersWanted=9, workersTotal=1)
     (listed,) = [one for one in reader.rest("topology/summary")["topologies"] if one["name"] == "idle"]
     assert listed["schedulerInfo"] == missing
 
@@ -142,8 +143,6 @@ def test_what_a_kill_or_rebalance_waits_for_is_told(cluster: DevCluster, reader:
         assert re.match(rf"waits is {status}: {waited}\n", told), told
         assert re.search(waited, one_line(reader.console("describe", "waits")))
         assert reader.console.json("describe", "waits")["pending"]["unfinished"] == PENDING
-        page = reader.page("waits")
-        assert page["status"] == status.upper()
-        assert page["pendingUnfinished"] == PENDING
+        page = reader.page_as("waits", status=status.upper(), pendingUnfinished=PENDING)
         assert page["pendingDueUnixSeconds"] > 0
     cluster.client.kill("waits", wait_secs=0)

@@ -40,6 +40,15 @@ class Reader:
         topology_id = next(one.record.id for one in self.cluster.client.list() if one.record.name == name)
         return self.rest(f"{kind}/{quote(topology_id)}")
 
+    def page_as(self, name: str, **fields: Any) -> Any:
+        """The same, once these fields are so: a page is up to two seconds old."""
+
+        def found() -> Any:
+            page = self.page(name)
+            return page if {key: page[key] for key in fields} == fields else None
+
+        return wait_until(found, what=f"REST shows {fields}")
+
     def verdict(self) -> Any:
         """What ``tupletree health`` says."""
         status, out, err = self.console.run("health", "--json")
@@ -53,18 +62,21 @@ class Reader:
         found = self.verdict()
         return [one for one in (*found["faults"], *found["notes"]) if one["subject"] == name]
 
-    def reason(self, name: str, kind: str, timeout_s: float = 60) -> dict[str, str]:
-        """The reason of a kind, once it is there; the text and REST say the same."""
+    def reason(self, name: str, *kinds: str, timeout_s: float = 60) -> dict[str, str]:
+        """The first reason of some kinds, once it is there; the text and REST say the same."""
 
         def found() -> dict[str, str] | None:
-            return next((one for one in self.reasons(name) if one["kind"] == kind), None)
+            return next((one for one in self.reasons(name) if one["kind"] in kinds), None)
 
-        one = wait_until(found, timeout_s, what=f"health says {kind} of {name}")
+        one = wait_until(found, timeout_s, what=f"health says {kinds} of {name}")
         sentence = _constant(one["sentence"])
         assert sentence in _constant(self.console.run("health")[1])
-        page = self.rest("cluster/health")
-        told = [_constant(other["sentence"]) for other in (*page["faults"], *page["notes"]) if other["kind"] == kind]
-        assert sentence in told
+
+        def rest_says_it() -> bool:
+            page = self.rest("cluster/health")
+            return sentence in [_constant(other["sentence"]) for other in (*page["faults"], *page["notes"])]
+
+        wait_until(rest_says_it, what=f"REST says {sentence}")
         return one
 
     def offered(self, reason: dict[str, str]) -> str:
