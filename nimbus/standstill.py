@@ -34,7 +34,7 @@ class Answers:
     since_s: float = 0.0  # since the first task executed one
     holds_tuples: bool = False  # the bolt says that it acks late
     call_s: float = 0.0  # the longest present call: of a bolt, among the tasks in which tuples wait
-    caller: int = 0  # the task that is in it
+    caller: int = 0  # the task that is in it; 0 if there is no call
 
 
 class Movement:
@@ -125,7 +125,7 @@ def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
         since_s=max((one.works_s for one in found), default=0.0),
         holds_tuples=any(one.latest.holds_tuples for one in found),
         call_s=longest.call_s,
-        caller=longest.task_id,
+        caller=longest.task_id if longest.call_s else 0,
     )
 
 

@@ -84,7 +84,7 @@ class ComponentFacts:
     remark: str = ""  # of a bolt that acks nothing
     is_timing_out: bool = False  # trees of its topology did lately
     long_call: str = ""  # a call of its code that does not end, and in which worker
-    port: int = 0
+    port: int = 0  # of that worker
     blocks: str = ""  # that executors were found blocking and have threads of their own, and what to do
 
 
@@ -289,21 +289,21 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
 def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
     """Components that get nothing done although there is something to do."""
     name, topology_id = topology.record.name, topology.record.id
-    look, describe = f"tupletree profile {name} PORT --stacks", f"tupletree describe {name}"
+    describe = f"tupletree describe {name}"
     failed = f"tupletree trace {name} --failed --for {1.5 * message_timeout_s(topology.record):.0f}"
     for one in topology.components:
         where = f"topology '{name}', {one.id}"
+        stacks = f"tupletree profile {name} {one.port or 'PORT'} --stacks"
         if one.remark:
             severity: Severity = "degraded" if one.is_timing_out else "warning"
             yield Fault(severity, "component.never_acks", name, f"{where}: {one.remark}", describe, topology_id, one.id)
         if one.long_call and not one.stuck:
-            stacks = f"tupletree profile {name} {one.port or 'PORT'} --stacks"
             yield Fault(
                 "warning", "component.long_call", name, f"{where}: {one.long_call}", stacks, topology_id, one.id
             )
         if one.stuck:
             what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s, and tuples wait"
-            yield Fault("degraded", "component.stuck", name, f"{where}: {what}", look, topology_id, one.id)
+            yield Fault("degraded", "component.stuck", name, f"{where}: {what}", stacks, topology_id, one.id)
         if one.is_spout and one.unacked:
             what = f"no tuple tree was acked for {one.unacked_s:.0f} s, and {one.unacked} failed"
             yield Fault("degraded", "trees.none_acked", name, f"{where}: {what}", failed, topology_id, one.id)

@@ -119,6 +119,7 @@ TOPOLOGY: Final = {
     "ackerShards": "integer",
     "workersWanted": "integer",
     "pendingDueUnixSeconds": "number?",
+    "pendingUnfinished": "integer?",
 }
 ERROR: Final = {
     "component": "string",

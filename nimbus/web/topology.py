@@ -128,6 +128,7 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
         "ackerShards": record.acker_shards,
         "workersWanted": record.workers,
         "pendingDueUnixSeconds": record.pending.due_unix_s or None,
+        "pendingUnfinished": look.reign.unfinished(record.id) if record.HasField("pending") else None,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from tupletree.cli.figures import component_figures
 from tupletree.cli.list import summary_dict
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, duration, message_dict, millis, print_json, print_table
+from tupletree.cli.record import waits_for
 from tupletree.cli.statuses import status_dicts, status_lines
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ def _print(topology: dict[str, Any]) -> None:
         f"{topology['workers']} wanted, {topology['executors']} executors, {topology['tasks']} tasks, "
         f"{topology['acker_shards']} ledger shards"
     )
+    if wait := waits_for(topology["pending"], time.time()):
+        click.echo(wait)
     if topology["unscheduled"]:
         click.echo(f"not fully scheduled: {topology['unscheduled']}")
     print_components(topology["components"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -17,15 +18,16 @@ def print_records(records: Sequence[topology_pb2.TopologyRecord], as_json: bool)
         print_json([message_dict(record) for record in records])
         return
     for record in records:
-        status = message_dict(record)["status"]
-        click.echo(f"{record.name} is {status}{_wait(record)}")
+        shown = message_dict(record)
+        wait = waits_for(shown["pending"], time.time())
+        click.echo(f"{record.name} is {shown['status']}" + (f": {wait}" if wait else ""))
 
 
-def _wait(record: topology_pb2.TopologyRecord) -> str:
-    """What a kill or rebalance waits for, and for how long at most."""
-    left_s = record.pending.due_unix_s - time.time() if record.HasField("pending") else 0.0
-    if left_s < 1:
+def waits_for(pending: Mapping[str, Any] | None, now_unix_s: float) -> str:
+    """What a kill or rebalance waits for, and for how long at most; empty if there is none, or it is due."""
+    left_s = pending["due_unix_s"] - now_unix_s if pending is not None else 0.0
+    if pending is None or left_s < 1:
         return ""
-    count = record.pending.unfinished
+    count = pending["unfinished"]
     what = f"{count} tuple tree{'' if count == 1 else 's'} or tuples in flight" if count else "its workers to be idle"
-    return f": waiting for {what}, at most {duration(left_s)}"
+    return f"waiting for {what}, at most {duration(left_s)}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from local_spark import LOCAL
 
+from tupletree.cli.statuses import status_dicts
 from tupletree.spark import MemorySource, Pipeline, SqlState
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional.status import Status, load_status
@@ -67,6 +68,20 @@ def status(cluster: DevCluster, transactional_id: str) -> Status:
         store.close()
 
 
+def told(cluster: DevCluster, name: str) -> tuple[int, int]:
+    """The last committed transaction as the pipeline and as its coordinator say it, in one answer of ``describe``."""
+
+    def found() -> dict[str, int]:
+        statuses = [one["status"] for one in status_dicts(cluster.client.describe(name))]
+        keys = {"pipeline": "committed_txid", "coordinator": "committed"}
+        found = {one["kind"]: one.get(keys[one["kind"]]) for one in statuses if one.get("kind") in keys}
+        return {kind: txid for kind, txid in found.items() if type(txid) is int} if len(found) == 2 else {}
+
+    both = wait_until(lambda: both if len(both := found()) == 2 else None, 30, what="both say what is committed")
+    assert both is not None
+    return both["pipeline"], both["coordinator"]
+
+
 def kill(cluster: DevCluster, name: str) -> None:
     cluster.client.kill(name, wait_secs=0)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 60, what="the worker ends")
@@ -87,6 +102,8 @@ def test_killed_and_submitted_again_it_goes_on_at_the_next_transaction(cluster: 
     for run in (1, 2):
         cluster.client.submit(f"run-{run}", Numbers("killed", database).topology(), CONF)
         reached(database, (before + 10) * PER_BATCH)
+        own, coordinator = told(cluster, f"run-{run}")
+        assert own >= coordinator >= before
         kill(cluster, f"run-{run}")
         after = status(cluster, "killed")
         assert (after.epoch, after.committed > before) == (run, True)

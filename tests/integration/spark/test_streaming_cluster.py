@@ -86,6 +86,13 @@ def test_a_topology_that_cannot_be_read_or_fed_is_told_in_a_sentence(cluster: De
         lookup.find(options, INGEST)
     with pytest.raises(NotFoundError, match="'nobody'"):
         lookup.find({**options, "topology": "nobody"}, EXPORT)
-    cluster.client.kill("exporting", wait_secs=60)
-    with pytest.raises(UsageError, match="topology 'exporting' is being killed"):
-        lookup.find(options, EXPORT)
+    pids = [one.pid for one in cluster.client.describe("exporting").workers]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # a kill waits for workers that do not say that they are done
+    try:
+        cluster.client.kill("exporting", wait_secs=60)
+        with pytest.raises(UsageError, match="topology 'exporting' is being killed"):
+            lookup.find(options, EXPORT)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)

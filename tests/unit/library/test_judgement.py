@@ -293,6 +293,8 @@ def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
     assert fault.kind == "component.stuck"
     assert fault.sentence == "topology 'words', c: 1 task executed nothing for 75 s, and tuples wait"
     assert fault.look == "tupletree profile words PORT --stacks"
+    (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4, "port": 6701})).faults
+    assert fault.look == "tupletree profile words 6701 --stacks"
 
 
 def test_a_bolt_that_acks_nothing_is_named_with_a_command_that_shows_it() -> None:
