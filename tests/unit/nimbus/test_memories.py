@@ -19,7 +19,7 @@ def stats(component: str, chance: random.Random) -> rpc.TaskStats:
     for stream in ("default", "late", "errors"):
         one.streams.add(stream=stream, emitted=chance.getrandbits(40))
         one.inputs.add(source_component=f"source-of-{stream}", stream=stream, executed=chance.getrandbits(40))
-    one.process_counts.extend(chance.getrandbits(30) for _ in range(40))
+    one.process_buckets.extend(chance.getrandbits(30) for _ in range(40))
     one.complete_counts.extend(chance.getrandbits(30) for _ in range(40))
     return one
 

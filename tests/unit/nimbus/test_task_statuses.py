@@ -99,7 +99,7 @@ def test_components_are_described_with_the_statuses_of_their_tasks() -> None:
     take(one, report("w1", {1: '{"a":1}', 3: '{"b":1}'}, (1, 2, 3)), 0)
     tasks = {"a": range(1, 3), "b": range(3, 4)}
     record = pb.TopologyRecord(tasks={"a": 2, "b": 1})
-    found = summarize(one, record, {}, tasks, [(1, 2), (3, 3)], now_s=1)
+    found = summarize(one, record, {}, tasks, [(1, 2), (3, 3)], now_s=1, remarks={})
     assert {component.component_id: [status.status_json for status in component.statuses] for component in found} == {
         "a": ['{"a":1}'],
         "b": ['{"b":1}'],
