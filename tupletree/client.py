@@ -128,8 +128,6 @@ class NimbusClient(SupervisorCalls):
         if not isinstance(topology, Topology):
             raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
         settings = _checked_conf(conf or {})
-        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
-            warnings.warn(sentence, stacklevel=2)
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
@@ -145,6 +143,8 @@ class NimbusClient(SupervisorCalls):
             requests = _submit_requests(header, packed, progress)
             timeout_s = 60.0 + info.size / 1024**2
             reply = self._call(lambda stub: stub.Submit(requests, timeout=timeout_s), retry=False)
+        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
+            warnings.warn(sentence, stacklevel=2)
         return reply.topology_id
 
     def kill(self, name: str, wait_secs: float | None = None) -> topology_pb2.TopologyRecord:
