@@ -288,8 +288,7 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
             ) from None
         except Exception as error:  # of a type that travels, but not this one: half a character, nested too deeply
             raise UnregisteredTypeError(
-                f"component {component!r} emitted a value in {place} that cannot leave its worker: "
-                f"{_reason(error)}"
+                f"component {component!r} emitted a value in {place} that cannot leave its worker: {_reason(error)}"
             ) from None
     return b"".join(parts)
 
