@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 2.0
 
+MOST_REPORT_BYTES = 16 * 1024 * 1024
+"""Of a report of statistics: a quarter of what nimbus takes, for one comes every second."""
+
 
 class ErrorThrottle:
     """Lets so many errors of a component through in each interval, as Storm does."""
@@ -80,6 +83,22 @@ async def store_error(store: Store, topology_id: str, error: topology_pb2.Compon
         await asyncio.to_thread(store.report_error, topology_id, error)
     except TupletreeError as cause:
         event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
+
+
+def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MOST_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
+    """A report without the details that make it too large: statuses, then latencies by bucket, then figures by stream.
+
+    The life sign and the counters of all tasks are always in it.
+    """
+    if report.ByteSize() > most_bytes:
+        del report.statuses[:]
+    for details in (("process_buckets", "complete_buckets"), ("inputs", "streams")):
+        if report.ByteSize() <= most_bytes:
+            break
+        for stats in report.tasks:
+            for one in details:
+                stats.ClearField(one)  # type: ignore[arg-type]
+    return report
 
 
 class _Leader:
@@ -161,7 +180,7 @@ class Reporter:
         calls = self._calls.look(self._engine.present_steps(), time.monotonic())
         for one in tasks:
             one.call_s = calls.get(one.task_id, 0.0)
-        return nimbus_pb2.WorkerReport(
+        report = nimbus_pb2.WorkerReport(
             topology_id=launch.topology_id,
             worker_id=launch.worker_id,
             supervisor_id=launch.supervisor_id,
@@ -177,3 +196,4 @@ class Reporter:
             paused=is_paused,
             unfinished=unfinished,
         )
+        return bounded(report)
