@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,15 +33,31 @@ _MAX_VALUES: Final = MAX_CONF_BYTES  # JSON of that size holds no more; YAML's a
 _MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1  # Linux' own limit, less the NUL at the end
 _MAX_PATH: Final = 1000
 _SHOWN: Final = 100
+_MAX_SHOWN_INT: Final = 10**_SHOWN
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NOT_IN_ZOOKEEPER: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
+_short: Final = reprlib.Repr()
+_short.maxlevel = 4
+_short.maxstring = _short.maxother = _short.maxlong = 2 * _SHOWN
+_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = _short.maxdeque = _SHOWN
+
+
 def shown(value: object) -> str:
-    """A value as a sentence shows it: on one line, and not longer than a line. The value must not be nested deep."""
-    text = repr(value[: 2 * _SHOWN] if isinstance(value, str | bytes) else value)
+    """A value as a sentence shows it: on one line, and not longer than a line. Never raises, whatever the value is."""
+    try:
+        if isinstance(value, str | bytes):
+            text = repr(value[: 2 * _SHOWN])
+        elif isinstance(value, int) and not -_MAX_SHOWN_INT < value < _MAX_SHOWN_INT:
+            text = f"an integer of {value.bit_length()} bits"  # Python does not write integers of over 4,300 digits
+        else:
+            text = _short.repr(value)
+    except Exception as error:  # the value is the user's, and so may its repr be
+        text = f"a {type(value).__name__}, whose repr raised {type(error).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
@@ -90,6 +107,8 @@ def value_fault(value: object) -> str | None:
         if not waiting:
             return None
         one, depth = waiting.pop()
+        if type(one) in _SCALARS:
+            continue
         if isinstance(one, str):
             fault = text_fault(one)
             if fault:
@@ -113,7 +132,10 @@ def environment_fault(environment: object) -> str | None:
     for name, value in environment.items():
         if not isinstance(name, str) or not name or "=" in name or text_fault(name):
             return f"{shown(name)} is not the name of a variable, which has neither '=' nor NUL and is not empty"
-        text = str(value)
+        try:
+            text = str(value)
+        except Exception:  # a long integer's, or the user's own
+            return f"the value of {shown(name)} cannot be written as text: {shown(value)}"
         fault = text_fault(text)
         if fault:
             return f"the value of {shown(name)} {fault}"

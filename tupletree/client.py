@@ -14,7 +14,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import reprlib
 import tempfile
 import threading
 import time
@@ -29,6 +28,7 @@ from google.protobuf.message import Message
 
 from tupletree import bundle
 from tupletree._given_up import warnings_of
+from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
@@ -179,7 +179,8 @@ class NimbusClient(SupervisorCalls):
         """
         for what, number in (("workers", workers), *(executors or {}).items()):
             if number is not None and (not isinstance(number, int) or number < 1):
-                raise UsageError(f"rebalance: {what} must be at least 1 and a whole number, not {_shown(number)}")
+                named = what if isinstance(what, str) and len(what) <= MAX_NAME else shown(what)
+                raise UsageError(f"rebalance: {named} must be at least 1 and a whole number, not {shown(number)}")
         request = _request(
             nimbus_pb2.RebalanceRequest,
             name=name,
@@ -355,21 +356,13 @@ def _request(kind: type[_Request], **fields: Any) -> _Request:
             request.MergeFrom(kind(**{field: value}))
         except (TypeError, ValueError, OverflowError) as error:
             call = kind.__name__.removesuffix("Request")
-            raise UsageError(f"{call}: {field} cannot be {_shown(value)}: {str(error)[:200]}") from None
+            raise UsageError(f"{call}: {field} cannot be {shown(value)}: {str(error)[:200]}") from None
     return request
-
-
-def _shown(value: object) -> str:
-    """A value as text of bounded length, whatever it is."""
-    try:
-        return reprlib.repr(value)
-    except Exception:  # an integer of more digits than Python writes, or a type of the user's
-        return f"this {type(value).__name__}"
 
 
 def _seconds(wait_secs: float | None) -> float | None:
     if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
-        raise UsageError(f"the wait is a number of seconds that is not negative, not {_shown(wait_secs)}")
+        raise UsageError(f"the wait is a number of seconds that is not negative, not {shown(wait_secs)}")
     return wait_secs
 
 

@@ -38,6 +38,15 @@ class NameInUseError(UsageError):
     """A topology of that name is already alive."""
 
 
+def named(error: BaseException) -> str:
+    """The type and the text of any exception. Never raises, as a user's ``__str__`` may."""
+    try:
+        text = str(error)
+    except Exception as cause:
+        text = f"(its text cannot be shown: str raised {type(cause).__name__})"
+    return f"{type(error).__name__}: {text}"
+
+
 class TopologyError(UsageError):
     """A mistake in a topology. Names the component and, where there is one, the field at fault."""
 
@@ -57,6 +66,10 @@ class TupleTooLargeError(EmitError):
 
 class UnregisteredTypeError(UsageError):
     """A value of a type that msgpack does not carry and nobody registered was about to leave its worker."""
+
+
+class UnwritableValueError(UnregisteredTypeError):
+    """A value was about to leave its worker that cannot, although its type can: one nested too deeply, for example."""
 
 
 class ConflictError(TupletreeError):

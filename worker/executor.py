@@ -20,7 +20,7 @@ from .batches import Batch, Rows, decode, roots_of
 from .control import Call, Control, ShardsLost, WorkerLost
 from .inbox import BACKLOG, Gate, Inbox, behind
 from .outbox import OutBuffer
-from .parcels import RowsTooLarge
+from .parcels import RowsRefused
 from .parting import Calm, SetUp
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
@@ -211,12 +211,12 @@ class Executor:
                 self.tracer.sent(buffer, rows)
             try:
                 self._deliver(buffer.origin, buffer.task, rows)
-            except RowsTooLarge as refused:
+            except RowsRefused as refused:
                 self._refuse(buffer, refused)
             except UnregisteredTypeError as error:
                 raise TaskFailure(self.component_id, buffer.origin.task, error) from error
 
-    def _refuse(self, buffer: OutBuffer, refused: RowsTooLarge) -> None:
+    def _refuse(self, buffer: OutBuffer, refused: RowsRefused) -> None:
         """Fail the trees of rows that no message may hold. All other rows have been delivered."""
         task = next(task for task in self.tasks if task.task_id == buffer.origin.task)
         task.updates.fails.update(refused.roots)

@@ -1,8 +1,8 @@
 """Rows on their way to another worker: batches of bounded size, and rows that are larger than any message may be.
 
 Most batches are encoded whole and are small enough. One that is not is encoded again in parts; one whose rows look far
-too large is divided before it is encoded. A row that is larger than ``topology.tuple.max.bytes`` is left out, and the
-others are sent.
+too large is divided before it is encoded. A row that is larger than ``topology.tuple.max.bytes``, or that holds a value
+which cannot be encoded (one nested too deeply), is left out, and the others are sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tupletree._wire.codec import encode_value
-from tupletree.errors import TupleTooLargeError
+from tupletree.errors import TupleTooLargeError, TupletreeError, UnwritableValueError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 
@@ -24,10 +24,10 @@ MOST_AT_ONCE = 4 * BATCH_BYTES
 """Rows that look larger than this together are not encoded together."""
 
 
-class RowsTooLarge(Exception):
+class RowsRefused(Exception):
     """Some rows of a batch were not sent: the roots of their trees, and the error to report."""
 
-    def __init__(self, roots: array[int], error: TupleTooLargeError) -> None:
+    def __init__(self, roots: array[int], error: TupletreeError) -> None:
         super().__init__(str(error))
         self.roots = roots
         self.error = error
@@ -39,10 +39,11 @@ def send_bounded(
     """Send rows as messages in their order, each of at most ``BATCH_BYTES`` or of one row of at most ``most_bytes``.
 
     Raises:
-        RowsTooLarge: after all others were sent.
-        UnregisteredTypeError: a value cannot leave its worker.
+        RowsRefused: after all others were sent.
+        UnregisteredTypeError: a value is of a type that cannot leave its worker.
     """
     refused: list[tuple[Rows, int]] = []
+    unwritable: list[tuple[Rows, UnwritableValueError]] = []
     waiting = [rows]
     while waiting:
         part = waiting.pop()
@@ -51,7 +52,14 @@ def send_bounded(
             refused.append((part, _least_bytes(part)))
             continue
         if count == 1 or size <= MOST_AT_ONCE:
-            message = encode(origin, target_task, part)
+            try:
+                message = encode(origin, target_task, part)
+            except UnwritableValueError as error:
+                if count == 1:
+                    unwritable.append((part, error))
+                else:
+                    waiting.extend(part.slice(at, at + 1) for at in reversed(range(count)))
+                continue
             size = bytes_of(message)
             if size > BATCH_BYTES and count == 1:
                 size = message.ByteSize()
@@ -63,14 +71,22 @@ def send_bounded(
                 continue
         step = max(1, count * GOAL_BYTES // size)
         waiting.extend(part.slice(start, min(count, start + step)) for start in reversed(range(0, count, step)))
-    if refused:
-        roots = array("Q", [root for part, _ in refused for root in part.all_roots()])
-        raise RowsTooLarge(roots, _error(origin, refused, most_bytes))
+    if refused or unwritable:
+        parts = [part for part, _ in refused] + [part for part, _ in unwritable]
+        roots = array("Q", [root for part in parts for root in part.all_roots()])
+        raise RowsRefused(
+            roots, _error(origin, refused, most_bytes) if refused else _of_value(unwritable[0][1], len(parts))
+        )
 
 
 def _least_bytes(row: Rows) -> int:
     """What a row takes at least."""
     return sum([len(column[0]) for column in row.columns if type(column[0]) in (str, bytes)])
+
+
+def _of_value(error: UnwritableValueError, count: int) -> UnwritableValueError:
+    others = f" ({count} such tuples in one batch)" if count > 1 else ""
+    return UnwritableValueError(f"{error}{others}: the tuple fails")
 
 
 def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], most_bytes: int) -> TupleTooLargeError:

@@ -16,7 +16,7 @@ import grpc.aio
 from tupletree._coord.store import Store
 from tupletree._daemon.logs import event
 from tupletree._rpc.channels import aio_channel
-from tupletree.errors import TupletreeError, UnavailableError
+from tupletree.errors import TupletreeError, UnavailableError, named
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
 
 from . import tracee
@@ -50,16 +50,28 @@ class ErrorThrottle:
 
 
 def component_error(launch: Launch, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
-    """An exception as the message that is kept for the user."""
+    """An exception as the message that is kept for the user. Never raises: the exception may be the user's own."""
     return topology_pb2.ComponentError(
         component_id=component,
         task_id=max(task, 0),
         host=launch.host,
         port=launch.port,
         at_unix_s=time.time(),
-        message=f"{type(error).__name__}: {error}",
-        traceback="".join(traceback.format_exception(error)),
+        message=_sendable(named(error)),
+        traceback=_sendable(_traceback_of(error)),
     )
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as cause:  # it calls user code: __str__, __notes__
+        return f"(the traceback cannot be shown: {type(cause).__name__})"
+
+
+def _sendable(text: str) -> str:
+    """Text without halves of surrogate pairs, which no message holds."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def store_error(store: Store, topology_id: str, error: topology_pb2.ComponentError) -> None:

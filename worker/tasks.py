@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tupletree._calls import check_returned
 from tupletree._compiled import IS_COMPILED
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
-from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
+from tupletree.errors import FailedException, ReportedFailedException, TupletreeError, named
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Rows
@@ -45,7 +45,7 @@ class TaskFailure(TupletreeError):
     """
 
     def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
-        super().__init__(f"task {task_id} of component {component_id!r} failed: {type(cause).__name__}: {cause}")
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}")
         self.component_id = component_id
         self.task_id = task_id
         self.__cause__ = cause

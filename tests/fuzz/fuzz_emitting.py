@@ -1,7 +1,8 @@
 """A topology whose spout emits what a seed says, and what became of each emission, in a file.
 
 Odd values alternate with plain ones, each in a tuple of its own. A plain one that fails is emitted again: in the end
-all of them must be acked, whatever went with them in a batch. An odd one that fails does not come again.
+all of them must be acked, whatever went with them in a batch. An odd one that fails does not come again, and a value
+of a type that nobody registered is not emitted: it would end its worker.
 """
 
 from __future__ import annotations
@@ -17,12 +18,10 @@ from fuzz_values import evaluate, json_text, text, value
 
 from tupletree import Bolt, Spout, TopologyBuilder, direct
 from tupletree._wire.codec import encode_columns
-from tupletree.errors import UnregisteredTypeError
+from tupletree.errors import UnregisteredTypeError, UnwritableValueError
 
 AT_ONCE = 200
 """Tuples pending; few, so that a lost batch does not repeat much."""
-UNWRITABLE = 3
-"""How many values that cannot leave a worker are emitted all the same; the others are only counted."""
 
 
 class OddValues(Spout):
@@ -32,6 +31,7 @@ class OddValues(Spout):
         "default": ["number", "value"],
         "keyed": ["number", "value"],
         "direct": direct(["number", "value"]),
+        "both": ["number", "value"],
     }
 
     def __init__(self, seed: str, expressions: list[str] | None, count: int, path: Path) -> None:
@@ -45,7 +45,6 @@ class OddValues(Spout):
         for number in told.began - told.acked - told.failed - told.refused - told.lost:
             self._note("lost", number)  # its worker ended: nobody hears what became of it
         self._note("worker", os.getpid())
-        self.unwritable = len(told.refused)
         self.targets = context.component_tasks("take")
         self.text = ""
         context.register_status(lambda: {"value": self.text})
@@ -74,16 +73,11 @@ class OddValues(Spout):
 
     def _emit(self, number: int, given: Any) -> None:
         self._note("began", number)
-        if number % 2 == 0 and self.expressions is None:
-            try:
-                encode_columns([[given]], "odd", ["value"])
-            except (UnregisteredTypeError, RecursionError, ArithmeticError, ValueError):
-                self.unwritable += 1
-                self._note("refused", number)
-                if self.unwritable > UNWRITABLE:
-                    return
+        if number % 2 == 0 and self.expressions is None and what_of(given) == "unregistered":
+            self._note("refused", number)
+            return
         rng = random.Random(f"stream {self.seed} {number}")
-        stream = rng.choice(("default", "default", "keyed", "direct"))
+        stream = rng.choice(("default", "default", "keyed", "direct")) if self.expressions is None else "both"
         try:
             if stream == "direct":
                 self.collector.emit_direct(rng.choice(self.targets), [number, given], number, stream)
@@ -103,6 +97,17 @@ class OddValues(Spout):
 
     def _note(self, what: str, number: int) -> None:
         os.write(self.file, f"{what} {number}\n".encode())
+
+
+def what_of(given: Any) -> str:
+    """Whether a value can leave its worker: "writable", "unwritable" or "unregistered"."""
+    try:
+        encode_columns([[given]], "odd", ["value"])
+    except UnwritableValueError:
+        return "unwritable"
+    except UnregisteredTypeError:
+        return "unregistered"
+    return "writable"
 
 
 class Take(Bolt):
@@ -172,5 +177,6 @@ def emitting(spout: OddValues) -> Any:
     builder.set_spout("odd", spout)
     take = builder.set_bolt("take", Take(spout.path), parallelism=2).shuffle_grouping("odd")
     take.fields_grouping("odd", ["value"], stream="keyed").direct_grouping("odd", stream="direct")
+    take.all_grouping("odd", stream="both")  # to this worker and to the other
     builder.set_bolt("end", End(), parallelism=2).shuffle_grouping("take")
     return builder.create_topology()

@@ -13,7 +13,8 @@ what a receiver builds is decided by the receiver's own registry.
     5                attempt           of a transaction: txid and attempt, 8 bytes each, little-endian
     32…127           registered        the bytes its encoder returned
 
-Types are matched exactly: a subclass of a carried type is another type.
+Types are matched exactly: a subclass of a carried type is another type. What msgpack takes for bytes, a bytearray or a
+memoryview, arrives as bytes.
 
 **Depth.** Decoding the content of an extension is recursion in C, 40 KB of stack a level, so tuples and sets may be
 nested ``MOST_NESTED`` deep in each other; lists and dicts between them as deep as msgpack allows, about 1,000. Encoding
@@ -37,7 +38,7 @@ from typing import Any
 import msgpack
 
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
+from tupletree.errors import ProtocolError, UnregisteredTypeError, UnwritableValueError, UsageError
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
@@ -255,7 +256,7 @@ def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequenc
 
     Raises:
         UnregisteredTypeError: names the component, the field, the stream if it is known, and the type of the first
-            value that cannot travel.
+            value that cannot travel; an UnwritableValueError if others of its type can.
     """
     try:
         return _pack(columns)
@@ -287,9 +288,8 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
                 f"worker: emit a plain type or register it with tupletree.register_type"
             ) from None
         except Exception as error:  # of a type that travels, but not this one: half a character, nested too deeply
-            raise UnregisteredTypeError(
-                f"component {component!r} emitted a value in {place} that cannot leave its worker: "
-                f"{_reason(error)}"
+            raise UnwritableValueError(
+                f"component {component!r} emitted a value in {place} that cannot leave its worker: {_reason(error)}"
             ) from None
     return b"".join(parts)
 

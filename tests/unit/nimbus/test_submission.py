@@ -11,7 +11,14 @@ import pytest
 from tupletree.config import defaults
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.nimbus import lifecycle
-from tupletree.nimbus.submission import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
+from tupletree.nimbus.submission import (
+    check_header,
+    check_name,
+    check_unreadable,
+    new_record,
+    topology_id,
+    without_objects,
+)
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tupletree.errors import UnregisteredTypeError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.batches import BATCH_BYTES, MULTI, Row, Rows, bytes_of, decode, weigh
 from tupletree.worker.outbox import OutStream
-from tupletree.worker.parcels import RowsTooLarge, send_bounded
+from tupletree.worker.parcels import RowsRefused, send_bounded
 
 SOURCE = Origin("spout", 1, "default", ["number", "blob"])
 LIMIT = 4 * BATCH_BYTES
@@ -60,7 +61,7 @@ def test_rows_of_many_trees_are_parted_by_the_size_of_their_anchors() -> None:
 def test_a_tuple_above_the_limit_fails_alone_and_the_error_names_what_is_large() -> None:
     rows = rows_of([10, 10, LIMIT + 1, 10])
     messages: list[worker_pb2.Batch] = []
-    with pytest.raises(RowsTooLarge) as caught:
+    with pytest.raises(RowsRefused) as caught:
         send_bounded(SOURCE, 2, Rows.of(rows), LIMIT, messages.append)
     assert arrived(messages) == [rows[0], rows[1], rows[3]]
     assert list(caught.value.roots) == [3]
@@ -71,14 +72,14 @@ def test_a_tuple_above_the_limit_fails_alone_and_the_error_names_what_is_large()
 
 def test_a_tuple_is_measured_as_it_is_encoded() -> None:
     nested: list[Any] = [[b"x" * 1000] * 1000 for _ in range(5)]
-    with pytest.raises(RowsTooLarge, match="'blob'"):
+    with pytest.raises(RowsRefused, match="'blob'"):
         sent(Rows.of([([1, nested], 7, 8)]))
     assert arrived(sent(Rows.of([([1, nested[:3]], 7, 8)]))) == [([1, nested[:3]], 7, 8)]
 
 
 def test_so_many_trees_that_no_message_holds_them_are_named_and_all_fail() -> None:
     pairs = tuple((root, root) for root in range(1, 100_001))
-    with pytest.raises(RowsTooLarge, match="the list of its trees") as caught:
+    with pytest.raises(RowsRefused, match="the list of its trees") as caught:
         sent(Rows.of([([1, b""], MULTI, pairs)]), limit=BATCH_BYTES)
     assert set(caught.value.roots) == set(range(1, 100_001))
 
@@ -124,3 +125,27 @@ def test_batches_of_large_rows_are_full_with_fewer_of_them_and_of_small_ones_wit
     assert lengths(bytes(100_000), 50) == [50]  # nobody knew
     assert lengths(bytes(100_000), 50) == [10] * 5
     assert lengths(b"small", 2000) == [10, 1000, 990]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+@pytest.mark.parametrize("value", [nested(100), nested(10_000), "half \ud83d", {"\ud83d": 1}])
+def test_a_value_that_cannot_be_encoded_fails_its_tuple_alone_and_the_error_names_the_field(value: Any) -> None:
+    rows = rows_of([1, 2, 3])
+    odd: Row = ([9, value], 99, 100)
+    messages: list[worker_pb2.Batch] = []
+    with pytest.raises(RowsRefused, match=r"'spout'.*'blob'.*'default'.*the tuple fails") as caught:
+        send_bounded(SOURCE, 2, Rows.of([rows[0], odd, *rows[1:], odd]), LIMIT, messages.append)
+    assert arrived(messages) == rows
+    assert list(caught.value.roots) == [99, 99]
+
+
+def test_a_value_of_a_type_that_nobody_registered_is_a_mistake_in_the_component() -> None:
+    with pytest.raises(UnregisteredTypeError) as caught:
+        sent(Rows.of([([1, object()], 1, 2)]))
+    assert type(caught.value) is UnregisteredTypeError
