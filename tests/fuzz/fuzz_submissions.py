@@ -70,7 +70,7 @@ def submission(sound: topology_pb2.TopologySpec, name: str, made: list[Change], 
             continue
         if isinstance(given, str):
             given = given.translate(_STAND_INS)
-        with contextlib.suppress(TypeError, ValueError, OverflowError):  # a message takes no such value
+        with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # no such value, or place by now
             PLACES[place](header, spec, given)
         if place in BUNDLED_AFTER:
             late.append(lambda place=place, given=given: PLACES[place](header, spec, given))  # type: ignore[misc]
