@@ -7,7 +7,7 @@ from hand_driven import HandDriven
 
 from tupletree import Spout, StatefulBolt, TopologyBuilder
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM, Action, Step
+from tupletree.state.steps import STREAM, Action, Step
 from tupletree.tuples import Origin
 from tupletree.worker.batches import Batch, Rows
 
