@@ -75,7 +75,7 @@ def send_bounded(
         parts = [part for part, _ in refused] + [part for part, _ in unwritable]
         roots = array("Q", [root for part in parts for root in part.all_roots()])
         raise RowsRefused(
-            roots, _error(origin, refused, most_bytes) if refused else _of_value(origin, unwritable[0][1], len(parts))
+            roots, _error(origin, refused, most_bytes) if refused else _of_value(unwritable[0][1], len(parts))
         )
 
 
@@ -84,9 +84,9 @@ def _least_bytes(row: Rows) -> int:
     return sum([len(column[0]) for column in row.columns if type(column[0]) in (str, bytes)])
 
 
-def _of_value(origin: Origin, error: UnwritableValueError, count: int) -> UnwritableValueError:
+def _of_value(error: UnwritableValueError, count: int) -> UnwritableValueError:
     others = f" ({count} such tuples in one batch)" if count > 1 else ""
-    return UnwritableValueError(f"{error} (stream {origin.stream!r}){others}: the tuple fails")
+    return UnwritableValueError(f"{error}{others}: the tuple fails")
 
 
 def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], most_bytes: int) -> TupleTooLargeError:

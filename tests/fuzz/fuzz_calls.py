@@ -21,7 +21,7 @@ from tupletree._rpc.status import transport_failure
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "20000"))
 """How many calls and requests in all; each test has its share."""
-ODD_INPUTS = INPUTS if INPUTS >= 100_000 else INPUTS // 4
+ODD_INPUTS = INPUTS if INPUTS >= 100_000 else INPUTS // 8
 """How many odd values, submissions and arguments in all, beside these: most of them take longer."""
 PARTS = 8
 """Between which memory is looked at."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def _change(rng: random.Random) -> Change:
         return place, json_text(rng)
     if place in ("components", "fields", "streams", "inputs", "executors"):
         return place, str(rng.choice((*MANY, 100_000)))
-    return place, (number if place in NUMERIC else text)(rng)
+    return place, number(rng) if place in NUMERIC else text(rng, megabytes=True)
 
 
 def environment(rng: random.Random) -> str:
@@ -67,7 +68,9 @@ def submission(sound: topology_pb2.TopologySpec, name: str, made: list[Change], 
         if place.startswith("conf "):
             conf[place.removeprefix("conf ")] = given
             continue
-        with contextlib.suppress(TypeError, ValueError, OverflowError):  # a message takes no such value
+        if isinstance(given, str):
+            given = given.translate(_STAND_INS)
+        with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # no such value, or place by now
             PLACES[place](header, spec, given)
         if place in BUNDLED_AFTER:
             late.append(lambda place=place, given=given: PLACES[place](header, spec, given))  # type: ignore[misc]
@@ -94,8 +97,17 @@ def _outline(spec: topology_pb2.TopologySpec) -> topology_pb2.TopologySpec:
     return outline
 
 
+_STAND_INS = {0xD800 + n: 0xE000 + n for n in range(0x800)}
+"""For halves of surrogate pairs, which no message of ours holds: characters that take as many bytes in UTF-8."""
+_STAND_IN = re.compile(rb"\xee[\x80-\x9f][\x80-\xbf]")
+
+
+def _half(found: re.Match[bytes]) -> bytes:
+    return chr(ord(found[0].decode()) - 0x800).encode("utf-8", "surrogatepass")
+
+
 def _requests(header: nimbus_pb2.SubmitHeader, data: bytes) -> Iterator[bytes]:
-    yield nimbus_pb2.SubmitRequest(header=header).SerializeToString()
+    yield _STAND_IN.sub(_half, nimbus_pb2.SubmitRequest(header=header).SerializeToString())
     for at in range(0, len(data), CHUNK_BYTES):
         yield nimbus_pb2.SubmitRequest(chunk=data[at : at + CHUNK_BYTES]).SerializeToString()
 
