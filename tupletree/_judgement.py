@@ -237,7 +237,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
         what = f"has {topology.workers_ready} of {topology.workers_used} workers ready"
         sentence = f"topology '{name}' {what if topology.workers_used else 'has no worker'}"
         look = f"tupletree describe {name}"
-        if deaths:
+        if 0 < deaths < DEATHS:  # more are a crash loop, which says so itself
             sentence, look = f"{sentence}: a worker died {_plural(deaths, 'time')} in a row", f"tupletree errors {name}"
         if topology.uptime_s < STARTING_S and not deaths:
             why = "its workers were just placed anew" if topology.has_moved else "it was just submitted"

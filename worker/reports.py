@@ -97,7 +97,7 @@ def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MOST_REPORT_BYTES
             break
         for stats in report.tasks:
             for one in details:
-                stats.ClearField(one)  # type: ignore[arg-type]
+                stats.ClearField(one)
     return report
 
 

@@ -102,7 +102,7 @@ def test_the_cluster_page_says_what_is_wrong_first(cluster: DevCluster, page: Pa
     expect(page.get_by_role("heading", level=1)).to_have_text("Cluster")
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text(re.compile("Healthy; .* worth a look"), timeout=SOON_MS)
-    expect(verdict.get_by_role("link", name=re.compile("^topology 'ailing', sentences: .* failed"))).to_be_visible()
+    expect(verdict.get_by_role("link", name=re.compile("^topology 'ailing', sentences: .* trees fail"))).to_be_visible()
     expect(verdict).not_to_contain_text("topology 'words'")
     verdict.get_by_role("link", name=re.compile("^topology 'ailing', picky: reported an error")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("picky")

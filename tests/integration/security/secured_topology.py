@@ -1,14 +1,15 @@
-"""Counts numbers, each anchored, for as long as it runs."""
+"""Counts numbers, each anchored, for as long as it runs. The first is never acked: a kill waits for it to the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from tupletree import BasicBolt, Spout, TopologyBuilder
-from tupletree.collector import SpoutCollector
+from tupletree import Bolt, Spout, TopologyBuilder
+from tupletree.collector import BoltCollector, SpoutCollector
 from tupletree.component import TopologyContext
 from tupletree.topology import Topology
+from tupletree.tuples import Tuple
 
 
 class Numbers(Spout):
@@ -23,9 +24,13 @@ class Numbers(Spout):
         self.collector.emit([self.next], msg_id=self.next)
 
 
-class Sink(BasicBolt):
-    def execute(self, tup: object, collector: object) -> None:
-        pass
+class Sink(Bolt):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tup: Tuple) -> None:
+        if tup["number"] > 1:
+            self.collector.ack(tup)
 
 
 def topology() -> Topology:

@@ -30,6 +30,7 @@ from tupletree.v1 import (
     nimbus_pb2_grpc,
     supervisor_pb2,
     supervisor_pb2_grpc,
+    topology_pb2,
     worker_pb2,
 )
 
@@ -112,6 +113,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "topology.users": ["bob"],
             "topology.readonly.users": ["carol"],
             "topology.max.spout.pending": 50,
+            "topology.message.timeout.secs": 3600,
             "numbers.password": "hunter2",
         }
         ids = {}
@@ -132,6 +134,14 @@ def acked(cluster: DevCluster, name: str) -> int:
     return sum(one.total.acked for one in cluster.client.describe(name).components if one.component_id == "numbers")
 
 
+def wait_until_it_has_much_to_do(site: Site) -> None:
+    """Its worker was started anew by the calls before: one that had not emitted yet would end at once when killed."""
+    [record] = [one.record for one in site.cluster.client.list() if one.record.name == "numbers"]
+    if record.status == topology_pb2.TOPOLOGY_STATUS_ACTIVE:
+        before = acked(site.cluster, "numbers")
+        wait_until(lambda: acked(site.cluster, "numbers") > before, 60, what="numbers acks anew")
+
+
 def role_of(method: str) -> str:
     return method.split("/")[1].rpartition(".")[2].lower()
 
@@ -146,6 +156,7 @@ def request_of(site: Site, method: Any, row: Row) -> Any:
     if row.by:
         setattr(part, row.by, named[row.by])
     if method.name == "Kill":
+        wait_until_it_has_much_to_do(site)
         request.wait_s = 3600
     elif method.name == "Rebalance":
         request.wait_s = 0

@@ -20,7 +20,7 @@ def stats(component: str, chance: random.Random) -> rpc.TaskStats:
         one.streams.add(stream=stream, emitted=chance.getrandbits(40))
         one.inputs.add(source_component=f"source-of-{stream}", stream=stream, executed=chance.getrandbits(40))
     one.process_buckets.extend(chance.getrandbits(30) for _ in range(40))
-    one.complete_counts.extend(chance.getrandbits(30) for _ in range(40))
+    one.complete_buckets.extend(chance.getrandbits(30) for _ in range(40))
     return one
 
 
