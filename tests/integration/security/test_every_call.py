@@ -135,11 +135,20 @@ def acked(cluster: DevCluster, name: str) -> int:
 
 
 def wait_until_it_has_much_to_do(site: Site) -> None:
-    """Its worker was started anew by the calls before: one that had not emitted yet would end at once when killed."""
-    [record] = [one.record for one in site.cluster.client.list() if one.record.name == "numbers"]
-    if record.status == topology_pb2.TOPOLOGY_STATUS_ACTIVE:
-        before = acked(site.cluster, "numbers")
-        wait_until(lambda: acked(site.cluster, "numbers") > before, 60, what="numbers acks anew")
+    """The calls before deactivated it and started its worker anew. With nothing in flight it would end at once."""
+    client = site.cluster.client
+    [record] = [one.record for one in client.list() if one.record.name == "numbers"]
+    if record.status == topology_pb2.TOPOLOGY_STATUS_KILLED:
+        return
+    client.activate("numbers")
+    supervisor = f"127.0.0.1:{site.grpc_ports['supervisor']}"
+    wait_until(lambda: is_running(client.slots(supervisor), record.id), 60, what="its worker runs")
+    before = acked(site.cluster, "numbers")
+    wait_until(lambda: acked(site.cluster, "numbers") > before, 60, what="numbers acks anew")
+
+
+def is_running(reply: supervisor_pb2.ListSlotsReply, topology_id: str) -> bool:
+    return {slot.state for slot in reply.slots if slot.topology_id == topology_id} == {"running"}
 
 
 def role_of(method: str) -> str:
