@@ -15,11 +15,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import pyspark
 
@@ -29,6 +29,7 @@ HOME = Path(pyspark.__file__).parent
 START_S = 90.0
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the processor time of a JVM that ends within minutes
 _PR_SET_PDEATHSIG = 1
+T = TypeVar("T")
 
 
 class Process:
@@ -58,9 +59,16 @@ class Process:
                 raise AssertionError(f"ended with {self.popen.returncode}:\n{self.text}")
             return found
 
-        found = wait_until(said, timeout_s, what=f"{self.output.name} says {pattern!r}")
+        found = self.wait_until(said, timeout_s, f"{self.output.name} says {pattern!r}")
         assert found is not None
         return found
+
+    def wait_until(self, predicate: Callable[[], T], timeout_s: float, what: str) -> T:
+        """Wait for something that it does. AssertionError, with its output, if that takes too long."""
+        try:
+            return wait_until(predicate, timeout_s, what=what)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}. It said:\n{self.text}") from None
 
     def __enter__(self) -> Process:
         return self

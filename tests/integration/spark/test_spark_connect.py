@@ -94,13 +94,13 @@ def test_a_batch_that_fails_and_one_that_is_cancelled_leave_the_truth(
     (tmp_path / "sums.py").write_text(SUMS)
     (tmp_path / "faulty").touch()
     with program(tmp_path, {**CONF, "spark.remote": server[0]}, RUN) as run:
-        wait_until(lambda: (tmp_path / "waits").exists() and (tmp_path / "failed").exists(), 90, what="batch 2 fails")
+        run.wait_until(lambda: (tmp_path / "waits").exists() and (tmp_path / "failed").exists(), 90, "batch 2 fails")
         # Batch 3 hangs in a job, which is cancelled with the failure of batch 2; then it is processed anew.
         hanging = int((tmp_path / "waits").read_text())
         wait_until(lambda: not command_of(hanging), 60, what="the Python worker of the cancelled job is gone")
         (tmp_path / "faulty").unlink()
         (tmp_path / "open").touch()
-        wait_until(lambda: sums(tmp_path) == TRUTH, 90, what="the table holds the truth")
+        run.wait_until(lambda: sums(tmp_path) == TRUTH, 90, "the table holds the truth")
         (tmp_path / "enough").touch()
         assert run.wait(60) == 0, run.text
     emitted = [tuple(map(int, line.split())) for line in (tmp_path / "emitted").read_text().splitlines()]
@@ -114,7 +114,7 @@ def test_a_batch_that_fails_and_one_that_is_cancelled_leave_the_truth(
 def test_a_server_that_is_killed_ends_the_worker_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SUMS)
     with connect_server(tmp_path) as (url, server), program(tmp_path, {**CONF, "spark.remote": url}, RUN) as run:
-        wait_until((tmp_path / "waits").exists, 90, what="batches are processed")
+        run.wait_until((tmp_path / "waits").exists, 90, "batches are processed")
         for pid in children_of(server.pid, "SparkConnectServer"):
             os.kill(pid, signal.SIGKILL)
         # (PySpark's own threads hold this program for minutes; a worker ends without them.)

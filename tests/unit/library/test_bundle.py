@@ -115,7 +115,7 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     assert not os.access(out / "code/single.py", os.X_OK)
 
 
-writable = st.characters(codec="utf-8", exclude_characters="\0")  # the rest is refused: test_config.py
+writable = st.characters(codec="utf-8", exclude_characters="\0")  # nimbus refuses the rest
 
 
 @settings(max_examples=25, deadline=None)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tupletree._wait import wait_until
 from tupletree.supervisor.files import last_modified_unix_s, open_output, open_regular, remove_tree
 from tupletree.supervisor.logfiles import last_written_unix_s
 from tupletree.supervisor.logtail import limit_output
@@ -80,7 +81,7 @@ def test_a_process_that_nobody_could_watch_does_not_stay(tmp_path: Path, monkeyp
     """As where the supervisor has no file descriptor left."""
 
     def refuse(pid: int, flags: int = 0) -> int:
-        assert find_by_argument("600.25") == pid
+        wait_until(lambda: find_by_argument("600.25") == pid, what="its arguments can be read, right after exec")
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
