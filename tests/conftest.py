@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import strategies
 
 # As the supervisor starts workers, which drive Spark beside gRPC: PySpark forks to start its JVM, and gRPC's handlers
 # of forks start threads in the child, whose descriptors are being closed. It is read once, when gRPC is imported.
@@ -15,6 +16,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
+
+# In a fresh checkout Hypothesis makes its table of characters, which takes a second: now, or the first test that draws
+# a text is charged with it, and its health check calls the test's own strategy too slow.
+strategies.text().validate()
 
 
 @pytest.fixture(scope="module")
