@@ -70,7 +70,8 @@ class Inbox:
 
     def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, most_bytes: int = 1 << 62) -> None:
         self.rows = 0
-        self.bytes = 0
+        self._put_bytes = 0  # since the start, counted by the senders, under the lock
+        self._gone_bytes = 0  # since the start, counted by the owner
         self.wake: Callable[[], None] = lambda: None
         self._tasks = frozenset(tasks)
         self._limit = limit
@@ -84,6 +85,11 @@ class Inbox:
 
     def __bool__(self) -> bool:
         return bool(self._items or self._news)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes wait, with those of the item that the owner works on."""
+        return self._put_bytes - self._gone_bytes
 
     @property
     def has_news(self) -> bool:
@@ -100,7 +106,7 @@ class Inbox:
         with self._lock:
             self._items.append((item, size))
             self.rows += rows
-            self.bytes += size
+            self._put_bytes += size
             if not self._is_closed and (self.rows > self._limit or self.bytes > self._most_bytes):
                 self._is_closed = True
                 self._gate.set(self, self._tasks)
@@ -124,11 +130,11 @@ class Inbox:
             item, size = self._items.popleft()
         except IndexError:
             item, size = None, 0
-        if self._taken_bytes:
-            with self._lock:
-                self.bytes -= self._taken_bytes
-                self._open_if_there_is_room()
+        self._gone_bytes += self._taken_bytes
         self._taken_bytes = size
+        if self._is_closed:
+            with self._lock:
+                self._open_if_there_is_room()
         return item
 
     def done(self, rows: int) -> None:

@@ -35,9 +35,10 @@ class Outbound:
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
         self.failure: asyncio.Future[TaskFailure] = loop.create_future()
         self._loop = loop
-        self._batches: deque[worker_pb2.Batch] = deque()
-        self._bytes = 0  # of these
-        self._lock = threading.Lock()  # held while batches are counted
+        self._batches: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
+        self._handed_bytes = 0  # since the start, counted by the senders, under the lock
+        self._taken_bytes = 0  # since the start, counted by the loop: it need not wait for the lock at each batch
+        self._lock = threading.Lock()
         self._is_holding = False  # tasks at the gate
         self._gate: Gate | None = None
         self._updates: deque[Updates] = deque()
@@ -53,12 +54,13 @@ class Outbound:
         self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
 
     def send(self, batch: worker_pb2.Batch) -> None:
+        size = bytes_of(batch)
         with self._lock:
-            self._batches.append(batch)
-            self._bytes += bytes_of(batch)
-            if self._bytes > MOST_BYTES and self._gate is not None:
+            self._handed_bytes += size
+            if self._handed_bytes - self._taken_bytes > MOST_BYTES and self._gate is not None:
                 self._is_holding = True
                 self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
+        self._batches.append((batch, size))  # after the flag: whoever takes it sees that somebody is held
         self._schedule()
 
     def post(self, updates: Updates) -> None:
@@ -106,9 +108,8 @@ class Outbound:
         assert self._peers is not None
         count = 0
         while self._batches:
-            with self._lock:
-                batch = self._batches.popleft()
-                self._bytes -= bytes_of(batch)
+            batch, size = self._batches.popleft()
+            self._taken_bytes += size
             count += batch.rows
             self._peers.send(batch)
         if self._is_holding:
@@ -123,7 +124,7 @@ class Outbound:
     def _release(self) -> None:
         """Let go on who was held, unless more was handed over just now."""
         with self._lock:
-            if self._bytes <= MOST_BYTES and self._gate is not None:
+            if self._handed_bytes - self._taken_bytes <= MOST_BYTES and self._gate is not None:
                 self._is_holding = False
                 self._gate.set(self, ())
 
