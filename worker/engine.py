@@ -139,8 +139,8 @@ class Engine:
             if executor.tree_tasks:
                 executor.inbox.tell(control)
 
-    def receive(self, message: worker_pb2.Batch) -> None:
-        """Take a batch from another worker.
+    def receive(self, message: worker_pb2.Batch) -> int:
+        """Take a batch from another worker; return about how many bytes it has.
 
         Raises:
             ProtocolError: it is malformed or is for nobody here; nothing of it was taken.
@@ -155,7 +155,9 @@ class Engine:
         check(message)
         if self.tracer is not None:
             self.tracer.received(message)
-        inbox.put(RemoteBatch(message, origin), message.rows, bytes_of(message))
+        size = bytes_of(message)
+        inbox.put(RemoteBatch(message, origin), message.rows, size)
+        return size
 
     def _takes(self, message: worker_pb2.Batch) -> bool:
         """Whether such a task gets such batches: a spout only the steps of checkpoints."""

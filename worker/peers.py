@@ -75,7 +75,7 @@ class PeerLink:
         self.is_up = False
         self.connects = 0
         self._ties = ties
-        self._waiting: deque[worker_pb2.Batch] = deque()
+        self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
         self._cut: Cut | None = None  # the oldest that waits, if a piece of it was sent
         self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
@@ -88,15 +88,17 @@ class PeerLink:
 
     def send(self, batch: worker_pb2.Batch) -> None:
         """Queue a batch for one of the peer's tasks."""
-        self._waiting.append(batch)
-        self._waiting_bytes += bytes_of(batch)
+        size = bytes_of(batch)
+        self._waiting.append((batch, size))
+        self._waiting_bytes += size
         if self._waiting_bytes > WAITING_BYTES:
             self._update_gate()
         self._moved.set()
 
     def take_back(self) -> Iterable[worker_pb2.Batch]:
         """What was never sent."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting = [batch for batch, _ in self._waiting]
+        self._waiting.clear()
         self._waiting_bytes = 0
         return waiting
 
@@ -172,7 +174,7 @@ class PeerLink:
             frame.shard_version = self._ties.shard_version()
             roots: Iterable[int] = ()
             was_behind = self._waiting_bytes > WAITING_BYTES
-            if bytes_of(self._waiting[0]) > BATCH_BYTES:
+            if self._waiting[0][1] > BATCH_BYTES:
                 size, roots = self._fill_piece(frame)
             else:
                 size = self._fill(frame)
@@ -186,9 +188,9 @@ class PeerLink:
         """Move what waits into a frame, until it is large enough; return its bytes."""
         batches = []
         taken = 0
-        while self._waiting and taken < FRAME_BYTES and (size := bytes_of(self._waiting[0])) <= BATCH_BYTES:
+        while self._waiting and taken < FRAME_BYTES and (size := self._waiting[0][1]) <= BATCH_BYTES:
             taken += size
-            batches.append(self._waiting.popleft())
+            batches.append(self._waiting.popleft()[0])
         self._waiting_bytes -= taken
         frame.batches.extend(batches)
         return taken
@@ -196,13 +198,13 @@ class PeerLink:
     def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
         """Put a piece of the oldest batch into a frame; return its bytes and, of the last one, the batch's roots."""
         if self._cut is None:
-            self._cut = Cut(self._waiting[0])
+            self._cut = Cut(self._waiting[0][0])
         size = self._cut.fill(frame.piece)
         if not self._cut.is_over:
             return size, ()
         self._cut = None
-        batch = self._waiting.popleft()
-        self._waiting_bytes -= bytes_of(batch)
+        batch, whole = self._waiting.popleft()
+        self._waiting_bytes -= whole
         return size, roots_of(batch)
 
     def _down(self) -> None:

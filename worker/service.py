@@ -11,7 +11,6 @@ from typing import Any
 from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
-from .batches import bytes_of
 from .engine import Engine
 from .pieces import Assembly
 
@@ -113,8 +112,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         elif sender.pieces.is_open:
             raise ProtocolError(f"frame {frame.sequence} came in the midst of a batch in pieces")
         for batch in frame.batches:
-            self._engine.receive(batch)
-            sender.untold_bytes += bytes_of(batch)
+            sender.untold_bytes += self._engine.receive(batch)
         sender.confirmed = frame.sequence
         sender.changed.set()
         if sender.untold_bytes > CONFIRM_BYTES:
