@@ -117,9 +117,9 @@ class Engine:
         return all(loop.has_opened.is_set() for loop in self.loops)
 
     def wake(self) -> None:
-        """Let every run loop look again."""
+        """Let every run loop look again, and ask sources that rest."""
         for loop in self.loops:
-            loop.wake()
+            loop.rouse()
 
     def set_active(self, is_active: bool) -> None:
         """Let the spouts emit, or stop them."""

@@ -22,6 +22,7 @@ from .inbox import BACKLOG, Gate, Inbox, behind
 from .outbox import OutBuffer
 from .parcels import RowsRefused
 from .parting import Calm, SetUp
+from .resting import Rest
 from .tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Executor:
         self.at_work: Task = tasks[0]  # which of its tasks it is in a call of, or was last
         self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
         self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
+        self.rest = Rest()  # of a source
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks
         self.tracer: Tracer | None = None  # set by any thread
@@ -127,6 +129,11 @@ class Executor:
     def has_work(self) -> bool:
         """Whether a step would find something in the inbox that it may handle now."""
         return bool(self.inbox) and not self.is_held
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do anything now."""
+        return self.has_work
 
     @property
     def has_buffered(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 WINDOW_S = 0.02
-PAUSES = ((150_000, 0.005), (100_000, 0.001), (20_000, 0.0005))
+PAUSES = ((150_000, 0.005), (100_000, 0.001))
 """From so many tuples and updates a second on, so many seconds; below, none. A message costs both ends 0.1 to 0.2 ms of
-processor time, whatever is in it: at ten thousand a second nobody misses that, and at a hundred thousand it is what
-bounds the rate."""
+processor time, whatever is in it: below a hundred thousand a second nobody misses that, and above it is what bounds the
+rate."""
 
 
 class Pace:

@@ -14,6 +14,8 @@ as long, until the component has been back for ``LONGEST_CALM_S`` without blocki
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 FIRST_CALM_S = 2.5  # more than two of the windows over which waiting is judged
 LONGEST_CALM_S = 600.0
@@ -60,3 +62,19 @@ class Calm:
     def is_over(self, now_s: float) -> bool:
         """Whether it may go back."""
         return now_s - self._blocked_s >= self._needed_s
+
+
+class Glance(NamedTuple):
+    """What the watchdog saw: a step, when it saw it first, and how much processor time was wanted by then."""
+
+    step: int
+    at_s: float
+    wanted_s: float
+
+
+class Window(NamedTuple):
+    """The beginning of a stretch of time over which waiting is added up."""
+
+    began_s: float
+    wanted_s: float
+    stepped_s: Mapping[Any, float]  # by executor

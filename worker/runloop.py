@@ -31,12 +31,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tupletree._daemon.logs import event
 
 from .executor import Executor
 from .hanging import HangLog
+from .parting import Glance, Window
 from .tasks import Clock, TaskFailure
 from .threadtime import wanted_s
 from .told import remainder, so_far
@@ -72,22 +72,6 @@ class LoopSettings:
     on_split: Callable[[Executor, Sequence[Executor]], None]  # one that blocks or is set up; what moves to a new loop
 
 
-class _Glance(NamedTuple):
-    """What the watchdog saw: a step, when it saw it first, and how much processor time was wanted by then."""
-
-    step: int
-    at_s: float
-    wanted_s: float
-
-
-class _Window(NamedTuple):
-    """The beginning of a stretch of time over which waiting is added up."""
-
-    began_s: float
-    wanted_s: float
-    stepped_s: dict[Executor, float]
-
-
 class RunLoop(threading.Thread):
     """A thread that drives some executors until it is stopped or one of them fails."""
 
@@ -106,10 +90,11 @@ class RunLoop(threading.Thread):
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_waiting = False
         self._is_stopping = False
+        self._ends_rests = False
         self._last_flush_s = settings.clock()
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
-        self._watched = _Glance(0, 0.0, 0.0)
-        self._window = _Window(0.0, 0.0, {})
+        self._watched = Glance(0, 0.0, 0.0)
+        self._window = Window(0.0, 0.0, {})
         self._told: Updates | None = None  # a copy of the part of the updates that the ackers know already
         self._hangs = HangLog()
         self.has_retired = False  # its executors went to another loop, and its thread ends
@@ -163,6 +148,11 @@ class RunLoop(threading.Thread):
             self._is_waiting = False
             self._wakeups.put(None)
 
+    def rouse(self) -> None:
+        """As ``wake``, and let sources that rest be asked in the next turn."""
+        self._ends_rests = True
+        self.wake()
+
     def stop(self) -> None:
         """Ask the thread to flush, close its components and end."""
         self._is_stopping = True
@@ -198,6 +188,10 @@ class RunLoop(threading.Thread):
         """Let every executor work for a while; flush what is due, and wait if there was nothing to do."""
         if self._arrivals:
             self._take_in()
+        if self._ends_rests:
+            self._ends_rests = False
+            for executor in self._executors:
+                executor.rest.end()
         generation = self._generation
         worked = False
         for executor in self._executors:
@@ -209,7 +203,8 @@ class RunLoop(threading.Thread):
         self._not_stepping()
         now_s = self._settings.clock()
         is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
-        if is_due or not worked or any(executor.is_blocking for executor in self._executors):
+        is_over = not worked or not any(executor.is_ready for executor in self._executors)  # until this is handed over
+        if is_due or is_over or any(executor.is_blocking for executor in self._executors):
             self._flush()
             self._last_flush_s = now_s
         self._hold_back()
@@ -277,9 +272,11 @@ class RunLoop(threading.Thread):
 
     def _drive(self, executor: Executor) -> bool:
         started_s = time.perf_counter()
+        executor.rest.begin_step(started_s)
         worked = executor.step()
         if worked:
             executor.flush_full()
+        executor.rest.end_step(started_s)
         if executor.set_up.has_been:  # that is no work to judge it by
             executor.set_up.has_been = False
             return worked
@@ -313,8 +310,10 @@ class RunLoop(threading.Thread):
             self._is_waiting = False
             return
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
+        rested_s = min((one.rest.until_s for one in self._executors if one.rest.until_s > -math.inf), default=math.inf)
+        wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), LONGEST_WAIT_S)
         with contextlib.suppress(queue.Empty):
-            self._wakeups.get(timeout=max(0.0, min(due_s - self._settings.clock(), LONGEST_WAIT_S)))
+            self._wakeups.get(timeout=max(0.0, wait_s))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
 
     def look_after(self, now_s: float) -> None:
@@ -362,7 +361,7 @@ class RunLoop(threading.Thread):
         """The present executor, if its step has gone on for too long without wanting a processor."""
         seen = self._watched
         if seen.step != self._step:
-            self._watched = _Glance(self._step, now_s, wanted)
+            self._watched = Glance(self._step, now_s, wanted)
             return None
         elapsed_s = now_s - seen.at_s
         if elapsed_s < STUCK_S or self._stepping is None:
@@ -379,7 +378,7 @@ class RunLoop(threading.Thread):
             return None
         totals = dict(self._stepped_s)  # the loop goes on adding to the original
         spent = {executor: total - window.stepped_s.get(executor, 0.0) for executor, total in totals.items()}
-        self._window = _Window(now_s, wanted, totals)
+        self._window = Window(now_s, wanted, totals)
         stepped_s = sum(spent.values())
         waited_s = stepped_s - (wanted - window.wanted_s)
         if window.began_s == 0.0 or stepped_s < WINDOW_S / 2 or waited_s < WAITING_SHARE * stepped_s:

@@ -12,6 +12,7 @@ from .batches import Batch, Rows, decode
 from .control import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
 from .executor import Deliver, Executor, RemoteBatch, call
 from .inbox import ACKERS, BACKLOG, Gate, Inbox
+from .resting import Rest
 from .spout_task import SpoutTask
 from .tasks import Clock
 
@@ -48,7 +49,7 @@ class SpoutExecutor(Executor):
         self.wants_active = False  # set by any thread
         self._timeout_s = timeout_s
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
-        self._idle_wait_s = idle_wait_s
+        self.rest = Rest(idle_wait_s)
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
         self._held: tuple[str, float] | None = None  # why the spouts are not asked at present, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)
@@ -61,8 +62,19 @@ class SpoutExecutor(Executor):
         # Verdicts are handled whoever is congested.
         return bool(self.inbox) or self.wants_active != self._is_active
 
+    @property
+    def is_ready(self) -> bool:
+        return self.has_work or (self._may_poll and not (self.rest.ran_dry or self.rest.is_on))
+
+    @property
+    def _may_poll(self) -> bool:
+        """Whether a spout may be asked for tuples, if it does not rest."""
+        return self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready)
+
     def step(self) -> bool:
         worked = self._handle_control()
+        if worked:  # an ack may be what a spout has waited for
+            self.rest.is_on = False
         if self._next_rotation_s != math.inf or self._suspects:
             worked |= self._expire(self._clock())
         if self.wants_active != self._is_active:
@@ -70,7 +82,7 @@ class SpoutExecutor(Executor):
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
             self._note_held(is_held)
-        if not self._is_active or is_held or self.turns_held:
+        if not self._is_active or is_held or self.turns_held or self.rest.is_on:
             return worked
         return self._poll() or worked
 
@@ -103,8 +115,8 @@ class SpoutExecutor(Executor):
 
     def due_s(self) -> float:
         due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
-        if self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready):
-            due_s = min(due_s, self._clock() + self._idle_wait_s)
+        if self._may_poll:
+            due_s = min(due_s, self._clock() + self.rest.length_s)
         return due_s
 
     def _handle_control(self) -> bool:
@@ -226,6 +238,7 @@ class SpoutExecutor(Executor):
                 worked |= self._poll_warily(spout)
         if worked:
             self._adapt(self._clock() - started_s)
+        self.rest.ran_dry = all(spout.is_dry for spout in self._ready)
         return worked
 
     def _poll_warily(self, spout: SpoutTask) -> bool:

@@ -18,6 +18,7 @@ cdef class SpoutTask(Task):
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
     cdef readonly PackedTrees pending
+    cdef public bint is_dry
     cdef bint _is_deaf
 
     cpdef track(self, u64 root, u64 value, msg_id)

@@ -59,6 +59,7 @@ class SpoutTask(Task):
         self.uncommitted = 0  # trees that are complete and wait for a checkpoint
         self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
         self.tell_failed: Callable[[Any], None] | None = None
+        self.is_dry = False  # it had nothing to emit when it was asked last
         self._is_deaf = ignores_fails(spout)
 
     def open(self) -> None:
@@ -108,6 +109,7 @@ class SpoutTask(Task):
         next_tuple: Callable[[], object] = self.spout.next_tuple
         collector = self.collector
         first = emits = collector.emits
+        self.is_dry = False
         enough = self.tracked + self.room
         while emits - first < most and self.tracked < enough and not self.must_yield:
             try:
@@ -117,6 +119,7 @@ class SpoutTask(Task):
             except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
             if collector.emits == emits:
+                self.is_dry = True
                 break
             emits = collector.emits
         return emits != first

@@ -13,6 +13,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.batches import Batch, Rows
+from tupletree.worker.control import TreesAcked
 from tupletree.worker.runloop import MOST_TURNS_HELD, LoopSettings, RunLoop
 from tupletree.worker.tracking import Updates
 
@@ -105,6 +106,68 @@ def test_a_step_of_a_spout_is_measured_by_what_it_emits(at_once: int) -> None:
         del emitted[:]
         driven.step("spout")
     assert ROWS <= sum(emitted) < ROWS + at_once
+
+
+class Given(Spout):
+    """Emits what is in ``rows``; ``log`` says for each time that it is asked whether there was something."""
+
+    outputs = ["n"]
+
+    def __init__(self, rows: Log, log: Log) -> None:
+        self.rows = rows
+        self.log = log
+
+    def open(self, conf: Mapping[str, Any], context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def next_tuple(self) -> None:
+        self.log.append("emitted" if self.rows else "nothing")
+        if self.rows:
+            self.collector.emit([self.rows.pop()])
+
+
+def at_rest(rows: Log, log: Log) -> tuple[HandDriven, RunLoop]:
+    """A spout that has emitted three rows and rests for an hour, and the loop that drives it and a bolt."""
+    rows.extend([1, 2, 3])
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Given(rows, log))
+    builder.set_bolt("bolt", DoBasic()).shuffle_grouping("spout")
+    driven = HandDriven(builder.create_topology(), {"topology.sleep.spout.wait.strategy.time.ms": 3_600_000})
+    loop = RunLoop("loop", driven.executors, settings([]))
+    while not log or log[-1] == "emitted":
+        loop._turn()
+    return driven, loop
+
+
+def turn(loop: RunLoop) -> None:
+    """A turn that does not wait at its end."""
+    loop._wakeups.put(None)
+    loop._turn()
+
+
+def test_a_spout_with_nothing_to_emit_is_not_asked_again_until_it_hears_something_or_is_roused() -> None:
+    rows, log = Log(), Log()
+    driven, loop = at_rest(rows, log)
+    assert log == ["emitted", "emitted", "emitted", "nothing"]
+    rows.append(4)
+    for _ in range(5):
+        turn(loop)
+    assert log[4:] == []
+    loop.rouse()
+    turn(loop)
+    assert log[4:] == ["emitted", "nothing"]
+    rows.append(5)
+    turn(loop)
+    assert log[6:] == []
+    [task] = driven.tasks["spout"]
+    driven.tell("spout", TreesAcked(task, [1]))
+    turn(loop)
+    assert log[6:] == ["emitted", "nothing"]
+
+
+def test_what_was_emitted_is_handed_over_in_the_turn_after_which_nothing_is_left_to_do() -> None:
+    driven, _ = at_rest(Log(), Log())
+    assert sum(len(rows) for _, _, rows in driven.delivered) == 3
 
 
 def test_executors_stand_behind_those_that_feed_them() -> None:
