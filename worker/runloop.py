@@ -272,11 +272,13 @@ class RunLoop(threading.Thread):
 
     def _drive(self, executor: Executor) -> bool:
         started_s = time.perf_counter()
-        executor.rest.begin_step(started_s)
+        if executor.is_source:
+            executor.rest.begin_step(started_s)
         worked = executor.step()
         if worked:
             executor.flush_full()
-        executor.rest.end_step(started_s)
+        if executor.is_source:
+            executor.rest.end_step(started_s)
         if executor.set_up.has_been:  # that is no work to judge it by
             executor.set_up.has_been = False
             return worked

@@ -230,12 +230,14 @@ class SpoutExecutor(Executor):
         for spout in self._ready:
             self.at_work = spout
             spout.must_yield = False
+            emits = spout.collector.emits
             if not self.is_blocking:
                 worked |= spout.poll(self._quantum)
             elif not self.is_found_blocking:
                 worked |= spout.poll(1)
             else:
                 worked |= self._poll_warily(spout)
+            self.rest.emitted += spout.collector.emits - emits
         if worked:
             self._adapt(self._clock() - started_s)
         self.rest.ran_dry = all(spout.is_dry for spout in self._ready)
