@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from operator import attrgetter
 
 from google.protobuf.message import Message
 
@@ -53,6 +54,7 @@ _MOST_SUMMED = 2**63
 
 
 ENDED = ""  # stands for all workers that are no more
+_of_task = attrgetter(*TASK_COUNTERS)
 Memory = dict[str, dict[str, rpc.TaskStats]]  # sums by worker id and component id
 
 
@@ -138,7 +140,8 @@ class TopologyStatistics:
         for task_id in tasks:
             task = self._tasks.get(task_id)
             if task is not None:
-                add(total, task.earlier)
+                if task.earlier.component_id:
+                    add(total, task.earlier)
                 add(total, task.latest)
                 for gauge in GAUGES:
                     setattr(total, gauge, getattr(total, gauge) + getattr(task.latest, gauge))
@@ -290,8 +293,10 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
 
     Whatever workers report, in however many incarnations: a sum stays what a message can hold, and has so many streams.
     """
-    _raise(total, TASK_COUNTERS, more)
     total.component_id = total.component_id or more.component_id
+    if not any(_of_task(more)) and not (more.streams or more.inputs or more.process_buckets or more.complete_buckets):
+        return  # as most tasks of a topology with very many
+    _raise(total, TASK_COUNTERS, more)
     streams = {stream.stream: stream for stream in total.streams}
     for stream in more.streams:
         if stream.stream not in streams and len(streams) < MOST_STREAMS:

@@ -47,7 +47,7 @@ def test_rebalances_to_any_number_of_executors_harm_nobody(cluster: DevCluster, 
             else:
                 assert may_pass, f"{what} was accepted"
                 counts["done"] += 1
-                wait_until(lambda wanted=executors: runs(cluster, wanted), 120, what=what)  # type: ignore[misc]
+                wait_until(lambda wanted=executors: runs(cluster, wanted), 120, what=what, pause_s=1)  # type: ignore[misc]
             neighbour.must_go_on(what)
         client.kill(NAME, 0)
         wait_until(lambda: len(client.list()) <= 2, 60, what="the topology is gone")
