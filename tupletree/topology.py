@@ -18,8 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-import cloudpickle
-
+from tupletree import _pickling
 from tupletree._calls import check_calls
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
@@ -265,7 +264,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
 
 def _pickle(definition: Definition, value: object) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(value))
+        return _pickling.dumps(value)
     except Exception as error:  # whatever user classes raise
         _refuse_unpicklable(definition, value, error)
 
@@ -282,7 +281,7 @@ class _Discard(io.RawIOBase):
 
 def _pickle_error(value: object) -> Exception | None:
     try:
-        cloudpickle.dump(value, _Discard())
+        _pickling.dump(value, _Discard())
     except Exception as error:  # whatever user classes raise
         return error
     return None
