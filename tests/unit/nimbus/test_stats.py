@@ -32,6 +32,15 @@ def test_figures_go_on_rising_when_a_worker_is_restarted() -> None:
     assert (total.executed, total.streams[0].emitted, total.queued) == (107, 9, 1)
 
 
+def test_tasks_that_have_done_nothing_still_count_by_what_waits_for_them() -> None:
+    one = TopologyStatistics()
+    idle = rpc.TaskStats(task_id=2, component_id="c", queued=5, congested=True)
+    one.report(report("w1", task(1, executed=3, queued=1), idle), 0)
+    one.report(report("w2", idle), 1)
+    total = one.component("c", [1, 2])
+    assert (total.executed, total.queued, total.congested, len(total.streams)) == (3, 6, True, 1)
+
+
 def test_a_few_counters_of_lately_are_as_among_all_counters() -> None:
     one = TopologyStatistics()
     assert one.lately("c", ["failed"], 600, 0) == [0]
