@@ -23,3 +23,5 @@ cdef class Tuple:
 
     @cython.locals(origin=Origin, position=Py_ssize_t, column=list)
     cpdef _named(self, field)
+    @cython.locals(columns=list, column=list, row=list, at=Py_ssize_t, count=Py_ssize_t, position=Py_ssize_t)
+    cdef list _row(self)

@@ -117,12 +117,24 @@ class Tuple:
     def values(self) -> list[Any]:
         """All values, in the order of the fields."""
         if self._values is None:
-            self._values = [column[self._at] for column in self._columns]
+            self._values = self._row()
         return self._values
 
     @values.setter
     def values(self, values: list[Any]) -> None:
         self._values = values
+
+    def _row(self) -> list[Any]:
+        columns, at = self._columns, self._at
+        count = len(columns)
+        if count == 1:
+            column = columns[0]
+            return [column[at]]
+        row: list[Any] = [None] * count  # of its final size: no list is grown for each tuple
+        for position in range(count):
+            column = columns[position]
+            row[position] = column[at]
+        return row
 
     def get(self, field: str, default: Any = None) -> Any:
         """The value of ``field``, or ``default`` where the tuple has no such field."""

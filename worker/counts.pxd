@@ -1,3 +1,10 @@
+cimport cython
+
+cdef double[::1] _BOUNDS_S
+
+@cython.locals(bounds="double[::1]", low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, missing=Py_ssize_t)
+cpdef count_in(list counts, double latency_s)
+
 cdef class InputCounts:
     cdef public long long executed, acked, failed, process_samples
     cdef public double execute_s, process_s_sum

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,13 +11,25 @@ from hand_driven import HandDriven
 from local_components import Do, DoBasic, Log
 
 from tupletree import FailedException, Spout, TopologyBuilder
-from tupletree._wire.latency import bucket_of
+from tupletree._wire.latency import BUCKETS, FINE_BOUNDS_S, bucket_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import nimbus_pb2
 from tupletree.worker.batches import Batch, Rows
 from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed
+from tupletree.worker.counts import count_in
 from tupletree.worker.stats import task_stats
 from tupletree.worker.tracking import Updates
+
+
+@pytest.mark.parametrize("nudge", [lambda s: math.nextafter(s, 0), lambda s: s, lambda s: math.nextafter(s, math.inf)])
+def test_a_latency_is_counted_in_its_bucket(nudge: Callable[[float], float]) -> None:
+    for latency_s in map(nudge, (0.0, *FINE_BOUNDS_S, 1e6)):
+        counts: list[int] = []
+        count_in(counts, latency_s)
+        count_in(counts, latency_s)
+        bucket = bucket_of(latency_s)
+        assert bucket < BUCKETS
+        assert counts == [0] * bucket + [2]
 
 
 class TwoStreams(Spout):
