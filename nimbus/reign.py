@@ -59,6 +59,11 @@ class Reign:
         """How many trees and tuples the workers of a topology reported last as under way."""
         return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
 
+    def latest(self, topology_id: str, task_id: int) -> rpc.TaskStats | None:
+        """What a task reported last to this leader."""
+        kept = self._statistics.get(topology_id)
+        return None if kept is None else kept.latest(task_id)
+
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())
 

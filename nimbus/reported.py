@@ -26,14 +26,21 @@ _of_stream: Final[_Figures] = attrgetter(*STREAM_COUNTERS)
 _of_input: Final[_Figures] = attrgetter(*INPUT_COUNTERS)
 
 
-def check_report(report: rpc.WorkerReport, topology_id: str) -> None:
-    """Raises ProtocolError for a report that no worker of ours sends in a stream of that topology's."""
+Known = Callable[[int], rpc.TaskStats | None]
+"""What a task reported last, by its id."""
+
+
+def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> None:
+    """Raises ProtocolError for a report that no worker of ours sends in a stream of that topology's. What is ``known``
+    was found to be in order before: most tasks of most reports say what they said a second ago."""
     if report.topology_id != topology_id:
         raise ProtocolError("the reports of one stream are of more than one topology")
     _check_names(report.worker_id, report.supervisor_id, report.host)
     if not 0 <= report.uptime_s <= MOST_COUNTED or report.http_port > 65_535:
         raise ProtocolError("a report has an uptime or a port that there is not")
     for stats in report.tasks:
+        if stats == known(stats.task_id):
+            continue
         _check_figures(stats.task_id, _of_task(stats))
         _check_figures(stats.task_id, (stats.call_s,))
         _check_names(stats.component_id)

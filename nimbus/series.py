@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
@@ -103,18 +103,15 @@ def summed(series: Sequence[Sequence[Point]]) -> list[Point]:
     ]
 
 
-def moment_of(tasks: Iterable[tuple[rpc.TaskStats, rpc.TaskStats]], now_s: float) -> Moment:
-    """The sum over some tasks, each as all that it ever did and what it reported last."""
-    emitted = executed = acked = failed = pending = queued = 0
-    latencies: list[float] = []
-    for total, latest in tasks:
-        emitted += sum(stream.emitted for stream in total.streams)
-        executed += total.executed
-        acked += total.acked
-        failed += total.failed
-        pending += latest.pending
-        queued += latest.queued
-        counts = total.complete_buckets or total.process_buckets
-        if counts:
-            latencies = [a + b for a, b in zip_longest(latencies, counts, fillvalue=0)]
-    return Moment(now_s, emitted, executed, acked, failed, latencies, pending, queued)
+def moment_of(stats: rpc.TaskStats, now_s: float) -> Moment:
+    """What a task, or the sum of some, stands at."""
+    return Moment(
+        at_s=now_s,
+        emitted=sum(stream.emitted for stream in stats.streams),
+        executed=stats.executed,
+        acked=stats.acked,
+        failed=stats.failed,
+        latencies=tuple(stats.complete_buckets or stats.process_buckets),
+        pending=stats.pending,
+        queued=stats.queued,
+    )

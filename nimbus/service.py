@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
 from collections.abc import AsyncIterator
@@ -142,7 +143,7 @@ class NimbusService(NimbusServicer):
             rule = self._desk.rule()
             if topology_id is None:
                 topology_id = report.topology_id  # which the caller may report for
-            check_report(report, topology_id)
+            check_report(report, topology_id, functools.partial(rule.reign.latest, topology_id))
             rule.reign.report(report, time.monotonic())
             self._office.metrics.reports.inc()
             yield rpc.WorkerReportReply(epoch=rule.reign.epoch)

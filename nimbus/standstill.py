@@ -49,6 +49,7 @@ class Movement:
         "_last",
         "_reported_s",
         "_works_since_s",
+        "executed",
     )
 
     def __init__(self, stats: rpc.TaskStats, now_s: float) -> None:
@@ -57,9 +58,18 @@ class Movement:
         self._failed = stats.failed  # when one was acked last
         self._failed_s = -math.inf
         self._works_since_s = now_s
+        self.executed = executed(stats)  # tuples of user streams, without ticks
+
+    def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
+        """The next report of the same incarnation, equal to the last one."""
+        self._last, self._reported_s = stats, now_s
 
     def note(self, stats: rpc.TaskStats, now_s: float) -> None:
         """The next report of the same incarnation."""
+        self._note(self._last, self._reported_s)  # as the reports that repeated it would have
+        self._note(stats, now_s)
+
+    def _note(self, stats: rpc.TaskStats, now_s: float) -> None:
         if stats.executed != self._last.executed or not stats.queued:
             self._executed_s = now_s
         if stats.failed != self._last.failed:
@@ -69,13 +79,16 @@ class Movement:
             self._failed = stats.failed
         elif stats.failed == self._failed:
             self._fails_since_s = now_s
-        if not executed(stats):
+        self.executed = executed(stats)
+        if not self.executed:
             self._works_since_s = now_s
         self._last, self._reported_s = stats, now_s
 
     @property
     def stuck_s(self) -> float:
         """For how long tuples have waited without any being executed."""
+        if not self._last.queued:
+            return 0.0
         return self._reported_s - self._executed_s
 
     @property
@@ -86,6 +99,8 @@ class Movement:
     @property
     def works_s(self) -> float:
         """For how long it has executed tuples."""
+        if not self.executed:
+            return 0.0
         return self._reported_s - self._works_since_s
 
     @property
@@ -95,7 +110,7 @@ class Movement:
 
     def fails(self, lately_s: float) -> tuple[int, float]:
         """How many have failed since one was acked, and for how long they have; none if none did lately."""
-        if self._reported_s - self._failed_s > lately_s:
+        if self._last.failed == self._failed or self._reported_s - self._failed_s > lately_s:
             return 0, 0.0
         return self._last.failed - self._failed, self._reported_s - self._fails_since_s
 
@@ -120,7 +135,7 @@ def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
     waiting = [one.latest for one in found if one.latest.queued or is_spout]
     longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())
     return Answers(
-        executed=sum(executed(one.latest) for one in found),
+        executed=sum(one.executed for one in found),
         settled=sum(one.latest.acked + one.latest.failed for one in found),
         since_s=max((one.works_s for one in found), default=0.0),
         holds_tuples=any(one.latest.holds_tuples for one in found),
@@ -131,5 +146,7 @@ def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
 
 def executed(stats: rpc.TaskStats) -> int:
     """The tuples that a task executed, without ticks."""
+    if not stats.executed:
+        return 0
     own = sum(one.executed for one in stats.inputs if is_system(one.source_component) or is_system(one.stream))
     return max(0, stats.executed - own)

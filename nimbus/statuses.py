@@ -30,10 +30,11 @@ class Statuses:
     def __init__(self) -> None:
         self._said: dict[int, _Said] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._said)
+
     def report(self, worker_id: str, present: Collection[int], told: Mapping[int, str], now_s: float) -> None:
         """Take in all that a worker says now, by task. ``present``: the tasks that live in this worker."""
-        if not self._said and not told:
-            return
         kept = {
             task_id: said
             for task_id, said in self._said.items()

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree._wait import wait_until
+
+if TYPE_CHECKING:
+    from tupletree.testing import DevCluster
 
 STEADY, VICTIM = "steady", "victim"
 INTERVAL_S = 0.02
@@ -59,3 +63,9 @@ def steady_topology(path: Path) -> Any:
 def victim_topology() -> Any:
     """One that may be killed, rebalanced, stopped."""
     return _topology(None)
+
+
+def free_slots(cluster: DevCluster) -> None:
+    """Give back what slots the victim has: other inputs may have rebalanced it to any number of workers."""
+    cluster.client.rebalance(VICTIM, 0, workers=1)
+    wait_until(lambda: cluster.client.describe(VICTIM).summary.workers_used == 1, 60, what="the victim has one worker")

@@ -14,7 +14,7 @@ import pytest
 from fuzz_calls import ODD_INPUTS
 from fuzz_emitting import OddValues, Outcomes, emitting, odd, what_of
 from fuzz_neighbour import Neighbour
-from fuzz_topologies import VICTIM
+from fuzz_topologies import free_slots
 from fuzz_values import LARGE, evaluate, large
 
 from tupletree.testing import DevCluster, wait_until
@@ -99,12 +99,6 @@ def run(cluster: DevCluster, acks: Path, spout: OddValues) -> tuple[Outcomes, fl
         said = [one.message for one in reports if "it fails" in one.message]
         assert bool(said) == any(n % 2 == 0 for n in outcomes.failed), f"seed {spout.seed!r}: {said}, {outcomes.failed}"
     return outcomes, neighbour.longest_s
-
-
-def free_slots(cluster: DevCluster) -> None:
-    """Give back what slots the victim has: other inputs may have rebalanced it to any number of workers."""
-    cluster.client.rebalance(VICTIM, 0, workers=1)
-    wait_until(lambda: cluster.client.describe(VICTIM).summary.workers_used == 1, 60, what="the victim has one worker")
 
 
 def complaints(cluster: DevCluster) -> str:

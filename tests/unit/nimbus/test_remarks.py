@@ -85,7 +85,7 @@ def test_a_component_that_was_found_blocking_is_said_to_with_what_to_do(capsys: 
     assert f"split: {ADVICE}\n" in capsys.readouterr().out
     assert reported.judged("split").blocks == ADVICE
     assert reported.judged("spout").blocks == ""
-    total = reported.reign.statistics(RECORD.id).component("split", range(1, 7))
+    total = reported.reign.statistics(RECORD.id).component("split")
     assert total.found_blocking
     reported.reign.statistics(RECORD.id).report(
         rpc.WorkerReport(

@@ -47,8 +47,8 @@ def test_several_components_as_one() -> None:
     assert summed([]) == [] and summed([one.points, []]) == []
 
 
-def test_the_sums_of_some_tasks() -> None:
+def test_what_a_sum_stands_at() -> None:
     stats = rpc.TaskStats(executed=1, acked=2, failed=3, pending=4, queued=5, complete_buckets=[1, 2])
     stats.streams.add(stream="a", emitted=6)
-    found = moment_of([(stats, stats), (stats, stats)], 7.0)
-    assert found == Moment(7.0, 12, 2, 4, 6, [2, 4], 8, 10)
+    stats.streams.add(stream="b", emitted=1)
+    assert moment_of(stats, 7.0) == Moment(7.0, 7, 1, 2, 3, (1, 2), 4, 5)
