@@ -36,10 +36,10 @@ from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1 import topology_pb2 as pb
 
-from .books import Books
+from .admission import Admission
 from .config import AckerConfig
-from .gate import Gate
-from .metrics import registry
+from .metrics import metrics_registry
+from .registry import Registry
 from .service import AckerService
 
 logger = logging.getLogger(__name__)
@@ -60,11 +60,13 @@ class AckerDaemon:
         self._announce_path = announce_path
         self._acker_id = f"acker-{uuid.uuid4().hex[:12]}"
         self._readiness = Readiness()
-        self._books = Books(secrets.randbits(192))
-        self._gate = Gate(config.max_pending)
-        self._service = AckerService(self._acker_id, self._books, self._gate, self._readiness)
+        self._registry = Registry(secrets.randbits(192))
+        self._admission = Admission(config.max_pending)
+        self._service = AckerService(self._acker_id, self._registry, self._admission, self._readiness)
         self._http = HttpServer(
-            self._readiness, registry(self._service, self._gate, self._readiness), {"/ledger": self._ledger}
+            self._readiness,
+            metrics_registry(self._service, self._admission, self._readiness),
+            {"/ledger": self._ledger},
         )
         self._presence = pb.Presence(
             id=self._acker_id,
@@ -134,7 +136,7 @@ class AckerDaemon:
             "http_port": self._presence.http_port,
         }
         announce(self._announce_path, role="acker", **facts)
-        event(logger, "acker.started", limit=self._gate.limit, **facts)
+        event(logger, "acker.started", limit=self._admission.limit, **facts)
         stopping, failed = asyncio.create_task(stop.wait()), asyncio.create_task(self._service.failed.wait())
         await asyncio.wait({stopping, failed, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
         self._raise_failure(timekeeper)
@@ -154,12 +156,12 @@ class AckerDaemon:
         """Serve the old trees until they have ended or the time for it is over, then end the streams."""
         self._readiness.set("draining", "finishing the trees it holds")
         self._service.draining = True
-        self._books.begin_drain()
+        self._registry.begin_drain()
         self._presence.draining = True
         registration.update(self._presence)
         limit_s = self._config.drain_timeout_s
         if limit_s is None:
-            limit_s = self._books.longest_timeout_s() or (_UNTIMED_DRAIN_S if self._books.topologies else 0.0)
+            limit_s = self._registry.longest_timeout_s() or (_UNTIMED_DRAIN_S if self._registry.topologies else 0.0)
         event(logger, "drain.began", id=self._acker_id, limit_s=limit_s, streams=self._service.streams)
         deadline_s = time.monotonic() + limit_s
         while (waits_for := self._waits_for()) and time.monotonic() < deadline_s:
@@ -172,7 +174,7 @@ class AckerDaemon:
             await asyncio.sleep(_DRAIN_POLL_S / 5)
 
     def _waits_for(self) -> str | None:
-        if waits_for := self._books.drain_waits_for(time.monotonic()):
+        if waits_for := self._registry.drain_waits_for(time.monotonic()):
             return waits_for
         undelivered = self._service.undelivered
         return f"{undelivered} verdicts are not delivered" if undelivered else None
@@ -180,14 +182,14 @@ class AckerDaemon:
     async def _keep_time(self) -> None:
         """Rotate for ever, each topology at its own pace, and forget topologies that nobody tends."""
         while True:
-            due_s = self._books.next_rotation_s()
+            due_s = self._registry.next_rotation_s()
             pause_s = _LONGEST_PAUSE_S if due_s is None else due_s - time.monotonic()
             await asyncio.sleep(min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
             now_s = time.monotonic()
-            for addressed in self._books.rotate(now_s):
+            for addressed in self._registry.rotate(now_s):
                 self._service.deliver(addressed)
                 await asyncio.sleep(0)
-            for topology_id in self._books.forget_unattended(now_s):
+            for topology_id in self._registry.forget_unattended(now_s):
                 self._service.forget(topology_id)
                 event(logger, "topology.forgotten", topology=topology_id)
             self._service.recount()

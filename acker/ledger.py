@@ -33,9 +33,10 @@ The cases people ask about, each with a test of its name in tests/unit/acker/tes
 * init of 0 (a spout tuple that nobody consumes): acked at once.
 * fail of a tree whose value then turns 0 before its init comes: acked. Zero is looked at first; all was processed.
 
-The entries lie in a packed table (acker/table.py), 38 to 40 bytes a pending tree. Batches of many updates are applied
-by whole arrays; smaller ones, and what a batch says of one root again, one after the other (acker/each.py); where that
-is compiled, all are while the table is small enough for the caches. So the rules are written down twice;
+The entries lie in a packed table (acker/hash_table.py), 38 to 40 bytes a pending tree. Batches of many updates are
+applied by whole arrays; smaller ones, and what a batch says of one root again, one after the other
+(acker/scalar_ops.py); where that is compiled, all are while the table is small enough for the caches. So the rules are
+written down twice;
 test_ledger_reference.py holds both against a plain dictionary, and `python -m bench.ledger` measures both.
 """
 
@@ -50,10 +51,10 @@ import numpy as np
 from tupletree._compiled import IS_COMPILED
 from tupletree.errors import UsageError
 
-from .each import ack_each, fail_each, init_each, reset_each
-from .pending import MOST_COHORTS, Pending
-from .states import FAILED, OPEN
-from .table import U32, U64, Places
+from .entries import MOST_COHORTS, Entries
+from .entry_state import FAILED, OPEN
+from .hash_table import U32, U64, Places
+from .scalar_ops import ack_each, fail_each, init_each, reset_each
 from .verdicts import Totals, Verdicts, add_verdicts
 
 __all__ = ["Ledger", "Totals", "Verdicts"]
@@ -83,7 +84,7 @@ class Ledger:
         if not 2 <= buckets <= MOST_COHORTS:
             raise UsageError(f"a ledger needs at least 2 buckets, and at most {MOST_COHORTS}, not {buckets}")
         self.totals = Totals()
-        self._pending = Pending(buckets, hash_key, self.totals)
+        self._pending = Entries(buckets, hash_key, self.totals)
         self._began: int | None = None  # the tick from which births are counted
 
     def __len__(self) -> int:
@@ -92,7 +93,7 @@ class Ledger:
 
     @property
     def trees(self) -> int:
-        """Pending trees whose init has come."""
+        """Entries trees whose init has come."""
         return self._pending.trees
 
     @property
@@ -110,7 +111,7 @@ class Ledger:
         return 0.0 if born is None else max(0.0, now_s - (born + (self._began or 0)) / TICKS_PER_S)
 
     def trees_begun_by(self, time_s: float) -> int:
-        """Pending trees whose first update came at ``time_s`` or earlier, to a tick."""
+        """Entries trees whose first update came at ``time_s`` or earlier, to a tick."""
         until = int(time_s * TICKS_PER_S) - (self._began or 0)
         return sum(trees for born, trees in self._pending.births.items() if born <= until)
 

@@ -19,8 +19,8 @@ from tupletree._daemon.metrics import cumulated, daemon_registry
 from tupletree._wire.names import topology_name
 from tupletree.v1 import acker_pb2 as pb
 
-from .gate import Gate
-from .work import Work
+from .admission import Admission
+from .work_counters import WorkCounters
 
 _LABELS = ("topology", "topology_id", "shard")
 _GAUGES = {
@@ -46,7 +46,7 @@ class Described(Protocol):
     @property
     def undelivered(self) -> int: ...
     @property
-    def work(self) -> Work: ...
+    def work(self) -> WorkCounters: ...
     def describe(self) -> pb.DescribeLedgerReply: ...
     def timeouts_s(self) -> Mapping[str, float]: ...
 
@@ -54,9 +54,9 @@ class Described(Protocol):
 class LedgerCollector(Collector):
     """Turns one summary into metrics."""
 
-    def __init__(self, service: Described, gate: Gate) -> None:
+    def __init__(self, service: Described, admission: Admission) -> None:
         self._service = service
-        self._gate = gate
+        self._admission = admission
 
     def collect(self) -> Iterator[Metric]:
         reply = self._service.describe()
@@ -77,10 +77,12 @@ class LedgerCollector(Collector):
         yield GaugeMetricFamily("tupletree_acker_ready", "1 if fit for work.", float(reply.ready))
         yield GaugeMetricFamily("tupletree_acker_draining", "1 while finishing old trees.", float(reply.draining))
         yield GaugeMetricFamily("tupletree_acker_streams", "Workers connected.", self._service.streams)
-        yield GaugeMetricFamily("tupletree_acker_entries", "Entries in all ledgers.", self._gate.entries)
-        yield GaugeMetricFamily("tupletree_acker_max_entries", "Entries beyond which new trees wait.", self._gate.limit)
+        yield GaugeMetricFamily("tupletree_acker_entries", "Entries in all ledgers.", self._admission.entries)
         yield GaugeMetricFamily(
-            "tupletree_acker_held_messages", "Messages whose new trees wait for room.", self._gate.waiting
+            "tupletree_acker_max_entries", "Entries beyond which new trees wait.", self._admission.limit
+        )
+        yield GaugeMetricFamily(
+            "tupletree_acker_held_messages", "Messages whose new trees wait for room.", self._admission.waiting
         )
         yield from self._timeouts()
         yield from self._work()
@@ -106,8 +108,8 @@ class LedgerCollector(Collector):
         yield applied
 
 
-def registry(service: Described, gate: Gate, readiness: Readiness) -> CollectorRegistry:
+def metrics_registry(service: Described, admission: Admission, readiness: Readiness) -> CollectorRegistry:
     """Everything /metrics shows: the ledgers, and what every daemon shows."""
     collectors = daemon_registry("acker", readiness)
-    collectors.register(LedgerCollector(service, gate))
+    collectors.register(LedgerCollector(service, admission))
     return collectors

@@ -1,4 +1,4 @@
-"""The Acker service: translates between messages and the books. See proto/tupletree/v1/acker.proto for the sequences.
+"""The Acker service: translates between messages and the registry. proto/tupletree/v1/acker.proto has the sequences.
 
 Everything runs in one asyncio loop. A big message is applied in parts with a pause for others after each, so health and
 other streams are served while millions of updates come in.
@@ -18,13 +18,13 @@ from tupletree.errors import NotFoundError, ProtocolError
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import acker_pb2_grpc
 
-from .books import Books
-from .gate import Gate
-from .holding import Holding, Message
+from .admission import Admission
+from .held_inits import HeldInits, Message
 from .ledger import Verdicts
-from .stream import TrackStream
+from .registry import Registry
+from .track_stream import TrackStream
 from .updates import Batch, check_hello, check_updates
-from .work import Work
+from .work_counters import WorkCounters
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ _MOST_HELD, _MOST_HELD_SHARE = 100_000, 20  # inits of a stream that wait: so ma
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
-    """Serves one acker's books to its workers."""
+    """Serves one acker's registry to its workers."""
 
     def __init__(
         self,
         acker_id: str,
-        books: Books,
-        gate: Gate,
+        registry: Registry,
+        admission: Admission,
         readiness: Readiness,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,13 +49,13 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self.failed = asyncio.Event()
         """Set when a ledger may be wrong: ``failure`` says why, and the process is to end."""
         self.failure: BaseException | None = None
-        self._books = books
-        self._gate = gate
+        self._registry = registry
+        self._admission = admission
         self._readiness = readiness
         self._clock = clock
         self._streams: dict[int, TrackStream] = {}
         self._was_full = False
-        self.work = Work()
+        self.work = WorkCounters()
 
     @property
     def streams(self) -> int:
@@ -84,17 +84,17 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         return self.describe()
 
     async def DropTopology(self, request: pb.DropTopologyRequest, context: Any) -> pb.DropTopologyReply:
-        ended = self._books.drop(request.epoch, request.topology_id)
+        ended = self._registry.drop(request.epoch, request.topology_id)
         for number in ended:
             self._streams[number].end(NotFoundError(f"topology {request.topology_id} was removed"))
-        self._gate.forget(request.topology_id)
+        self._admission.forget(request.topology_id)
         self.recount()
         event(logger, "topology.dropped", topology=request.topology_id, epoch=request.epoch, streams=len(ended))
         return pb.DropTopologyReply()
 
     def timeouts_s(self) -> dict[str, float]:
         """The message timeout of each topology, by id; 0 for none."""
-        return {id: topology.timeout_s for id, topology in self._books.topologies.items()}
+        return {id: topology.timeout_s for id, topology in self._registry.topologies.items()}
 
     def describe(self) -> pb.DescribeLedgerReply:
         """One summary for each shard served, ordered by topology and shard."""
@@ -105,7 +105,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             ready=self._readiness.ready,
             reasons=self._readiness.reasons,
         )
-        for topology_id, topology in sorted(self._books.topologies.items()):
+        for topology_id, topology in sorted(self._registry.topologies.items()):
             for shard, ledger in sorted(topology.ledgers.items()):
                 totals = ledger.totals
                 reply.shards.add(
@@ -130,27 +130,29 @@ class AckerService(acker_pb2_grpc.AckerServicer):
 
     def recount(self) -> None:
         """Call after ledgers changed by themselves: lets waiting streams go on, and says whether there is room."""
-        for topology_id in self._books.topologies:
+        for topology_id in self._registry.topologies:
             self._count_entries(topology_id)
         self._say_whether_full()
 
     def forget(self, topology_id: str) -> None:
-        """The books have forgotten a topology."""
-        self._gate.forget(topology_id)
+        """The registry has forgotten a topology."""
+        self._admission.forget(topology_id)
 
     def _count_entries(self, topology_id: str) -> None:
-        topology = self._books.topologies.get(topology_id)
+        topology = self._registry.topologies.get(topology_id)
         if topology is not None:
             entries = topology.entries
-            self._gate.set_entries(topology_id, entries, entries - topology.trees)
+            self._admission.set_entries(topology_id, entries, entries - topology.trees)
 
     def _say_whether_full(self) -> None:
-        gate = self._gate
-        full = f"{gate.entries} entries are held, the limit is {gate.limit}" if gate.full else None
-        if gate.full != self._was_full:
-            self._was_full = gate.full
+        admission = self._admission
+        full = f"{admission.entries} entries are held, the limit is {admission.limit}" if admission.full else None
+        if admission.full != self._was_full:
+            self._was_full = admission.full
             self._readiness.set("ledger", full)
-            event(logger, "ledger.full" if full else "ledger.has_room", entries=gate.entries, limit=gate.limit)
+            event(
+                logger, "ledger.full" if full else "ledger.has_room", entries=admission.entries, limit=admission.limit
+            )
 
     @property
     def undelivered(self) -> int:
@@ -170,7 +172,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         except TimeoutError:
             raise ProtocolError(f"no hello within {HELLO_TIMEOUT_S:g} s") from None
         stream = TrackStream(hello)
-        stream.number = self._books.open(hello, self._clock())
+        stream.number = self._registry.open(hello, self._clock())
         self._streams[stream.number] = stream
         self.work.streams_opened += 1
         event(
@@ -184,25 +186,25 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         return stream
 
     def _close(self, stream: TrackStream) -> None:
-        self._books.close(stream.number, self._clock())
+        self._registry.close(stream.number, self._clock())
         self._streams.pop(stream.number, None)
         event(logger, "stream.closed", topology=stream.hello.topology_id, worker=stream.hello.worker_id)
 
-    def _holding(self, stream: TrackStream) -> Holding:
+    def _holding(self, stream: TrackStream) -> HeldInits:
         def apply(inits: Batch) -> None:
             self._apply_part(stream, inits)
             self._say_whether_full()
 
         def finish(message: Message) -> None:
-            self._books.report_version(stream.number, message.shard_version)
+            self._registry.report_version(stream.number, message.shard_version)
             stream.confirm(message.sequence)
             stream.hold(is_held=bool(holding))
 
-        most = max(_MOST_HELD, self._gate.limit // _MOST_HELD_SHARE)
-        holding = Holding(self._gate, stream.hello.topology_id, most, apply, finish)
+        most = max(_MOST_HELD, self._admission.limit // _MOST_HELD_SHARE)
+        holding = HeldInits(self._admission, stream.hello.topology_id, most, apply, finish)
         return holding
 
-    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], holding: Holding) -> None:
+    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], holding: HeldInits) -> None:
         """Apply what the worker sends until it has no more to say, and what has to wait for room has been applied."""
         sequence = 0
         async for request in requests:
@@ -227,30 +229,30 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             event(logger, "stream.refused", level=logging.WARNING, **context)
         stream.end(error)
 
-    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, holding: Holding) -> None:
+    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, holding: HeldInits) -> None:
         """Apply a message, but for those of its inits that there is no room for."""
         topology_id = stream.hello.topology_id
         batches = check_updates(request, stream.hello, sequence)
-        await self._gate.readable(topology_id)
+        await self._admission.readable(topology_id)
         held: list[Batch] = []
         for batch in batches:
             for number, part in enumerate(batch.parts(_PART)):
                 if number:
                     await asyncio.sleep(0)
-                if not part.init_roots or (not (holding or held) and self._gate.admits(topology_id)):
+                if not part.init_roots or (not (holding or held) and self._admission.admits(topology_id)):
                     self._apply_part(stream, part)
                     continue
                 self._apply_part(stream, part.others())  # they may make the room
                 held.append(part.inits())
         self.work.count(batches)
-        stream.look(*self._books.flow(stream.number), self._clock())
+        stream.look(*self._registry.flow(stream.number), self._clock())
         holding.take(Message(sequence, request.updates.shard_version, held))
         self._say_whether_full()
 
     def _apply_part(self, stream: TrackStream, part: Batch) -> None:
         began_s = self._clock()
         try:
-            self.deliver(self._books.apply(stream.number, part, began_s))
+            self.deliver(self._registry.apply(stream.number, part, began_s))
         except Exception as error:
             self._fail(error)
             raise

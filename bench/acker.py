@@ -34,8 +34,8 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._rpc.channels import channel
 from tupletree._wait import wait_until
-from tupletree.acker.books import Books
-from tupletree.acker.gate import Gate
+from tupletree.acker.admission import Admission
+from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
 from tupletree.v1 import acker_pb2 as pb
 
@@ -203,7 +203,7 @@ def within_this_process(options: argparse.Namespace) -> dict[str, Any]:
             await asyncio.sleep(0)
 
     async def track() -> int:
-        service, ended = AckerService("bench", Books(), Gate(20_000_000), Readiness()), 0
+        service, ended = AckerService("bench", Registry(), Admission(20_000_000), Readiness()), 0
         async for reply in service.Track(requests(), None):
             ended += len(reply.SerializeToString()) and acked(reply)
             if ended >= count:

@@ -39,10 +39,10 @@ MODULES = (
     "tupletree.worker.trees",
     "tupletree.worker.spout_task",
     "tupletree.worker.following",
-    "tupletree.acker.hashing",
-    "tupletree.acker.table",
-    "tupletree.acker.pending",
-    "tupletree.acker.each",
+    "tupletree.acker.root_hash",
+    "tupletree.acker.hash_table",
+    "tupletree.acker.entries",
+    "tupletree.acker.scalar_ops",
 )
 DIRECTORY = Path(__file__).parent
 DIGEST = "SOURCES"

@@ -9,8 +9,8 @@ import time
 from tupletree import TopologyBuilder, config
 from tupletree._daemon.health import Readiness
 from tupletree._rpc.server import start_server
-from tupletree.acker.books import Books
-from tupletree.acker.gate import Gate
+from tupletree.acker.admission import Admission
+from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
@@ -28,12 +28,12 @@ SPOUT_TASK = 1
 
 
 class RunningAcker:
-    """An acker's service, its books and its address."""
+    """An acker's service, its registry and its address."""
 
     def __init__(self, acker_id):
         self.id = acker_id
-        self.books = Books()
-        self.service = AckerService(acker_id, self.books, Gate(1_000_000), Readiness())
+        self.registry = Registry()
+        self.service = AckerService(acker_id, self.registry, Admission(1_000_000), Readiness())
         self.address = ""
 
     @contextlib.asynccontextmanager
@@ -49,7 +49,7 @@ class RunningAcker:
     @property
     def versions(self):
         """The shard versions that the workers have reported."""
-        return [version for topology in self.books.topologies.values() for version in topology.streams.values()]
+        return [version for topology in self.registry.topologies.values() for version in topology.streams.values()]
 
 
 class Worker:
@@ -118,7 +118,7 @@ def run(test):
 
 def test_spouts_hear_nothing_of_an_acker_that_drains_to_its_end():
     async def test(worker, a, b):
-        a.books.begin_drain()
+        a.registry.begin_drain()
         await worker.follow(2, b, draining=a)
         await until(lambda: worker.is_up(a, b) and a.versions == [2])
         a.service.end_streams(None)
@@ -167,7 +167,7 @@ def test_the_trees_of_an_acker_that_leaves_while_it_still_owns_shards_are_lost()
     """A newer map that had nothing to do with its drain made it believe that its shards had moved."""
 
     async def test(worker, a, b):
-        a.books.begin_drain()
+        a.registry.begin_drain()
         await worker.follow(2, a)
         await until(lambda: a.versions == [2])
         a.service.end_streams(None)
@@ -201,7 +201,7 @@ def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
         assert gate.closed_by(link) == frozenset()
         worker.ackers.post(begun([5000]))
         await until(lambda: gate.closed_by(link) == {ACKERS})
-        (topology,) = a.books.topologies.values()
+        (topology,) = a.registry.topologies.values()
         for sent in range(UNCONFIRMED_UPDATES + 20):
             worker.ackers.post(Updates.of(acks=[(6000 + sent, 1)]))
             await until(lambda: not link._waiting)

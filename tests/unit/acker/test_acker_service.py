@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tupletree._daemon.health import Readiness
-from tupletree.acker.books import Books
-from tupletree.acker.gate import Gate
+from tupletree.acker.admission import Admission
+from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
 from tupletree.acker.updates import Batch
 from tupletree.v1 import acker_pb2 as pb
@@ -78,8 +78,8 @@ class Worker:
             await self.changed.wait()
 
 
-def service_of(books: Books | None = None) -> AckerService:
-    return AckerService("acker-1", books or Books(), Gate(LIMIT), Readiness())
+def service_of(registry: Registry | None = None) -> AckerService:
+    return AckerService("acker-1", registry or Registry(), Admission(LIMIT), Readiness())
 
 
 def test_the_acks_of_a_message_make_room_for_its_inits() -> None:
@@ -145,7 +145,7 @@ def test_a_worker_that_does_not_listen_is_not_read_for_ever() -> None:
         assert worker._requests.qsize() > 50
         worker.task.cancel()
         await asyncio.wait({worker.task})
-        assert service._gate.waiting == 0
+        assert service._admission.waiting == 0
 
     run(scenario)
 
@@ -167,11 +167,11 @@ def test_a_stream_ends_when_what_waits_has_been_applied() -> None:
     run(scenario)
 
 
-class Exhausted(Books):
-    """Books for which there is no memory left."""
+class Exhausted(Registry):
+    """Registry for which there is no memory left."""
 
     def apply(self, stream: int, batch: Batch, now_s: float) -> Any:
-        raise MemoryError("no memory for the books")
+        raise MemoryError("no memory for the registry")
 
 
 def test_updates_that_cannot_be_applied_end_the_acker() -> None:

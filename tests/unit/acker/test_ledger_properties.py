@@ -175,7 +175,7 @@ def test_a_lost_update_ends_in_expiry_and_nothing_else(seed: int, size: int) -> 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["batch", "fail", "reset", "rotate"]), max_size=60))
 def test_every_initialised_tree_ends_exactly_once(seed: int, steps: list[str]) -> None:
-    """Acked, failed or expired: one of them, once; and the books (trees, totals, births) agree at every step."""
+    """Acked, failed or expired: one of them, once; and the registry (trees, totals, births) agree at every step."""
     rng = random.Random(seed)
     roots = [rng.getrandbits(64) for _ in range(6)]
     updates = random_tree(rng, roots, 12)

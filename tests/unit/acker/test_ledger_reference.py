@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from reference_ledger import Ended, ReferenceLedger, in_order
 
 from tupletree.acker import ledger as ledger_module
+from tupletree.acker.hash_table import Table
 from tupletree.acker.ledger import Ledger, Verdicts
-from tupletree.acker.table import Table
 
 KINDS = ("acked", "failed", "expired", "reset")
 LIMITS = (1, 64, ledger_module._FEW, sys.maxsize)

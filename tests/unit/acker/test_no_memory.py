@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import resource
-from tupletree.acker.table import Table
+from tupletree.acker.hash_table import Table
 
 def limit(more):
     pages = int(open("/proc/self/statm").read().split()[0])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .pending import Ended, Pending
-from .states import FAILED, OPEN
+from .entries import Ended, Entries
+from .entry_state import FAILED, OPEN
 from .verdicts import Totals, Verdicts
 
 
 def init_each(
-    pending: Pending,
+    pending: Entries,
     totals: Totals,
     roots: Sequence[int],
     values: Sequence[int],
@@ -51,7 +51,7 @@ def init_each(
 
 
 def ack_each(
-    pending: Pending, totals: Totals, roots: Sequence[int], values: Sequence[int], born: int, verdicts: Verdicts
+    pending: Entries, totals: Totals, roots: Sequence[int], values: Sequence[int], born: int, verdicts: Verdicts
 ) -> None:
     table = pending.table
     acked = Ended(len(roots))
@@ -71,7 +71,7 @@ def ack_each(
     acked.report(verdicts.acked)
 
 
-def fail_each(pending: Pending, totals: Totals, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
+def fail_each(pending: Entries, totals: Totals, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
     table = pending.table
     failed = Ended(len(roots))
     for at in range(len(roots)):
@@ -90,7 +90,7 @@ def fail_each(pending: Pending, totals: Totals, roots: Sequence[int], born: int,
     failed.report(verdicts.failed)
 
 
-def reset_each(pending: Pending, totals: Totals, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
+def reset_each(pending: Entries, totals: Totals, roots: Sequence[int], born: int, verdicts: Verdicts) -> None:
     table = pending.table
     reset = Ended(len(roots))
     for at in range(len(roots)):

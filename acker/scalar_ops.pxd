@@ -1,7 +1,7 @@
 cimport cython
 
-from tupletree.acker.pending cimport Ended, Pending
-from tupletree.acker.table cimport Table
+from tupletree.acker.entries cimport Ended, Entries
+from tupletree.acker.hash_table cimport Table
 
 ctypedef unsigned long long u64
 ctypedef unsigned int u32
@@ -13,16 +13,16 @@ cdef int OPEN, FAILED
     slot=Py_ssize_t, state=cython.int,
 )
 cpdef init_each(
-    Pending pending, totals, const u64[::1] roots, const u64[::1] values, const u32[::1] tasks, u32 born, verdicts
+    Entries pending, totals, const u64[::1] roots, const u64[::1] values, const u32[::1] tasks, u32 born, verdicts
 )
 
 @cython.locals(
     table=Table, acked=Ended, at=Py_ssize_t, root=u64, mixed=u64, left=u64, slot=Py_ssize_t, state=cython.int
 )
-cpdef ack_each(Pending pending, totals, const u64[::1] roots, const u64[::1] values, u32 born, verdicts)
+cpdef ack_each(Entries pending, totals, const u64[::1] roots, const u64[::1] values, u32 born, verdicts)
 
 @cython.locals(table=Table, failed=Ended, at=Py_ssize_t, root=u64, mixed=u64, slot=Py_ssize_t, state=cython.int)
-cpdef fail_each(Pending pending, totals, const u64[::1] roots, u32 born, verdicts)
+cpdef fail_each(Entries pending, totals, const u64[::1] roots, u32 born, verdicts)
 
 @cython.locals(table=Table, reset=Ended, at=Py_ssize_t, root=u64, mixed=u64, slot=Py_ssize_t, state=cython.int)
-cpdef reset_each(Pending pending, totals, const u64[::1] roots, u32 born, verdicts)
+cpdef reset_each(Entries pending, totals, const u64[::1] roots, u32 born, verdicts)

@@ -1,6 +1,6 @@
 cimport cython
 
-from tupletree.acker.table cimport Table
+from tupletree.acker.hash_table cimport Table
 
 ctypedef unsigned long long u64
 ctypedef unsigned int u32
@@ -18,7 +18,7 @@ cdef class Ended:
     cdef int add(self, u32 task, u64 root) except -1
 
 @cython.final
-cdef class Pending:
+cdef class Entries:
     cdef readonly Table table
     cdef readonly Py_ssize_t trees
     cdef readonly dict births

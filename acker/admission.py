@@ -1,7 +1,7 @@
 """Whose new trees are taken when the ledgers are full: overload is passed on to the senders, never dropped.
 
 Only inits wait. Acks, fails and resets are what makes room: they are applied as they come, also those of a message
-whose inits must wait, and those of the messages behind it (holding.py). Who waits is decided for each topology:
+whose inits must wait, and those of the messages behind it (held_inits.py). Who waits is decided for each topology:
 
     total entries     whose inits pass
     up to 80 %        everybody's
@@ -31,7 +31,7 @@ def admits(limit: int, total: int, own: int, topologies: int) -> bool:
     return own * topologies < RESERVE_SHARE * limit and total < STOP_SHARE * limit
 
 
-class Gate:
+class Admission:
     """Tell it a topology's entries with ``set_entries`` after every change; ``room`` waits as long as inits must."""
 
     def __init__(self, limit: int) -> None:

@@ -65,7 +65,7 @@ class Topology:
         return sum(map(len, self.ledgers.values()))
 
 
-class Books:
+class Registry:
     """All topologies of one acker. Not thread-safe: one owner. ``hash_key``: see Ledger."""
 
     def __init__(self, hash_key: int = 0) -> None:

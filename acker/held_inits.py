@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .gate import Gate
+from .admission import Admission
 from .updates import Batch
 
 
@@ -30,18 +30,18 @@ class Message:
         return sum(map(len, self.inits))
 
 
-class Holding:
+class HeldInits:
     """``apply`` applies inits; ``finish`` is told of each message when all of it is applied, in their order."""
 
     def __init__(
         self,
-        gate: Gate,
+        admission: Admission,
         topology: str,
         most_roots: int,
         apply: Callable[[Batch], None],
         finish: Callable[[Message], None],
     ) -> None:
-        self._gate = gate
+        self._admission = admission
         self._topology = topology
         self._most_roots = most_roots
         self._apply = apply
@@ -62,7 +62,7 @@ class Holding:
             return
         self._messages.append(message)
         self._roots += message.roots
-        self._gate.waiting += bool(message.inits)
+        self._admission.waiting += bool(message.inits)
         self._more.set()
 
     async def room(self) -> None:
@@ -83,7 +83,7 @@ class Holding:
             while self._messages:
                 message = self._messages[0]
                 for batch in message.inits:
-                    await self._gate.room(self._topology)
+                    await self._admission.room(self._topology)
                     self._apply(batch)
                     await asyncio.sleep(0)
                 self._drop_first()
@@ -100,5 +100,5 @@ class Holding:
     def _drop_first(self) -> None:
         message = self._messages.popleft()
         self._roots -= message.roots
-        self._gate.waiting -= bool(message.inits)
+        self._admission.waiting -= bool(message.inits)
         self._falls.set()

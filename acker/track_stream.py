@@ -2,7 +2,7 @@
 
 Verdicts come from anybody's updates; the stream collects them until its one writer takes them. The first word after a
 silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``, and after a reply of many roots
-every ``BUSY_INTERVAL_S``, or less often where trees take long anyhow (gathering.py): under load that packs the verdicts
+every ``BUSY_INTERVAL_S``, or less often where trees take long anyhow (linger.py): under load that packs the verdicts
 of some milliseconds into one message, which costs both ends far less than a message each. A confirmation that has no
 verdicts to go with is in no hurry: it tells the worker what it need not doubt should the stream break.
 """
@@ -18,8 +18,8 @@ from tupletree._wire.packed import pack_u64
 from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2 as pb
 
-from .gathering import Gathering
 from .ledger import Verdicts
+from .linger import Linger
 from .updates import Hello
 
 REPLY_INTERVAL_S = 0.002
@@ -39,7 +39,7 @@ class TrackStream:
 
     def __init__(self, hello: Hello) -> None:
         self.hello = hello
-        self.number = 0  # in the Books
+        self.number = 0  # in the Registry
         self.waiting = 0
         """Roots put and not taken yet."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
@@ -50,7 +50,7 @@ class TrackStream:
         self._error: BaseException | None = None
         self._replied_s = -math.inf
         self._interval_s = REPLY_INTERVAL_S
-        self._gathering = Gathering()
+        self._linger = Linger()
         self._rest: asyncio.TimerHandle | None = None  # until a confirmation goes out alone
 
     def put(self, verdicts: Verdicts) -> None:
@@ -81,7 +81,7 @@ class TrackStream:
 
     def look(self, pending: int, completed: int, now_s: float) -> None:
         """So many trees of its topology are pending now, and so many have been completed."""
-        self._gathering.look(pending, completed, now_s)
+        self._linger.look(pending, completed, now_s)
 
     def end(self, error: BaseException | None) -> None:
         """Finish the stream: with this error, or properly. The first call decides."""
@@ -132,11 +132,11 @@ class TrackStream:
                 break
         del self._pieces[:count]
         self.waiting -= roots
-        self._interval_s = max(BUSY_INTERVAL_S, self._gathering.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
+        self._interval_s = max(BUSY_INTERVAL_S, self._linger.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
         self._told, self._told_held = self._confirmed, self._is_held
         verdicts = [
             pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
             for task, kinds in taken.items()
         ]
-        gather_us = round(1e6 * self._gathering.pause_s)
+        gather_us = round(1e6 * self._linger.pause_s)
         return pb.TrackReply(confirmed=self._told, verdicts=verdicts, gather_us=gather_us, hold=self._told_held)

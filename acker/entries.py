@@ -1,8 +1,8 @@
-"""The entries of a ledger: a packed table, and the books about it (cohorts, births, trees), kept right by every change.
+"""The entries of a ledger: a packed table, and the counts of its cohorts, births and trees, which every change updates.
 
-An entry's state is a byte (acker/states.py). The youngest ``buckets`` of the cohorts in it live. A rotation takes the
-oldest one's number out of the living; its entries count no longer from that moment on, and are cleared away step by
-step: by ``expire``, or by the update that meets one of them.
+An entry's state is a byte (acker/entry_state.py), with the number of its cohort. The youngest ``buckets`` cohorts are
+alive. A rotation takes the number of the oldest out of them: from that moment on the entries of that cohort no longer
+count, and they are cleared away step by step: by ``expire``, or by the update that meets one of them.
 
 What changes one entry is C where it is compiled; numbers of trees by birth are then summed up on the way. Whoever has
 changed entries one by one says ``settle`` afterwards.
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .states import COHORT, FAILED, OPEN
-from .table import U8, U32, U64, Entries, Index, Places, Table
+from .entry_state import COHORT, FAILED, OPEN
+from .hash_table import U8, U32, U64, Index, NewEntries, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
 MOST_COHORTS = 60  # of 63: one more is in the clearing, or two
@@ -48,7 +48,7 @@ class Ended:
             add_verdicts(into, self._tasks[: self._count], self._roots[: self._count])
 
 
-class Pending:
+class Entries:
     """Entries by root. Not thread-safe. Roots of one call are distinct; births are in ticks from the ledger's first."""
 
     def __init__(self, buckets: int, hash_key: int, totals: Totals) -> None:
@@ -89,7 +89,7 @@ class Pending:
 
     def add(self, roots: U64, hashes: U64, values: U64 | int, tasks: U32 | int, born: int, flags: int) -> None:
         """Begin entries that are absent."""
-        self.table.insert(Entries(roots, values, tasks, born, flags | self.cohort), hashes)
+        self.table.insert(NewEntries(roots, values, tasks, born, flags | self.cohort), hashes)
         self._held[self.cohort] += len(roots)
         if not flags & OPEN:
             self._begin(born, len(roots))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.acker.gathering import BUSY_PER_S, MOST_S, SHARE, WINDOW_S, Gathering
+from tupletree.acker.linger import BUSY_PER_S, MOST_S, SHARE, WINDOW_S, Linger
 
 
-def after_a_window(pending: int, rate_per_s: float) -> Gathering:
-    gathering = Gathering()
+def after_a_window(pending: int, rate_per_s: float) -> Linger:
+    gathering = Linger()
     gathering.look(0, 1_000, 0.0)
     gathering.look(pending, 1_000 + round(rate_per_s * WINDOW_S), WINDOW_S)
     return gathering

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tupletree.acker import stream as stream_module
+from tupletree.acker import track_stream as stream_module
 from tupletree.acker.ledger import Verdicts
-from tupletree.acker.stream import TrackStream
+from tupletree.acker.track_stream import TrackStream
 from tupletree.acker.updates import Hello
 from tupletree.errors import ProtocolError, UnavailableError
 from tupletree.v1 import acker_pb2 as pb

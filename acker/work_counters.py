@@ -11,7 +11,7 @@ from .updates import Batch
 APPLY_BOUNDS_S = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)
 
 
-class Work:
+class WorkCounters:
     """Counters since the acker started."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The gate: whose trees may begin when the ledgers are full. Waiting is observed, never slept for."""
+"""The admission: whose trees may begin when the ledgers are full. Waiting is observed, never slept for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree.acker.gate import Gate, admits
+from tupletree.acker.admission import Admission, admits
 
 T = TypeVar("T")
 
@@ -55,46 +55,46 @@ STEPS = st.lists(st.tuples(st.integers(0, 7), st.integers(-300, 100)), max_size=
 def test_below_its_reserve_a_topology_never_waits_and_the_total_is_bounded(
     topologies: int, steps: list[tuple[int, int]]
 ) -> None:
-    """Trees begin in parts of up to 100, as often as the gate lets them, and end as they like."""
-    limit, gate = 1000, Gate(1000)
+    """Trees begin in parts of up to 100, as often as the admission lets them, and end as they like."""
+    limit, admission = 1000, Admission(1000)
     held = dict.fromkeys(map(str, range(topologies)), 0)
     for name in held:
-        gate.set_entries(name, 0)
+        admission.set_entries(name, 0)
     for number, change in steps:
         name = str(number % topologies)
         if change < 0:
             held[name] = max(0, held[name] + change)
-        elif gate.admits(name):
+        elif admission.admits(name):
             held[name] += change
         else:
             assert held[name] >= limit / 4 / topologies
-        gate.set_entries(name, held[name])
-        assert gate.entries == sum(held.values()) <= 1.25 * limit + 100 * topologies
+        admission.set_entries(name, held[name])
+        assert admission.entries == sum(held.values()) <= 1.25 * limit + 100 * topologies
 
 
 @given(STEPS)
 def test_the_total_is_bounded_whatever_topologies_come(steps: list[tuple[int, int]]) -> None:
-    gate = Gate(1000)
+    admission = Admission(1000)
     for number, (_, change) in enumerate(steps):
         name = str(number)
         own = 0
-        while gate.admits(name) and own < 2000:
+        while admission.admits(name) and own < 2000:
             own += max(1, abs(change))
-            gate.set_entries(name, own)
-        assert gate.entries <= 1500 + max((abs(one) for _, one in steps), default=0) + 1
+            admission.set_entries(name, own)
+        assert admission.entries <= 1500 + max((abs(one) for _, one in steps), default=0) + 1
 
 
 def test_who_waits_goes_on_when_there_is_room() -> None:
     async def scenario() -> None:
-        gate = Gate(100)
-        gate.set_entries("a", 101)
-        assert gate.full
-        waiting = await started(gate.room("a"))
-        gate.set_entries("a", 102)
-        gate.set_entries("a", 100)
+        admission = Admission(100)
+        admission.set_entries("a", 101)
+        assert admission.full
+        waiting = await started(admission.room("a"))
+        admission.set_entries("a", 102)
+        admission.set_entries("a", 100)
         await asyncio.sleep(0)
         assert not waiting.done()
-        gate.set_entries("a", 99)
+        admission.set_entries("a", 99)
         await waiting
 
     run(scenario)
@@ -102,26 +102,26 @@ def test_who_waits_goes_on_when_there_is_room() -> None:
 
 def test_a_topology_that_is_forgotten_makes_room() -> None:
     async def scenario() -> None:
-        gate = Gate(100)
-        gate.set_entries("a", 100)
-        gate.set_entries("b", 50)
-        waiting = await started(gate.room("b"))
+        admission = Admission(100)
+        admission.set_entries("a", 100)
+        admission.set_entries("b", 50)
+        waiting = await started(admission.room("b"))
         assert not waiting.done()
-        gate.forget("a")
+        admission.forget("a")
         await waiting
-        assert gate.entries == 50
+        assert admission.entries == 50
 
     run(scenario)
 
 
 def test_a_flood_of_acks_without_inits_stops_its_own_topology_alone() -> None:
     async def scenario() -> None:
-        gate = Gate(100)
-        gate.set_entries("a", 150, without_init=101)
-        mine, others = await started(gate.readable("a")), await started(gate.readable("b"))
+        admission = Admission(100)
+        admission.set_entries("a", 150, without_init=101)
+        mine, others = await started(admission.readable("a")), await started(admission.readable("b"))
         assert others.done()
         assert not mine.done()
-        gate.set_entries("a", 149, without_init=100)
+        admission.set_entries("a", 149, without_init=100)
         await mine
 
     run(scenario)

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .hashing import KeyedHash
+from .root_hash import KeyedHash
 
 U64: TypeAlias = NDArray[np.uint64]
 U32: TypeAlias = NDArray[np.uint32]
@@ -44,7 +44,7 @@ _32 = np.uint64(32)
 
 
 @dataclass(slots=True)
-class Entries:
+class NewEntries:
     """Entries to come, an array for each column. One number stands for many equal ones."""
 
     roots: U64
@@ -127,7 +127,7 @@ class Table:
         bucket = self._bucket(self.hashes(self.roots.take(slots)))
         return Places(slots, self._before(slots, bucket), bucket)
 
-    def insert(self, entries: Entries, hashes: U64) -> None:
+    def insert(self, entries: NewEntries, hashes: U64) -> None:
         """Add entries whose roots are absent."""
         first, count = self._count, self._count + len(hashes)
         self._make_room(count)

@@ -1,6 +1,6 @@
 cimport cython
 
-from tupletree.acker.hashing cimport KeyedHash
+from tupletree.acker.root_hash cimport KeyedHash
 
 ctypedef unsigned long long u64
 ctypedef unsigned int u32

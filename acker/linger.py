@@ -24,7 +24,7 @@ second on, in full; between them in part, so that a pause which lowers the rate 
 """
 
 
-class Gathering:
+class Linger:
     """The pause that fits the last complete window of ``WINDOW_S`` or more. Pure: time is an argument."""
 
     def __init__(self) -> None:
