@@ -25,7 +25,7 @@ from bench._cli import WrongResultError
 from bench._words import sentences
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import Rows, decode, encode
+from tupletree.worker.core.batches import Rows, decode, encode
 
 SEED = 20_260_103
 

@@ -23,7 +23,7 @@ from typing import Any
 from bench import _cli
 from bench._cli import WrongResultError
 from bench._words import sentences
-from tupletree.worker import routing
+from tupletree.worker.core import routing
 
 SEED = 20_260_104
 Choose = Callable[[Sequence[Any]], Any]

@@ -2,7 +2,7 @@
 
 py-spy is a program of its own and reads the worker's memory, so it works on one that hangs, and costs the worker a few
 percent while it samples. The kernel has to allow it: as the same user, and where ``kernel.yama.ptrace_scope`` is 1
-because each worker names its supervisor as the process that may (worker/tracee.py). Where it does not, whoever asked is
+because each worker names its supervisor as the process that may (worker/ptrace.py). Where it does not, whoever asked is
 told so in one sentence, and nothing happens to the worker.
 """
 

@@ -28,13 +28,13 @@ from tupletree.topology import Topology, check_topology_name
 from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.windows import WindowedBolt
-from tupletree.worker.assembly import Plan
-from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.builder import Plan
+from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.tasks import Environment, Observer, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.executor import Executor
-from tupletree.worker.metrics import text_of_tasks
-from tupletree.worker.tasks import Environment, Observer, TaskFailure
-from tupletree.worker.tracking import Updates, split
+from tupletree.worker.execution.executor import Executor
+from tupletree.worker.reporting.metrics import text_of_tasks
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ from tupletree._daemon.run import run_daemon
 from tupletree._security.current import Security, use
 from tupletree.errors import TupletreeError
 
-from . import tracee
-from .config import Launch
+from . import ptrace
 from .daemon import WorkerDaemon, add_code_path
-from .prints import capture
+from .launch_file import Launch
+from .reporting.stdio_capture import capture
 
 GC_THRESHOLD = 50_000
 """Tuples are many small objects in no cycles: to collect after every 700, Python's default, costs some percent."""
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     faulthandler.enable()  # a crash in a library leaves the stacks of all threads in worker.out
     if launch.log_dir is not None:
         capture()
-    tracee.allow(os.getppid())
+    ptrace.allow(os.getppid())
     add_code_path(launch.bundle_dir)
     gc.set_threshold(GC_THRESHOLD, 5, 20)
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -2,8 +2,9 @@
 
     launch.json -> bundle on sys.path -> ZooKeeper -> assignment -> engine -> listen -> links -> spouts active
 
-It follows ZooKeeper level-triggered: a watch wakes, a snapshot (view.py) decides. If ZooKeeper is away, it goes on with
-the last snapshot. It ends with status 0 when it is told to or has no place any more, with 1 when a component raised.
+It follows ZooKeeper level-triggered: a watch wakes, a snapshot (assignment_view.py) decides. If ZooKeeper is away, it
+goes on with the last snapshot. Exit status: 0 when it is told to stop or has no place any more, 1 when a component
+raised.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from tupletree.errors import InternalError, TopologyError, TupletreeError, Unava
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
-from .ackers import Ackers, TrackTies
-from .assembly import Plan
-from .config import Launch
-from .control import WorkerLost
+from .assignment_view import View, has_place, view
+from .builder import Plan
+from .control_messages import WorkerLost
+from .core.tasks import Environment, TaskFailure
+from .debugging.controller import Observing
 from .engine import Engine, local_tasks
-from .executor import Executor
-from .metrics import About, Links, registry
-from .observing import Observing
-from .outbound import Outbound
-from .peers import Peers, Ties
-from .reports import ErrorThrottle, Reporter, component_error, store_error
+from .execution.executor import Executor
+from .launch_file import Launch
+from .network.acker_links import Ackers, TrackTies
+from .network.peer_links import Peers, Ties
+from .network.transfer import Outbound
+from .reporting.heartbeats import ErrorThrottle, Reporter, component_error, store_error
+from .reporting.metrics import About, Links, registry
 from .service import WorkerService
-from .tasks import Environment, TaskFailure
-from .view import View, has_place, view
 
 log = logging.getLogger(__name__)
 

@@ -17,20 +17,20 @@ from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2, worker_pb2
 
-from .assembly import Plan, build_executors, origins
-from .batches import Batch, Rows, bytes_of, check, decode
-from .calls import Present
-from .control import Control
-from .executor import Executor, RemoteBatch
-from .inbox import ACKERS, Gate, Inbox
-from .parcels import send_bounded
-from .runloop import LoopSettings, RunLoop
-from .spout_executor import SpoutExecutor
-from .spout_task import SpoutTask
-from .stats import task_stats
-from .tasks import BoltTask, TaskFailure
-from .tracing import Tracer
-from .tracking import Updates
+from .builder import Plan, build_executors, origins
+from .control_messages import Control
+from .core.ack_updates import Updates
+from .core.batches import Batch, Rows, bytes_of, check, decode
+from .core.spout_task import SpoutTask
+from .core.tasks import BoltTask, TaskFailure
+from .debugging.tracing import Tracer
+from .execution.call_durations import Present
+from .execution.executor import Executor, RemoteBatch
+from .execution.inbox import ACKERS, Gate, Inbox
+from .execution.run_loop import LoopSettings, RunLoop
+from .execution.spout_executor import SpoutExecutor
+from .network.outgoing_batches import send_bounded
+from .reporting.task_stats import task_stats
 
 
 class Outside(Protocol):

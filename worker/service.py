@@ -12,7 +12,7 @@ from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .engine import Engine
-from .pieces import Assembly
+from .network.fragments import Assembly
 
 CONFIRM_INTERVAL_S = 0.05
 CONFIRM_BYTES = 1024 * 1024

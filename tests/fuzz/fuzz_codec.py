@@ -22,7 +22,7 @@ from tupletree._wire.events import encode_event
 from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.config import encode_conf
 from tupletree.errors import ConfigError, ProtocolError, UnregisteredTypeError
-from tupletree.worker.sampling import shown
+from tupletree.worker.debugging.sampling import shown
 
 MOST_FAULTS = 8
 LONGEST_EVENT = 2000

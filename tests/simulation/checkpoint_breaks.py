@@ -15,10 +15,10 @@ from tupletree.state.memory import MemoryBackend
 from tupletree.state.record import Checkpoint, CheckpointRecord
 from tupletree.state.steps import Action, Step
 from tupletree.tuples import Tuple
-from tupletree.worker.barriers import Arrival, Barriers, Verdict
-from tupletree.worker.participant import Participant
-from tupletree.worker.spout_participant import SpoutParticipant
-from tupletree.worker.stateful import StatefulParticipant
+from tupletree.worker.checkpoint.barriers import Arrival, Barriers, Verdict
+from tupletree.worker.checkpoint.participant import Participant
+from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
+from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 
 ALIGNED = {"aligned": True, "positioned": True}
 DEFAULT = {"aligned": False}

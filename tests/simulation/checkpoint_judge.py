@@ -20,7 +20,7 @@ from tupletree.state.memory import Namespace
 from tupletree.state.record import checkpoint_path, epoch_path
 from tupletree.transactional.layout import decode_stored
 from tupletree.transactional.store import Create, Put, Write
-from tupletree.worker.spout_participant import POSITION
+from tupletree.worker.checkpoint.spout_participant import POSITION
 
 if TYPE_CHECKING:
     from checkpoint_world import World

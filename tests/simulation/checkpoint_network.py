@@ -1,4 +1,4 @@
-"""Links from worker to worker as worker/peers.py keeps them, and the acker with its real ledger.
+"""Links from worker to worker as worker/network/peer_links.py keeps them, and the acker with its real ledger.
 
 A link keeps the order of what is sent on it. It may break: what is under way is lost, what was not confirmed is failed
 (ADR 0003), and what was not sent goes on the next stream, to the worker's successor if there is one by then.
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import roots_of
-from tupletree.worker.control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
-from tupletree.worker.tracking import Updates
+from tupletree.worker.control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import roots_of
 
 if TYPE_CHECKING:
     from checkpoint_workers import Worker

@@ -11,10 +11,10 @@ from transaction_nouns import NEVER, Killed, Violation
 
 from tupletree.state.checkpoint_spout import CheckpointSpout
 from tupletree.state.memory import MemoryBackend
-from tupletree.worker.barriers import Barriers
-from tupletree.worker.participant import Participant
-from tupletree.worker.spout_participant import SpoutParticipant
-from tupletree.worker.stateful import StatefulParticipant
+from tupletree.worker.checkpoint.barriers import Barriers
+from tupletree.worker.checkpoint.participant import Participant
+from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
+from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 
 __all__ = ["ID", "NEVER", "Faults", "Killed", "Rules", "Shape", "Violation"]
 

@@ -22,17 +22,17 @@ from tupletree.state.record import newest_round
 from tupletree.state.steps import Step
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.assembly import Plan, build_executor, origins
-from tupletree.worker.batches import Batch, Rows, encode
-from tupletree.worker.control import Control
-from tupletree.worker.executor import Executor, RemoteBatch
-from tupletree.worker.inbox import Gate
-from tupletree.worker.participant import Participant
-from tupletree.worker.spout_executor import SpoutExecutor
-from tupletree.worker.spout_participant import SpoutParticipant
-from tupletree.worker.stateful import StatefulParticipant
-from tupletree.worker.tasks import Environment, Task, TaskFailure
-from tupletree.worker.tracking import Updates
+from tupletree.worker.builder import Plan, build_executor, origins
+from tupletree.worker.checkpoint.participant import Participant
+from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
+from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
+from tupletree.worker.control_messages import Control
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import Batch, Rows, encode
+from tupletree.worker.core.tasks import Environment, Task, TaskFailure
+from tupletree.worker.execution.executor import Executor, RemoteBatch
+from tupletree.worker.execution.inbox import Gate
+from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 if TYPE_CHECKING:
     from checkpoint_world import Slot, World

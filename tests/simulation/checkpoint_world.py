@@ -30,7 +30,7 @@ from tupletree.parallelism import ExecutorTasks, executor_counts, executors_of, 
 from tupletree.state.memory import Namespace
 from tupletree.transactional.memory_store import MemoryStore
 from tupletree.tuples import Origin
-from tupletree.worker.control import WorkerLost
+from tupletree.worker.control_messages import WorkerLost
 
 PATIENCE_S = 60.0
 TIMEOUT_S = 2

@@ -2,7 +2,7 @@
 
 Every component gets the direct stream ``$checkpoint``. A bolt subscribes to that of every component it gets tuples
 from; a spout, and a bolt that is fed by one or by nobody, to that of the checkpoint spout. Which of these a task uses
-depends on the mode, which only the configuration says (worker/checkpoints.py):
+depends on the mode, which only the configuration says (worker/checkpoint/membership.py):
 
     default                                    aligned
     $checkpointspout --> bolts fed by spouts   $checkpointspout --> spouts --> bolts fed by spouts

@@ -15,11 +15,11 @@ from tupletree import Topology, config
 from tupletree.acker.ledger import Ledger
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.v1 import worker_pb2
-from tupletree.worker.assembly import Plan
-from tupletree.worker.control import TreesAcked, TreesFailed
+from tupletree.worker.builder import Plan
+from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.tasks import Environment, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.tasks import Environment, TaskFailure
-from tupletree.worker.tracking import Updates, split
 
 
 class _Outside:

@@ -11,7 +11,7 @@ from scene import Scene
 from tupletree import TopologyBuilder
 from tupletree.errors import UsageError
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.control import ShardsLost, WorkerLost
+from tupletree.worker.control_messages import ShardsLost, WorkerLost
 
 
 @pytest.mark.parametrize("emitted_s", [0, 1, 15, 29])

@@ -16,13 +16,13 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.ackers import UNCONFIRMED_UPDATES, Ackers, TrackTies
-from tupletree.worker.assembly import Plan
-from tupletree.worker.control import ShardsLost
+from tupletree.worker.builder import Plan
+from tupletree.worker.control_messages import ShardsLost
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.inbox import ACKERS
-from tupletree.worker.tasks import Environment
-from tupletree.worker.tracking import Updates
+from tupletree.worker.execution.inbox import ACKERS
+from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, Ackers, TrackTies
 
 SPOUT_TASK = 1
 

@@ -16,13 +16,13 @@ from tupletree.errors import ProtocolError
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
-from tupletree.worker.assembly import Plan
-from tupletree.worker.batches import Row, Rows, encode
+from tupletree.worker.builder import Plan
+from tupletree.worker.core.batches import Row, Rows, encode
+from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.inbox import Gate, not_reached
-from tupletree.worker.peers import UNCONFIRMED_BYTES, Peer, Peers, Ties
+from tupletree.worker.execution.inbox import Gate, not_reached
+from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, Peers, Ties
 from tupletree.worker.service import WorkerService
-from tupletree.worker.tasks import Environment
 
 SEEN = []
 BOLT_TASK, SPOUT_TASK = 1, 2

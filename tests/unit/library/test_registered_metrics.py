@@ -13,7 +13,7 @@ from tupletree import BasicBolt, TopologyBuilder, TopologyContext, metrics
 from tupletree.component import BasicCollector
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Tuple
-from tupletree.worker.metrics import add_tasks
+from tupletree.worker.reporting.metrics import add_tasks
 
 
 def context() -> TopologyContext:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tupletree._wire.latency import BOUNDS_S, BUCKETS, FINE_BOUNDS_S, bucket_of, coarse, percentile_s
-from tupletree.worker.counts import Counters
+from tupletree.worker.core.counts import Counters
 
 
 def counts_of(latencies):

@@ -11,15 +11,15 @@ from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology
 from tupletree.tuples import Origin
-from tupletree.worker.assembly import Plan, build_executor
-from tupletree.worker.batches import Batch, Row, Rows
-from tupletree.worker.control import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.builder import Plan, build_executor
+from tupletree.worker.control_messages import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import Batch, Row, Rows
+from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import local_tasks
-from tupletree.worker.executor import Executor
-from tupletree.worker.inbox import Gate
-from tupletree.worker.spout_executor import SpoutExecutor
-from tupletree.worker.tasks import Environment
-from tupletree.worker.tracking import Updates
+from tupletree.worker.execution.executor import Executor
+from tupletree.worker.execution.inbox import Gate
+from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 
 class HandDriven:

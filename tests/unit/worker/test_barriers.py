@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tupletree.state.steps import Action, Step
-from tupletree.worker.barriers import Arrival, Barriers, Verdict
+from tupletree.worker.checkpoint.barriers import Arrival, Barriers, Verdict
 
 A, B = 5, 6
 

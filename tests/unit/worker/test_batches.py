@@ -13,7 +13,7 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import MULTI, UNANCHORED, Row, Rows, check, decode, encode, roots_of
+from tupletree.worker.core.batches import MULTI, UNANCHORED, Row, Rows, check, decode, encode, roots_of
 
 ORIGIN = Origin("split", 7, "words", ["word", "n"])
 

@@ -12,10 +12,10 @@ from tupletree import FailedException, ReportedFailedException, Topology, Topolo
 from tupletree.errors import UnregisteredTypeError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.batches import MULTI, Batch, Row, Rows, encode
-from tupletree.worker.executor import RemoteBatch
-from tupletree.worker.inbox import not_reached
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.core.batches import MULTI, Batch, Row, Rows, encode
+from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.execution.executor import RemoteBatch
+from tupletree.worker.execution.inbox import not_reached
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

@@ -12,8 +12,8 @@ from local_components import Do, Log
 from tupletree import Spout, Topology, TopologyBuilder, Tuple
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch, Rows
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.core.batches import Batch, Rows
+from tupletree.worker.core.tasks import TaskFailure
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

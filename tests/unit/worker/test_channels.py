@@ -9,7 +9,7 @@ from tupletree import Spout, StatefulBolt, TopologyBuilder
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.steps import Action, Step
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch, Rows
+from tupletree.worker.core.batches import Batch, Rows
 
 ALIGNED = {"topology.state.checkpoint.aligned": True, "topology.transfer.batch.size": 4}
 

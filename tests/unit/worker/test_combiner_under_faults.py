@@ -17,9 +17,9 @@ from local_components import Log, Shared
 from tupletree import Bolt, CombinerBolt, Spout, Topology, TopologyBuilder
 from tupletree.acker.ledger import Ledger
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Rows
-from tupletree.worker.control import ShardsLost, WorkerLost
-from tupletree.worker.tracking import Updates
+from tupletree.worker.control_messages import ShardsLost, WorkerLost
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import Rows
 
 MESSAGES = 60
 KEYS = 3

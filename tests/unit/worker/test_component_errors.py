@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tupletree.worker.config import Launch
-from tupletree.worker.reports import component_error
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.launch_file import Launch
+from tupletree.worker.reporting.heartbeats import component_error
 
 
 class Silent(Exception):

@@ -12,9 +12,9 @@ from hand_driven import HandDriven
 from local_components import Do, DoBasic, Log
 
 from tupletree import Spout, TopologyBuilder
-from tupletree.worker.control import TreesAcked, TreesFailed
-from tupletree.worker.spout_executor import SpoutExecutor
-from tupletree.worker.spout_task import SpoutTask
+from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.core.spout_task import SpoutTask
+from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 
 class Given(Spout):

@@ -12,8 +12,8 @@ from tupletree import Bolt, TopologyBuilder
 from tupletree.errors import EmitError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.batches import MULTI, Batch, Row, Rows
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.core.batches import MULTI, Batch, Row, Rows
+from tupletree.worker.core.tasks import TaskFailure
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

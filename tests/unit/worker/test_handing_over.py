@@ -10,10 +10,10 @@ from local_components import Do
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.v1 import worker_pb2
-from tupletree.worker.executor import STEP_BYTES
-from tupletree.worker.inbox import Gate
-from tupletree.worker.outbound import MOST_BYTES, Outbound
-from tupletree.worker.peers import Peers, Ties
+from tupletree.worker.execution.executor import STEP_BYTES
+from tupletree.worker.execution.inbox import Gate
+from tupletree.worker.network.peer_links import Peers, Ties
+from tupletree.worker.network.transfer import MOST_BYTES, Outbound
 
 
 def batch(task: int, size: int) -> worker_pb2.Batch:

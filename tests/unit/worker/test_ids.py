@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from tupletree.worker.ids import RandomIds, Xoshiro
+from tupletree.worker.core.ids import RandomIds, Xoshiro
 
 SEED = 1 | 2 << 64 | 3 << 128 | 4 << 192
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wait import wait_until
-from tupletree.worker.inbox import Gate, Inbox
+from tupletree.worker.execution.inbox import Gate, Inbox
 
 
 def test_a_task_is_open_when_no_source_closes_it() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import unpack_u32, unpack_u64
-from tupletree.worker.tracking import NEWEST_MASK, Updates, encode, split
+from tupletree.worker.core.ack_updates import NEWEST_MASK, Updates, encode, split
 
 ids = st.integers(0, 2**64 - 1)
 roots = st.sampled_from([1, 2, 3, 17, 2**63, 2**64 - 1]) | st.integers(1, 2**64 - 1)

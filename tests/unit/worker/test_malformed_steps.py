@@ -12,8 +12,8 @@ from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM, Action, Step
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.batches import Rows, check, encode
-from tupletree.worker.executor import RemoteBatch
+from tupletree.worker.core.batches import Rows, check, encode
+from tupletree.worker.execution.executor import RemoteBatch
 
 ALIGNED = {"topology.state.checkpoint.aligned": True}
 INITIALISE = Step(10, Action.INITSTATE, 0)

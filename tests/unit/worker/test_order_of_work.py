@@ -12,10 +12,10 @@ from local_components import Do, DoBasic, Log, Shared
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch, Rows
-from tupletree.worker.control import TreesAcked
-from tupletree.worker.runloop import MOST_TURNS_HELD, LoopSettings, RunLoop
-from tupletree.worker.tracking import Updates
+from tupletree.worker.control_messages import TreesAcked
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import Batch, Rows
+from tupletree.worker.execution.run_loop import MOST_TURNS_HELD, LoopSettings, RunLoop
 
 ROWS = 1000
 BATCHES = 1000  # that wait for a bolt: more than it can do in the turns of a test

@@ -11,9 +11,9 @@ from local_components import Do, DoBasic, Latch, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.calls import Calls
-from tupletree.worker.control import TreesAcked, TreesFailed
+from tupletree.worker.control_messages import TreesAcked, TreesFailed
 from tupletree.worker.engine import Engine
+from tupletree.worker.execution.call_durations import Calls
 
 ENOUGH_S = 60
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tupletree._wire.latency import BUCKETS
 from tupletree.v1 import nimbus_pb2 as rpc
-from tupletree.worker.reports import bounded
+from tupletree.worker.reporting.heartbeats import bounded
 
 
 def report(tasks: int) -> rpc.WorkerReport:

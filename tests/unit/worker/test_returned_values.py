@@ -12,9 +12,9 @@ from local_components import Do
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch, Rows
-from tupletree.worker.control import TreesAcked, TreesFailed
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.core.batches import Batch, Rows
+from tupletree.worker.core.tasks import TaskFailure
 
 
 def generator(*_: Any) -> Iterator[list[Any]]:

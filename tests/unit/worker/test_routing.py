@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree.errors import EmitError, UnregisteredTypeError
-from tupletree.worker import routing
+from tupletree.worker.core import routing
 
 TARGETS = [3, 4, 5, 6, 7]
 
@@ -140,7 +140,7 @@ KEYS_OF_ALL_KINDS = """[
 def test_tasks_in_other_processes_agree(grouping: str) -> None:
     """Strings hash differently in each Python process; routes must not."""
     program = (
-        "import datetime, json; from tupletree.worker import routing\n"
+        "import datetime, json; from tupletree.worker.core import routing\n"
         f"choose = routing.{grouping}(list(range(1000)), [0], 'c', ['key'])\n"
         f"print(json.dumps([choose([key]) for key in {KEYS_OF_ALL_KINDS}]))"
     )

@@ -19,8 +19,8 @@ from local_components import Do, Log
 from tupletree import TopologyBuilder
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.testing import FeederSpout
-from tupletree.worker.batches import MULTI
-from tupletree.worker.tracking import Updates, split
+from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.batches import MULTI
 
 STID1, STID2, TID1 = 0b1010, 0b1011, 0b1100
 IDS = [STID1, STID1, STID2, STID2, TID1, TID1]

@@ -17,7 +17,12 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.ackers import (
+from tupletree.worker.builder import Plan
+from tupletree.worker.control_messages import ShardsLost
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.tasks import Environment
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.network.acker_links import (
     MOST_PAUSE_S,
     MOST_WAITING_ROOTS,
     PAUSE_S,
@@ -26,11 +31,6 @@ from tupletree.worker.ackers import (
     Ackers,
     TrackTies,
 )
-from tupletree.worker.assembly import Plan
-from tupletree.worker.control import ShardsLost
-from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.tasks import Environment
-from tupletree.worker.tracking import Updates
 
 NOWHERE = "127.0.0.1:9"
 

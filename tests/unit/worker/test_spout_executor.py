@@ -12,11 +12,11 @@ from local_components import Do, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.acker.ledger import Ledger
-from tupletree.worker.control import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
-from tupletree.worker.inbox import ACKERS
-from tupletree.worker.spout_executor import SpoutExecutor
-from tupletree.worker.spout_task import SpoutTask, message_of
-from tupletree.worker.tasks import TaskFailure
+from tupletree.worker.control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from tupletree.worker.core.spout_task import SpoutTask, message_of
+from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.execution.inbox import ACKERS
+from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 
 class Numbers(Spout):

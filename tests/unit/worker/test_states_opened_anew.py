@@ -14,7 +14,7 @@ from tupletree.state.record import Checkpoint, CheckpointRecord
 from tupletree.state.steps import STREAM, Action, Step
 from tupletree.transactional import memory_store
 from tupletree.tuples import Origin
-from tupletree.worker.batches import Batch, Rows
+from tupletree.worker.core.batches import Batch, Rows
 
 
 class Words(Spout):

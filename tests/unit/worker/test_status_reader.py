@@ -18,8 +18,8 @@ from tupletree import TopologyBuilder
 from tupletree.component import TopologyContext
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.engine import Engine
-from tupletree.worker.metrics import add_tasks
-from tupletree.worker.statuses import StatusReader
+from tupletree.worker.reporting.metrics import add_tasks
+from tupletree.worker.reporting.task_statuses import StatusReader
 
 
 @contextmanager

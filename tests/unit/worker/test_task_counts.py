@@ -14,11 +14,11 @@ from tupletree import FailedException, Spout, TopologyBuilder
 from tupletree._wire.latency import BUCKETS, FINE_BOUNDS_S, bucket_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import nimbus_pb2
-from tupletree.worker.batches import Batch, Rows
-from tupletree.worker.control import TreesAcked, TreesExpired, TreesFailed
-from tupletree.worker.counts import count_in
-from tupletree.worker.stats import task_stats
-from tupletree.worker.tracking import Updates
+from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.batches import Batch, Rows
+from tupletree.worker.core.counts import count_in
+from tupletree.worker.reporting.task_stats import task_stats
 
 
 @pytest.mark.parametrize("nudge", [lambda s: math.nextafter(s, 0), lambda s: s, lambda s: math.nextafter(s, math.inf)])

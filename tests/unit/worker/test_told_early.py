@@ -15,8 +15,8 @@ from local_components import DoBasic, Latch, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
-from tupletree.worker.told import remainder, so_far
-from tupletree.worker.tracking import Updates
+from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.execution.early_updates import remainder, so_far
 
 ENOUGH_S = 60
 

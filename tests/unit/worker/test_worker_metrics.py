@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tupletree import TopologyBuilder
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.inbox import ACKERS
-from tupletree.worker.spout_executor import SpoutExecutor
+from tupletree.worker.execution.inbox import ACKERS
+from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 
 def families(text: str) -> dict[str, Any]:

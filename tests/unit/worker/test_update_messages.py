@@ -1,0 +1,49 @@
+"""Updates for an acker leave in messages of bounded size, whatever a topology makes of them."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tupletree._wire.packed import unpack_u32, unpack_u64
+from tupletree.worker.core.ack_updates import Updates, encode
+from tupletree.worker.network.update_messages import count, messages
+
+
+def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> Updates:
+    updates = Updates()
+    for root in range(first, first + inits):
+        updates.take_init(root, root + 1, root + 2)
+    for root in range(first, first + acks):
+        updates.acks.append(root, root + 3)
+    updates.fails.update(range(first, first + fails))
+    updates.resets.update(range(first, first + resets))
+    return updates
+
+
+numbers = st.integers(0, 40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=3), st.integers(1, 30))
+def test_every_update_is_in_one_message_and_none_holds_too_many(shards: list[tuple[int, ...]], most: int) -> None:
+    whole = [encode(shard, [updates_of(*counts, first=1000 * shard)]) for shard, counts in enumerate(shards)]
+    parted = list(messages(whole, most))
+    assert all(sum(map(count, message)) <= most for message in parted)
+    if sum(map(count, whole)) <= most:
+        assert parted == [whole]
+    for given_ in whole:
+        parts = [part for message in parted for part in message if part.shard == given_.shard]
+        for name in ("init_roots", "init_values", "ack_roots", "ack_values", "fail_roots", "reset_roots"):
+            joined = [value for part in parts for value in unpack_u64(getattr(part, name))]
+            assert joined == list(unpack_u64(getattr(given_, name)))
+        assert [task for part in parts for task in unpack_u32(part.init_tasks)] == list(unpack_u32(given_.init_tasks))
+
+
+def test_a_flush_of_millions_of_acks_fits_messages_of_a_few_megabytes() -> None:
+    updates = Updates()
+    for root in range(1, 400_001):
+        updates.acks.append(root, root)
+    parted = list(messages([encode(0, [updates])]))
+    assert len(parted) > 1
+    assert max(part.ByteSize() for message in parted for part in message) < 4 * 1024 * 1024

@@ -1,0 +1,290 @@
+"""From a topology's spec to the executors of one worker."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
+from tupletree.config import component_conf
+from tupletree.errors import TopologyError
+from tupletree.grouping import CustomGrouping, grouping_name
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.parallelism import ExecutorTasks
+from tupletree.tuples import Origin
+from tupletree.v1 import topology_pb2
+
+from .checkpoint.membership import build_participant, max_pending, step_sources
+from .component_graph import Graph
+from .control_messages import Call
+from .core import routing
+from .core.output_streams import OutBuffer, OutStream
+from .core.spout_task import SpoutTask
+from .core.tasks import BasicBoltTask, BoltTask, Environment, Observer, Task
+from .execution.executor import BoltExecutor, Deliver, Executor
+from .execution.inbox import ACKERS, Gate, Inbox
+from .execution.spout_executor import SpoutExecutor
+
+Kind = topology_pb2.GroupingKind
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What all tasks of a worker are built from.
+
+    ``tasks``: the task ids of each component. ``local_tasks``: those that this worker runs. ``observer``, for tests,
+    sees every emitted tuple as (component, stream, values).
+    """
+
+    topology_id: str
+    spec: topology_pb2.TopologySpec
+    conf: Mapping[str, Any]
+    tasks: Mapping[str, Sequence[int]]
+    local_tasks: frozenset[int]
+    environment: Environment
+    seed: int
+    observer: Observer | None = None
+    graph: Graph = field(init=False, repr=False)
+    _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # and the position in the spec
+    _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
+
+    def __post_init__(self) -> None:
+        firsts = sorted((self.tasks[component.id][0], at) for at, component in enumerate(self.spec.components))
+        object.__setattr__(self, "graph", Graph(self.spec))
+        object.__setattr__(self, "_by_first_task", firsts)
+
+    def component_of(self, task: int) -> topology_pb2.ComponentSpec:
+        """The component that a task belongs to."""
+        at = bisect.bisect(self._by_first_task, (task, len(self.spec.components))) - 1
+        if at >= 0:
+            component = self.spec.components[self._by_first_task[at][1]]
+            if task in self.tasks[component.id]:
+                return component
+        raise TopologyError(f"topology {self.topology_id} has no task {task}")
+
+    def tasks_of(self, components: Iterable[str]) -> frozenset[int]:
+        """All tasks of these components."""
+        return frozenset(task for component in components for task in self.tasks[component])
+
+    def step_sources(self, component: str) -> frozenset[int]:
+        """The tasks that send steps of checkpoints to each task of a component: one set for all of them."""
+        if component not in self._step_sources:
+            self._step_sources[component] = self.tasks_of(step_sources(self.spec, self.conf, component))
+        return self._step_sources[component]
+
+
+def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
+    """Where any batch of the topology can come from, by (source task, stream)."""
+    return {
+        (task, stream.id): Origin(component.id, task, stream.id, stream.fields)
+        for component in plan.spec.components
+        for task in plan.tasks[component.id]
+        for stream in component.outputs
+    }
+
+
+def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, deliver: Deliver) -> Sequence[Executor]:
+    """The executors of a worker, each component's after those that feed it, back edges left aside.
+
+    Raises:
+        TopologyError: a component cannot be unpickled here.
+    """
+    ranks = {component: rank for rank, component in enumerate(plan.graph.order)}
+    ordered = sorted(executors, key=lambda tasks: ranks[plan.component_of(tasks[0]).id])
+    built = [build_executor(plan, executor, gate, deliver) for executor in ordered]
+    for rank, executor in enumerate(built):
+        executor.rank = rank
+    return built
+
+
+def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:
+    """An executor with its tasks, each with its own copy of the component.
+
+    Raises:
+        TopologyError: the component cannot be unpickled here.
+    """
+    first, last = executor
+    component = plan.component_of(first)
+    conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
+    ids = range(first, last + 1)
+    tasks = [_build_task(plan, component, conf, task) for task in ids]
+    inbox = Inbox(
+        ids,
+        conf["topology.executor.receive.buffer.size"] * len(ids),
+        gate,
+        conf["topology.executor.receive.buffer.bytes"] * len(ids),
+    )
+    batch_size = conf["topology.transfer.batch.size"]
+    clock = plan.environment.clock
+    spouts = [task for task in tasks if isinstance(task, SpoutTask)]
+    bolts = [task for task in tasks if isinstance(task, BasicBoltTask | BoltTask)]
+    built: Executor
+    if spouts:
+        timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
+        built = SpoutExecutor(
+            spouts,
+            inbox,
+            gate,
+            deliver,
+            clock,
+            batch_size,
+            timeout_s if plan.environment.is_tracked else None,
+            conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000,
+            frozenset([ACKERS]) if plan.environment.is_tracked else frozenset(),
+        )
+    else:
+        tick_s = conf["topology.tick.tuple.freq.secs"]
+        built = BoltExecutor(bolts, inbox, gate, deliver, clock, batch_size, tick_s)
+    for task in tasks:
+        task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
+        task.equip(task.context)
+    built.wait_for(plan.tasks_of(plan.graph.waits_for(component.id)))
+    if built.is_source:
+        built.downstream = plan.graph.downstream(component.id)
+    built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
+    return built
+
+
+def _call_soon(inbox: Inbox, task_id: int, context: TopologyContext, function: Callable[[], None]) -> None:
+    inbox.put(Call(task_id, function, context), 0)
+
+
+def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
+    try:
+        user_object = cloudpickle.loads(component.object)
+    except (Exception, SystemExit) as error:
+        raise TopologyError(
+            f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
+            component=component.id,
+        ) from error
+    context = TopologyContext(
+        topology_id=plan.topology_id,
+        component_id=component.id,
+        task_id=task_id,
+        tasks=plan.tasks,
+        sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
+        targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
+        conf=conf,
+    )
+    streams = _build_streams(plan, component, context)
+    env = plan.environment
+    task: Task
+    if isinstance(user_object, Spout):
+        task = SpoutTask(user_object, context, streams, env, max_pending(plan.spec, conf, user_object))
+    elif isinstance(user_object, BasicBolt):
+        task = BasicBoltTask(user_object, context, streams, env)
+    elif isinstance(user_object, Bolt):
+        task = BoltTask(user_object, context, streams, env)
+    else:
+        raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
+    task.remake = functools.partial(cloudpickle.loads, component.object)
+    task.participant = build_participant(plan.step_sources(component.id), task, user_object, env)
+    return task
+
+
+def _subscribers(graph: Graph, source: str, stream: str) -> dict[str, str]:
+    return {component.id: grouping_name(item.grouping) for component, item in graph.subscriptions(source, stream)}
+
+
+def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: TopologyContext) -> dict[str, OutStream]:
+    streams = {}
+    rng = random.Random(f"{plan.seed}/{context.task_id}")
+    for declared in component.outputs:
+        stream = OutStream(
+            Origin(component.id, context.task_id, declared.id, declared.fields),
+            is_direct=declared.direct,
+            batch_size=plan.conf["topology.transfer.batch.size"],
+        )
+        ones: list[routing.One] = []
+        manies: list[routing.Many] = []
+        for subscriber, item in plan.graph.subscriptions(component.id, declared.id):
+            goes_back = plan.graph.is_back_edge(component.id, subscriber.id)
+            targets = [stream.buffer_for(task, goes_back) for task in sorted(plan.tasks[subscriber.id])]
+            _compile(plan, context, stream, item, targets, rng, ones, manies)
+        if len(ones) == 1 and not manies:
+            stream.choose_one = ones[0]
+        if ones or manies:
+            stream.choose_many = routing.one_of_many([*map(routing.as_many, ones), *manies])
+        if plan.observer is not None and declared.id != CHECKPOINT_STREAM:
+            _observe(stream, plan.observer)
+        if context.conf["topology.debug"]:
+            _observe(stream, plan.environment.log_emit)
+        streams[declared.id] = stream
+    return streams
+
+
+def _compile(
+    plan: Plan,
+    context: TopologyContext,
+    stream: OutStream,
+    item: topology_pb2.InputSpec,
+    targets: list[OutBuffer],
+    rng: random.Random,
+    ones: list[routing.One],
+    manies: list[routing.Many],
+) -> None:
+    """Add the chooser of one subscription to those of its stream."""
+    positions = [stream.origin.index[name] for name in item.fields]
+    component = stream.origin.component
+    match item.grouping:
+        case Kind.GROUPING_KIND_SHUFFLE | Kind.GROUPING_KIND_NONE:
+            ones.append(routing.shuffle(targets, rng))
+        case Kind.GROUPING_KIND_LOCAL_OR_SHUFFLE:
+            local = [target for target in targets if target.task in plan.local_tasks]
+            ones.append(routing.shuffle(local or targets, rng))
+        case Kind.GROUPING_KIND_FIELDS:
+            ones.append(routing.fields(targets, positions, component, item.fields))
+        case Kind.GROUPING_KIND_PARTIAL_KEY:
+            ones.append(routing.partial_key(targets, positions, component, item.fields))
+        case Kind.GROUPING_KIND_GLOBAL:
+            ones.append(routing.global_(targets))
+        case Kind.GROUPING_KIND_ALL:
+            manies.append(routing.all_(targets))
+        case Kind.GROUPING_KIND_DIRECT:
+            stream.direct_tasks |= {target.task for target in targets}
+        case Kind.GROUPING_KIND_CUSTOM:
+            by_task = {target.task: target for target in targets}
+            grouping = _custom_grouping(item, context, sorted(by_task))
+            manies.append(
+                routing.custom(grouping.choose_tasks, context.task_id, by_task, component, stream.origin.stream)
+            )
+        case _:
+            raise TopologyError(f"component {component!r}: unknown grouping {item.grouping}", component=component)
+
+
+def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tasks: list[int]) -> CustomGrouping:
+    """A user's grouping, prepared for the tuples of one task. Raises TopologyError if it cannot be."""
+    try:
+        grouping: CustomGrouping = cloudpickle.loads(item.custom)
+        grouping.prepare(context, item.stream, tasks)
+    except (Exception, SystemExit) as error:
+        raise TopologyError(
+            f"a custom grouping of component {context.component_id!r}'s stream {item.stream!r} cannot be prepared: "
+            f"{type(error).__name__}: {error}",
+            component=context.component_id,
+        ) from error
+    return grouping
+
+
+def _observe(stream: OutStream, observer: Observer) -> None:
+    """Show every tuple of a stream to an observer before it is routed."""
+    choose = stream.choose_many
+    component, name = stream.origin.component, stream.origin.stream
+
+    def observe(values: Sequence[Any]) -> None:
+        observer(component, name, values)
+
+    def choose_observed(values: Sequence[Any]) -> Sequence[OutBuffer]:
+        observe(values)
+        return choose(values)
+
+    stream.observe = observe
+    stream.choose_one = None
+    stream.choose_many = choose_observed

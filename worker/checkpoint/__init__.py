@@ -1,0 +1,1 @@
+"""The tasks of a worker as participants in checkpoints."""

@@ -1,0 +1,94 @@
+"""Which tasks take part in checkpoints, and how: read off the topology that tupletree.state.wiring wired."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree.component import Component, Spout, StatefulBolt, is_positioned
+from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.settings import state_id
+from tupletree.state.steps import CHECKPOINT_SPOUT
+from tupletree.v1 import topology_pb2
+
+from ..core.spout_task import SpoutTask
+from ..core.tasks import BoltTask, Environment, Task
+from .barriers import Barriers
+from .participant import Participant
+from .spout_participant import SpoutParticipant
+from .stateful_participant import StatefulParticipant
+from .task_state import TaskState
+
+ALIGNED = "topology.state.checkpoint.aligned"
+MOST_PENDING = 100_000
+"""Trees that a task of a spout may have pending where checkpoints are aligned and nothing else is said: tuples that are
+held back until a checkpoint is taken must fit into the memory."""
+
+
+def build_participant(
+    sources: frozenset[int], task: Task, component: Component, env: Environment
+) -> Participant | None:
+    """What takes part for a task; None in a topology without states, and for a spout where nothing is aligned.
+
+    ``sources``: the tasks that send it steps.
+    """
+    conf = task.context.conf
+    is_aligned = bool(conf[ALIGNED])
+    if task.component_id == CHECKPOINT_SPOUT or CHECKPOINT_STREAM not in task.streams:
+        return None
+    if isinstance(component, Spout) and not is_aligned:
+        return None
+    barriers = Barriers(sources, is_aligned=is_aligned)
+    state = TaskState(task.component_id, functools.partial(_open_state, task), functools.partial(_newest_round, task))
+    if isinstance(component, Spout) and isinstance(task, SpoutTask):
+        return SpoutParticipant(task, component, env, barriers, state if is_positioned(component) else None)
+    if isinstance(component, StatefulBolt) and isinstance(task, BoltTask):
+        return StatefulParticipant(task, env, barriers, state)
+    return Participant(task, env, barriers)
+
+
+def max_pending(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], spout: Spout) -> int | None:
+    """How many trees a task of this spout may have pending; None for no limit."""
+    if spout.paces_itself:
+        return None
+    configured: int | None = conf["topology.max.spout.pending"]
+    if configured is None and conf[ALIGNED] and any(component.id == CHECKPOINT_SPOUT for component in spec.components):
+        return MOST_PENDING
+    return configured
+
+
+def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], component: str) -> list[str]:
+    """The components whose tasks send steps to this one; none in a topology without states.
+
+    Aligned, steps come along every channel that tuples come along. Otherwise bolts fed by spouts get them from the
+    checkpoint spout, as in Storm, and spouts have nothing to do with it.
+    """
+    if not any(one.id == CHECKPOINT_SPOUT for one in spec.components):
+        return []
+    is_aligned = bool(conf[ALIGNED])
+    spouts = {one.id for one in spec.components if one.kind == topology_pb2.COMPONENT_KIND_SPOUT}
+    inputs = next(one.inputs for one in spec.components if one.id == component)
+    wired = [item.source for item in inputs if item.stream == CHECKPOINT_STREAM]
+    if not is_aligned:
+        return [source for source in wired if source == CHECKPOINT_SPOUT or source not in spouts]
+    return [source for source in wired if source != CHECKPOINT_SPOUT] or [CHECKPOINT_SPOUT]
+
+
+def _newest_round(task: Task) -> int:
+    from tupletree.state.record import newest_round  # with ZooKeeper's client, which only durable states need
+    from tupletree.transactional.zookeeper import open_store
+
+    context = task.context
+    with contextlib.closing(open_store(context.conf)) as store:
+        return newest_round(store, state_id(context.conf, context.topology_id))
+
+
+def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:
+    from tupletree.state.providers import open_state  # with what the configured provider needs, and no other
+
+    context = task.context
+    namespace = f"{state_id(context.conf, context.topology_id)}/{context.component_id}/{context.task_index}"
+    return open_state(namespace, context.conf, context)

@@ -1,0 +1,155 @@
+"""The participants of spouts, where checkpoints are aligned.
+
+A spout's message is in a checkpoint if it was emitted before the spout's PREPARE: a checkpoint passes a bolt only when
+the bolt has executed and acked what came before it, so when all have prepared, the trees of these messages are
+complete, whether their verdicts have come or not. The spout hears of them with the commit. Recovery takes a positioned
+spout back to its saved position; to any other it fails all messages that no committed checkpoint has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from tupletree._wire.codec import decode_value, encode_value
+from tupletree.component import Spout
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.state.steps import Action, Step
+
+from ..core.spout_task import SpoutTask
+from ..core.tasks import Environment
+from .barriers import Barriers
+from .participant import Participant
+from .task_state import Refused, TaskState
+
+
+class SpoutParticipant(Participant):
+    """Takes part for a task of a spout, in aligned mode. ``state`` is that of a positioned spout, None of another."""
+
+    has_state: ClassVar[bool] = True
+
+    def __init__(
+        self, task: SpoutTask, spout: Spout, env: Environment, barriers: Barriers, state: TaskState | None
+    ) -> None:
+        super().__init__(task, env, barriers)
+        self._spout = spout
+        self._spout_task = task
+        self._state = state
+        self._initial = b""  # the position right after open, encoded: the spout may change the object
+        self._must_restore = False  # as soon as the spout is open
+        self._acked: list[Any] = []  # message ids that no prepared checkpoint has
+        self._prepared: list[Any] = []
+        self._failed: list[Any] = []
+        task.tell_acked = self._acked_later
+        task.tell_failed = self._failed_now
+
+    def perform(self, step: Step) -> None:
+        if self._state is not None:
+            self._state.at(step)
+        match step.action:
+            case Action.PREPARE:
+                self.check_fitness()
+                if self._state is not None:
+                    if self._task.is_open:
+                        self._state.state.put(POSITION, self._spout.checkpoint_state())
+                    self._state.prepare(step.txid)
+                self._take_all()
+                self._count()
+            case Action.COMMIT:
+                self._commit(step)
+            case Action.ROLLBACK:
+                if self._state is not None:
+                    self._state.rollback()
+                self.barriers.is_initialised = False
+            case Action.INITSTATE:
+                self._initialise(step)
+
+    @property
+    def is_ready(self) -> bool:
+        return super().is_ready and not (self._must_restore and self._task.is_open)
+
+    def check_fitness(self) -> None:
+        super().check_fitness()
+        if self._must_restore and self._task.is_open:
+            raise Refused("the spout is not where the last checkpoint left it")
+
+    def opened(self) -> None:
+        if self._spout_task.collector.emits:
+            raise UsageError(
+                f"spout {self._task.component_id!r} has emitted in open: with topology.state.checkpoint.aligned "
+                f"nothing may be emitted before next_tuple"
+            )
+        if self._state is not None:
+            self._initial = encode_value(self._spout.checkpoint_state())
+        if self._must_restore:
+            try:
+                self._restore()
+            except UnavailableError as error:  # the next PREPARE is refused, and recovery tries it again
+                self._task.report_error(error)
+
+    def close(self) -> None:
+        if self._state is not None:
+            self._state.close()
+
+    def _initialise(self, step: Step) -> None:
+        if self._state is not None:
+            if not self._state.is_at(step.txid):
+                self._state.forget()
+            self._state.rollback()
+            self._state.check(step, is_unused=True)
+        self.begin_generation(step)
+        taken_back = [*self._prepared, *self._acked, *self._failed, *self._spout_task.take_pending()]
+        self._prepared, self._acked, self._failed = [], [], []
+        self._count()
+        if self._state is None:
+            self._tell(self._spout.fail, taken_back)
+        self._must_restore = True
+        if self._task.is_open:
+            self._restore()
+
+    def _take_all(self) -> None:
+        """All that was emitted so far is in the checkpoint that is being prepared."""
+        pending = self._spout_task.take_as_acked()
+        self._prepared += [*self._acked, *pending]
+        self._acked = []
+
+    def _commit(self, step: Step) -> None:
+        if self._state is not None:
+            if not self._state.knows(step):
+                self._state.forget()
+                self.barriers.is_initialised = False
+            self._state.commit(step)
+        done, self._prepared = self._prepared, []
+        self._count()
+        self._tell(self._spout.ack, done)
+
+    def _restore(self) -> None:
+        if self._state is not None:
+            position = self._state.state.get(POSITION, UNKNOWN)
+            self._spout.restore_state(decode_value(self._initial) if position is UNKNOWN else position)
+        self._must_restore = False
+
+    def _acked_later(self, msg_id: Any) -> None:
+        self._acked.append(msg_id)
+        self._count()
+
+    def _failed_now(self, msg_id: Any) -> None:
+        """Nothing is replayed by itself: all of the topology goes back, and the spout with it."""
+        self._task.has_failed_tuples = True
+        self._failed.append(msg_id)
+
+    def _count(self) -> None:
+        """Messages that are done and not committed count as pending, or a store that is away would let them pile up."""
+        self._spout_task.uncommitted = len(self._acked) + len(self._prepared)
+
+    def _tell(self, call: Callable[[Any], None], msg_ids: Iterable[Any]) -> None:
+        """Raises TaskFailure if the spout does: whom it has not told by then hears of it no more."""
+        try:
+            for msg_id in msg_ids:
+                call(msg_id)
+        except (Exception, SystemExit) as error:
+            raise self._task.failure(error) from error
+
+
+POSITION = "position"
+UNKNOWN: Any = object()

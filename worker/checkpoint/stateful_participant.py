@@ -1,0 +1,111 @@
+"""The participants of stateful bolts.
+
+**In default mode** no ack is reported before the checkpoint is committed that has the tuple's effect:
+
+    executed, acked by the bolt  --PREPARE-->  prepared, with the state  --COMMIT-->  reported to the ackers
+            |                                      |
+            +--------------- ROLLBACK -------------+-->  all of their trees are failed, and those of unacked tuples too
+
+**In aligned mode** acks are reported at once, and spouts hear of them with the commit (spout_participant.py). Recovery
+takes every state back to what is committed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+from tupletree.component import StatefulBolt
+from tupletree.state.steps import Action, Step
+
+from ..core.ack_updates import Updates
+from ..core.tasks import BoltTask, Environment
+from .barriers import Barriers
+from .participant import Participant
+from .task_state import TaskState
+
+
+class StatefulParticipant(Participant):
+    """Takes part for a task of a stateful bolt."""
+
+    has_state: ClassVar[bool] = True
+
+    def __init__(self, task: BoltTask, env: Environment, barriers: Barriers, state: TaskState) -> None:
+        super().__init__(task, env, barriers)
+        self._bolt_task = task
+        self._state = state
+        self._needs_init = True
+        self._prepared_acks = Updates()
+        task.unacked = set()
+        if not barriers.is_aligned:
+            task.defers_acks = True
+            task.ack_updates = Updates()
+
+    @property
+    def _bolt(self) -> StatefulBolt:
+        return cast(StatefulBolt, self._bolt_task.bolt)  # another one after a recovery
+
+    def perform(self, step: Step) -> None:
+        self._state.at(step)
+        match step.action:
+            case Action.PREPARE:
+                self.check_fitness()
+                self._bolt.pre_prepare(step.txid)
+                self._state.prepare(step.txid)
+                self._acks_prepared()
+            case Action.COMMIT:
+                if not self._state.knows(step):
+                    self._begin_anew()
+                if self.barriers.is_initialised:
+                    self._bolt.pre_commit(step.txid)
+                self._state.commit(step)
+                self._acks_committed()
+            case Action.ROLLBACK:
+                self._roll_back()
+            case Action.INITSTATE:
+                self._initialise(step)
+
+    def close(self) -> None:
+        self._state.close()
+
+    def _initialise(self, step: Step) -> None:
+        if self.barriers.is_aligned:
+            if self._has_begun:
+                self._roll_back()
+            self.begin_generation(step)
+        if not self._state.is_at(step.txid):
+            self._begin_anew()
+        self._state.check(step, is_unused=not self.barriers.is_initialised)
+        if self._needs_init:
+            with self._task.set_up:
+                self._bolt.init_state(self._state.state)
+            self._needs_init = False
+
+    def _roll_back(self) -> None:
+        if self.barriers.is_initialised:
+            self._bolt.pre_rollback()
+        self._state.rollback()
+        self._take_back()
+
+    def _begin_anew(self) -> None:
+        """Have the state opened anew, without what is not saved."""
+        self._state.forget()
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """The effects of tuples are gone: fail their trees. Until INITSTATE nothing is executed."""
+        self._needs_init = True
+        self.barriers.is_initialised = False
+        self.fail_unacked()
+        if self._task.defers_acks:
+            for told_never in (self._task.ack_updates, self._prepared_acks):
+                self._task.updates.fails.update(told_never.roots())
+            self._task.ack_updates, self._prepared_acks = Updates(), Updates()
+
+    def _acks_prepared(self) -> None:
+        if self._task.defers_acks:
+            self._prepared_acks.add_acks(self._task.ack_updates)
+            self._task.ack_updates = Updates()
+
+    def _acks_committed(self) -> None:
+        self._task.updates.add_acks(self._prepared_acks)
+        self._prepared_acks = Updates()

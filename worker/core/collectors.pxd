@@ -1,0 +1,67 @@
+cimport cython
+
+from tupletree.collector cimport BasicCollector, BoltCollector, SpoutCollector
+from tupletree.tuples cimport Tuple
+from tupletree.worker.core.ids cimport RandomIds
+from tupletree.worker.core.output_streams cimport OutBuffer, OutStream
+from tupletree.worker.core.routing cimport One
+from tupletree.worker.core.ack_updates cimport Keeper, Updates
+
+ctypedef unsigned long long u64
+
+@cython.locals(out=OutStream)
+cpdef OutStream find_stream(dict streams, task, stream)
+
+@cython.locals(first=OutBuffer)
+cpdef tuple receivers(buffers)
+
+@cython.final
+cdef class TaskSpoutCollector(SpoutCollector):
+    cdef public Keeper _task  # exchanged while trees are followed (tracing.py)
+    cdef dict _streams
+    cdef RandomIds _ids
+    cdef object _by_stream
+    cdef public long long emits
+
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, msg_id=*, stream=*)
+    @cython.locals(buffer=OutBuffer, task=Keeper, root=u64, value=u64, edge=u64)
+    cpdef _send(self, OutStream out, row, msg_id, buffers)
+
+@cython.final
+cdef class TaskBasicCollector(BasicCollector):
+    cdef readonly object _task
+    cdef dict _streams
+    cdef OutStream _default
+    cdef RandomIds _ids
+    cdef public u64 root, children
+    cdef public object pairs
+
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, stream=*)
+    @cython.locals(out=OutStream, chooser=One, count=Py_ssize_t)
+    cpdef emit_many(self, rows, stream=*)
+    @cython.locals(buffer=OutBuffer)
+    cpdef tuple _emit_to_many(self, OutStream out, row)
+    @cython.locals(root=u64, edge=u64)
+    cpdef _append(self, OutBuffer buffer, row)
+
+@cython.final
+cdef class TaskBoltCollector(BoltCollector):
+    cdef public object _task
+    cdef dict _streams
+    cdef RandomIds _ids
+
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    cpdef tuple emit(self, values, anchors=*, stream=*)
+    @cython.locals(anchor=Tuple, edge=u64)
+    cpdef _append(self, OutBuffer buffer, row, anchors)
+    @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
+                   edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
+    cpdef emit_combined(self, rows, inputs, stream=*)
+    @cython.locals(tup=Tuple, updates=Updates, root=u64, value=u64)
+    cpdef ack_many(self, tuples)
+    @cython.locals(root=u64, value=u64)
+    cpdef ack(self, Tuple tup)
+    @cython.locals(children=u64, edge=u64)
+    cpdef _ack_pairs(self, Tuple tup)

@@ -1,0 +1,332 @@
+"""The collectors: how emitting grows tuple trees (the rules are STORM-like; docs/protocol.md derives them).
+
+*   A tracked spout emit draws a random root and one random edge for each receiving task; the tree is announced with the
+    xor of those edges.
+*   A bolt emit draws, for each receiving task and each anchor, a random edge, xors it into that anchor's children, and
+    gives it to the new tuple for each root of the anchor. Two anchors of one root meet in one entry, by xor.
+*   An ack reports, for each root, the tuple's own edge xor its children; fail and reset report the roots. A second ack
+    and whatever follows a fail report nothing: an update for a tree that is over would wait at its acker until it
+    expires.
+
+These methods run once for each tuple: what looks repeated in them is the price of a call saved (bench/word_count).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
+from tupletree.tuples import Anchors, Tuple
+
+from .ids import RandomIds
+from .output_streams import OutBuffer, OutStream, unknown_stream
+
+if TYPE_CHECKING:
+    from .spout_task import SpoutTask
+    from .tasks import BasicBoltTask, BoltTask, Task
+
+
+def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutStream:
+    """The declared stream of a task by its name, or an EmitError."""
+    out = streams.get(stream)
+    if out is None:
+        raise unknown_stream(task.component_id, stream, list(streams))
+    return out
+
+
+def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
+    """The tasks of these buffers."""
+    if len(buffers) == 1:
+        first = buffers[0]
+        return first.receivers
+    return tuple([buffer.task for buffer in buffers])
+
+
+class TaskSpoutCollector(SpoutCollector):
+    """The collector of one spout task."""
+
+    def __init__(self, task: SpoutTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+        self._task = task
+        self._streams = streams
+        self._ids = ids
+        self._by_stream = task.by_stream
+        self.emits = 0
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
+        out = find_stream(self._streams, self._task, stream)
+        row = out.checked(values)
+        chooser = out.choose_one
+        if chooser is None:
+            buffers = out.choose_many(row)
+            out.emitted += 1
+        else:
+            buffers = (chooser.choose(row),)
+        self._send(out, row, msg_id, buffers)
+        return receivers(buffers)
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
+        count = 0
+        if msg_ids is None:
+            for values in rows:
+                self.emit(values)
+                count += 1
+        else:
+            for values, msg_id in zip(rows, msg_ids, strict=True):
+                self.emit(values, msg_id)
+                count += 1
+        return count
+
+    def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
+        out = find_stream(self._streams, self._task, stream)
+        row = list(values)
+        buffer = out.direct_buffer(task, row)
+        out.emitted += 1
+        self._send(out, row, msg_id, (buffer,))
+
+    def _send(self, out: OutStream, row: Sequence[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
+        self.emits += 1
+        task = self._task
+        if msg_id is None or not task.is_tracked:
+            for buffer in buffers:
+                buffer.append(row, 0, 0)
+            if msg_id is not None:
+                task.acked_untracked(msg_id, out.origin.stream)
+            return
+        root = self._ids.draw() or 1
+        value = 0
+        for buffer in buffers:
+            edge = self._ids.draw()
+            value ^= edge
+            buffer.append(row, root, edge)
+        if self._by_stream is not None:
+            self._by_stream.began(root, out.origin.stream)
+        task.track(root, value, msg_id)
+
+    def report_error(self, error: BaseException) -> None:
+        self._task.report_error(error)
+
+    @property
+    def pending(self) -> int:
+        return len(self._task.pending)
+
+
+class TaskBasicCollector(BasicCollector):
+    """The collector of one basic bolt task. The task sets ``root``, ``pairs`` and ``children`` for each input."""
+
+    __slots__ = ("_default", "_ids", "_streams", "_task", "children", "pairs", "root")
+
+    def __init__(self, task: BasicBoltTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+        self._task = task
+        self._streams = streams
+        self._default = streams.get("default")
+        self._ids = ids
+        self.root = 0
+        self.pairs: Anchors | None = None
+        self.children = 0
+
+    def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
+        out = self._default
+        if out is None or stream != "default":
+            out = find_stream(self._streams, self._task, stream)
+        row = out.checked(values)
+        chooser = out.choose_one
+        if chooser is None:
+            return self._emit_to_many(out, row)
+        buffer: OutBuffer = chooser.choose(row)
+        self._append(buffer, row)
+        return buffer.receivers
+
+    def _emit_to_many(self, out: OutStream, row: Sequence[Any]) -> tuple[int, ...]:
+        out.emitted += 1
+        buffers = out.choose_many(row)
+        for buffer in buffers:
+            self._append(buffer, row)
+        return receivers(buffers)
+
+    def _append(self, buffer: OutBuffer, row: Sequence[Any]) -> None:
+        root = self.root
+        if root:
+            edge = self._ids.draw()
+            self.children ^= edge
+            buffer.append(row, root, edge)
+        elif self.pairs is None:
+            buffer.append(row, 0, 0)
+        else:
+            edge = self._ids.draw()
+            self.children ^= edge
+            buffer.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
+        out = self._default
+        if out is None or stream != "default":
+            out = find_stream(self._streams, self._task, stream)
+        chooser = out.choose_one
+        count = 0
+        for values in rows:
+            row = out.checked(values)
+            if chooser is None:
+                self._emit_to_many(out, row)
+            else:
+                self._append(chooser.choose(row), row)
+            count += 1
+        return count
+
+    def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
+        out = find_stream(self._streams, self._task, stream)
+        row = list(values)
+        buffer = out.direct_buffer(task, row)
+        out.emitted += 1
+        self._append(buffer, row)
+
+    def report_error(self, error: BaseException) -> None:
+        self._task.report_error(error)
+
+
+class TaskBoltCollector(BoltCollector):
+    """The collector of one bolt task that anchors and acks by hand."""
+
+    def __init__(self, task: BoltTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+        self._task = task
+        self._streams = streams
+        self._ids = ids
+
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> tuple[int, ...]:
+        out = find_stream(self._streams, self._task, stream)
+        row = out.checked(values)
+        chooser = out.choose_one
+        if chooser is not None:
+            buffer: OutBuffer = chooser.choose(row)
+            self._append(buffer, row, anchors)
+            return buffer.receivers
+        buffers = out.choose_many(row)
+        out.emitted += 1
+        for buffer in buffers:
+            self._append(buffer, row, anchors)
+        return receivers(buffers)
+
+    def emit_direct(
+        self,
+        task: int,
+        values: Sequence[Any],
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = "default",
+    ) -> None:
+        out = find_stream(self._streams, self._task, stream)
+        row = list(values)
+        buffer = out.direct_buffer(task, row)
+        out.emitted += 1
+        self._append(buffer, row, anchors)
+
+    def _append(self, buffer: OutBuffer, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
+        """Give a row its place in the trees of its anchors, and append it."""
+        if type(anchors) is Tuple:
+            if anchors._root:
+                edge = self._ids.draw()
+                anchors._children ^= edge
+                buffer.append(row, anchors._root, edge)
+            else:
+                self._append_to_many(buffer, row, [anchors])
+        else:
+            self._append_to_many(buffer, row, [] if anchors is None else list(anchors))
+
+    def _append_to_many(self, buffer: OutBuffer, row: Sequence[Any], anchors: list[Tuple]) -> None:
+        edges: dict[int, int] = {}
+        for anchor in anchors:
+            pairs = anchor.anchors
+            if pairs:
+                edge = self._ids.draw()
+                anchor._children ^= edge
+                for root, _ in pairs:
+                    edges[root] = edges.get(root, 0) ^ edge
+        if not edges:
+            buffer.append(row, 0, 0)
+        elif len(edges) == 1:
+            [(root, edge)] = edges.items()
+            buffer.append(row, root, edge)
+        else:
+            buffer.append_multi(row, tuple(edges.items()))
+
+    def emit_many(
+        self, rows: Iterable[Sequence[Any]], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
+    ) -> int:
+        emit = self.emit
+        count = 0
+        for values in rows:
+            emit(values, anchors, stream)
+            count += 1
+        return count
+
+    def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
+        out = find_stream(self._streams, self._task, stream)
+        held = list(inputs)
+        is_tracked = self._task.is_tracked and any([tup._root or tup._pairs for tup in held])
+        root = (self._ids.draw() or 1) if is_tracked else 0
+        edge = value = 0
+        count = edges = 0
+        chooser = out.choose_one
+        for values in rows:
+            row = out.checked(values)
+            count += 1
+            if chooser is None:
+                buffers = out.choose_many(row)
+                out.emitted += 1
+            else:
+                buffers = (chooser.choose(row),)
+            for buffer in buffers:
+                if root:
+                    edge = self._ids.draw()
+                    value ^= edge
+                    edges += 1
+                buffer.append(row, root, edge)
+        if edges:
+            self._task.begin_tree(root, value, held)
+        else:
+            self.ack_many(held)
+        return count
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        updates = self._task.ack_updates
+        for tup in tuples:
+            root = tup._root
+            if root:
+                value = tup._edge ^ tup._children
+                if value:  # 0: acked before, and nothing was emitted since. The tree may be over
+                    updates.add_ack(root, value)
+                    tup._edge = tup._children
+            else:
+                self._ack_pairs(tup)
+        self._task.acked_many(tuples)
+
+    def ack(self, tup: Tuple) -> None:
+        root = tup._root
+        if root:
+            value = tup._edge ^ tup._children
+            if value:  # as in ack_many
+                self._task.ack_updates.add_ack(root, value)
+                tup._edge = tup._children
+        else:
+            self._ack_pairs(tup)
+        self._task.acked(tup)
+
+    def _ack_pairs(self, tup: Tuple) -> None:
+        if tup._pairs is None:
+            return
+        children = tup._children
+        for tree, edge in tup._pairs:
+            if edge != children:
+                self._task.ack_updates.add_ack(tree, edge ^ children)
+        tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
+
+    def fail(self, tup: Tuple) -> None:
+        self._task.updates.fails.update([root for root, _ in tup.anchors])
+        self._task.failed(tup)
+        tup._root, tup._pairs = 0, None  # it has left its trees: what is reported for a tree that is over stays there
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        self._task.updates.resets.update(root for root, _ in tup.anchors)
+
+    def report_error(self, error: BaseException) -> None:
+        self._task.report_error(error)

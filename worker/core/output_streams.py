@@ -1,0 +1,206 @@
+"""What one task has emitted and not yet handed over: a buffer for each (stream, receiving task)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tupletree.errors import EmitError
+from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
+from tupletree.tuples import Anchors, Origin
+
+from .batches import BATCH_BYTES, Rows, weigh
+from .id_columns import Pairs
+from .routing import Many, One
+
+
+class OutBuffer:
+    """Rows for one receiving task: those of full batches, and the columns of the batch that is being filled.
+
+    ``ignores_gate``: on a back edge of a cycle (component_graph.py) rows are sent although their receiver is congested.
+    If they were held, the components of the cycle could wait for each other forever.
+    """
+
+    __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "receivers",
+                 "stream", "task")  # fmt: skip
+
+    def __init__(self, stream: OutStream, task: int, ignores_gate: bool) -> None:
+        self.stream = stream
+        self.origin = stream.origin
+        self.task = task
+        self.receivers: tuple[int, ...] = (task,)  # what ``emit`` returns
+        self.ignores_gate = ignores_gate
+        self._full: list[Rows] = []
+        self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
+        self._pairs: dict[int, Anchors] = {}
+        self._ids = Pairs()  # root and edge of each row
+        self._size = stream.batch_size  # rows at which a batch is full: fewer while rows are large
+        self._sealed = 0  # rows in batches, of the present generation
+
+    def __len__(self) -> int:
+        return self._ids.count + (sum(map(len, self._full)) if self._full else 0)
+
+    def append(self, values: Sequence[Any], root: int, edge: int) -> None:
+        """Append a row of one tree, or (root 0) of none."""
+        for position, column in enumerate(self._columns):
+            column.append(values[position])
+        self._ids.append(root, edge)
+        if self._ids.count == self._size:
+            self._seal()
+
+    def append_multi(self, values: Sequence[Any], pairs: Anchors) -> None:
+        """Append a row of several trees."""
+        self._pairs[self._ids.count] = pairs
+        self.append(values, 0, 0)
+
+    @property
+    def sent(self) -> int:
+        """How many rows were appended in the present generation of the stream."""
+        return self._sealed + self._ids.count
+
+    def ids_since(self, sent: int) -> list[tuple[int, int]]:
+        """Root and edge of each row that was appended since ``sent`` was this, if nothing was taken meanwhile."""
+        first = self._sealed  # of the batch that is being filled
+        roots, edges = self._ids.columns()
+        found = _pairs_from(roots, edges, self._pairs, sent - first)
+        for rows in reversed(self._full):
+            if first <= sent:
+                break
+            first -= len(rows)
+            found = _pairs_from(rows.roots, rows.edges, rows.pairs, sent - first) + found
+        return found
+
+    def end_generation(self) -> None:
+        """Close the batch that is being filled: what comes is of the stream's next generation."""
+        if self._ids.count:
+            self._seal()
+        self._sealed = 0
+
+    @property
+    def has_full(self) -> bool:
+        """Whether there is a full batch."""
+        return len(self._full) > 0
+
+    def take_full(self) -> list[Rows]:
+        """The full batches, oldest first."""
+        full, self._full = self._full, []
+        return full
+
+    def take(self) -> list[Rows]:
+        """Everything, oldest first, in batches."""
+        if self._ids.count:
+            self._seal()
+        return self.take_full()
+
+    def _seal(self) -> None:
+        roots, edges = self._ids.columns()
+        count = self._ids.count
+        size = weigh(self._columns, count)
+        self._sealed += count
+        self._full.append(Rows(self._columns, roots, edges, self._pairs, self.stream.generation, size))
+        self._size = max(1, min(self.stream.batch_size, count * BATCH_BYTES // size))
+        self._columns = [[] for _ in range(self.stream.arity)]
+        self._ids.clear()
+        self._pairs = {}
+
+
+class OutStream:
+    """One output stream of one task.
+
+    ``choose_one`` is set where every tuple goes to exactly one task, which is the fast path. ``emitted`` counts tuples
+    on streams without it; with it, each transferred row is one emitted tuple. ``generation``: what its batches are
+    marked with (barriers.py); 0 where nobody counts generations.
+    """
+
+    __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "generation",
+                 "is_direct", "is_report", "observe", "origin", "transferred")  # fmt: skip
+
+    def __init__(self, origin: Origin, is_direct: bool, batch_size: int) -> None:
+        self.origin = origin
+        self.batch_size = batch_size
+        self.arity = len(origin.fields)
+        self.is_direct = is_direct
+        self.is_report = origin.stream == REPORT_STREAM
+        self.buffers: dict[int, OutBuffer] = {}
+        self.direct_tasks: frozenset[int] = frozenset()
+        self.choose_one: One | None = None
+        self.choose_many: Many = _nobody
+        self.observe: Callable[[Sequence[Any]], None] | None = None  # for tests: is shown what is emitted directly
+        self.emitted = 0
+        self.transferred = 0
+        self.generation = 0
+
+    def begin_generation(self, generation: int) -> None:
+        """Mark what is emitted from now on, and count it from 0."""
+        for buffer in self.buffers.values():
+            buffer.end_generation()
+        self.generation = generation
+
+    def buffer_for(self, task: int, ignores_gate: bool) -> OutBuffer:
+        """The buffer of a receiving task, made when it is first asked for."""
+        if task not in self.buffers:
+            self.buffers[task] = OutBuffer(self, task, ignores_gate)
+        return self.buffers[task]
+
+    def checked(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values as a list or tuple of the declared length.
+
+        Raises:
+            EmitError: their number is not that of the stream's fields, or the stream is direct.
+        """
+        row = values if type(values) is list or type(values) is tuple else list(values)
+        if len(row) != self.arity:
+            raise self.wrong_arity(row)
+        if self.is_direct:
+            raise EmitError(
+                f"component {self.origin.component!r} emitted on the direct stream {self.origin.stream!r}: use "
+                f"emit_direct and name the receiving task"
+            )
+        return row
+
+    def wrong_arity(self, row: Sequence[Any]) -> EmitError:
+        """The error for a row of the wrong length."""
+        names = ", ".join(self.origin.fields)
+        return EmitError(
+            f"component {self.origin.component!r} emitted {len(row)} values on stream {self.origin.stream!r}, which "
+            f"declares {self.arity}: {names}"
+        )
+
+    def direct_buffer(self, task: int, values: Sequence[Any]) -> OutBuffer:
+        """The buffer of the task that a direct emit names.
+
+        Raises:
+            EmitError: the stream is not direct, the task does not subscribe to it, or the number of values is wrong.
+        """
+        component, stream = self.origin.component, self.origin.stream
+        if not self.is_direct:
+            raise EmitError(f"component {component!r} used emit_direct on stream {stream!r}, which is not direct")
+        if len(values) != self.arity:
+            raise self.wrong_arity(values)
+        if task not in self.direct_tasks:
+            raise EmitError(
+                f"component {component!r} emitted on stream {stream!r} to task {task}, which does not subscribe to it "
+                f"by a direct grouping (subscribed: {sorted(self.direct_tasks)})"
+            )
+        if self.observe is not None:
+            self.observe(values)
+        return self.buffers[task]
+
+
+def _pairs_from(roots: Sequence[int], edges: Sequence[int], several: dict[int, Anchors], start: int) -> list[Any]:
+    found: list[Any] = []
+    for row in range(max(0, start), len(roots)):
+        found.extend(several[row] if row in several else [(roots[row], edges[row])])
+    return found
+
+
+def _nobody(values: Sequence[Any]) -> Sequence[OutBuffer]:
+    return ()
+
+
+def unknown_stream(component: str, stream: str, known: Sequence[str]) -> EmitError:
+    """The error for an emit on a stream that was not declared."""
+    declared = ", ".join(sorted(name for name in known if not name.startswith(RESERVED_PREFIXES))) or "none"
+    return EmitError(
+        f"component {component!r} emitted on stream {stream!r}, which it does not declare (declared: {declared})"
+    )

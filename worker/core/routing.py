@@ -1,0 +1,228 @@
+"""Which tasks receive a tuple: the nine groupings, compiled for one emitting task.
+
+A grouping is compiled once, when a task is built, into a *chooser*: a function from the values of a tuple to one target
+(most groupings) or to several (all, custom). What is put in for ``targets`` is returned as it is, so that the hot path
+gets the buffer to append to, not a task id to look up.
+
+A stream has one chooser for each subscribing component. Fields groupings agree across tasks and hosts: the target is
+``hash(values of the fields) mod number of tasks`` over the ascending task ids, with the hash of the canonical encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, Protocol
+
+from tupletree._compiled import IS_COMPILED
+from tupletree._wire.codec import hash_values
+from tupletree.errors import EmitError
+
+from .key_hash import KeyHash
+
+Many = Callable[[Sequence[Any]], Sequence[Any]]
+"""A chooser of any number of targets."""
+
+KEYS_REMEMBERED = 65_536
+
+
+class One:
+    """A chooser of one target."""
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        """The target of a tuple's values."""
+        raise NotImplementedError
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        return self.choose(values)
+
+
+class Watched(One):
+    """Another chooser, through which a tuple is seen now and then: ``see`` says how many are then passed over."""
+
+    def __init__(self, inner: One, see: Callable[[Sequence[Any], Any], int], passed_over: int) -> None:
+        self._inner = inner
+        self._see = see
+        self._passed_over = passed_over
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        target = self._inner.choose(values)
+        if self._passed_over > 0:
+            self._passed_over -= 1
+        else:
+            self._passed_over = self._see(values, target)
+        return target
+
+
+class Randomness(Protocol):
+    """What routing needs of ``random.Random``."""
+
+    def shuffle(self, x: list[Any]) -> None: ...
+
+
+class Fixed(One):
+    """Always the same target."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        return self._target
+
+
+class Shuffled(One):
+    """Every target in turn."""
+
+    def __init__(self, order: list[Any]) -> None:
+        self._order = order
+        self._next = 0
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        at = self._next
+        self._next = at + 1 if at + 1 < len(self._order) else 0
+        return self._order[at]
+
+
+class ByFields(One):
+    """The target of the fields' values.
+
+    Remembers recent keys, so that a key is hashed when it is new only. Where compiled, short texts and numbers are
+    hashed each time: that costs less than looking them up, and no more for a key that is new.
+    """
+
+    def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
+        self._targets = list(targets)
+        self._position = positions[0] if len(positions) == 1 else -1
+        self._key_of = itemgetter(*positions)
+        self._component = component
+        self._names = names
+        self._remembered: dict[Any, Any] = {}
+        self._hash = KeyHash() if IS_COMPILED and len(positions) == 1 else None
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        at = self._position
+        key = values[at] if at >= 0 else self._key_of(values)
+        if self._hash is not None:
+            hashed = self._hash.of(key)
+            if hashed >= 0:
+                return self._targets[hashed % len(self._targets)]
+        try:
+            target = self._remembered.get(key)
+        except TypeError:  # a list or dict is a fine field, only not one that a dict can remember
+            return self._hashed(key)
+        if target is None:
+            target = self._hashed(key)
+            if len(self._remembered) >= KEYS_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = target
+        return target
+
+    def _hashed(self, key: Any) -> Any:
+        hashed = hash_values([key] if self._position >= 0 else key, self._component, self._names)
+        return self._targets[hashed % len(self._targets)]
+
+
+class ByPartialKey(One):
+    """Of the two candidate targets of the fields' values, the one that this task has sent less to.
+
+    Source: Nasir et al., "The Power of Both Choices", ICDE 2015. The candidates are the same in every task.
+    """
+
+    def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
+        self._targets = list(targets)
+        self._positions = list(positions)
+        self._component = component
+        self._names = names
+        self._sent = [0] * len(targets)
+        self._hash = KeyHash() if IS_COMPILED and len(positions) == 1 else None
+
+    def choose(self, values: Sequence[Any]) -> Any:
+        count, sent = len(self._targets), self._sent
+        hashed = self._hash.of(values[self._positions[0]]) if self._hash is not None else -1
+        if hashed < 0:
+            key = [values[position] for position in self._positions]
+            hashed = hash_values(key, self._component, self._names)
+        mixed = _mix(hashed)
+        first = (mixed & 0xFFFFFFFF) % count
+        second = (first + 1 + (mixed >> 32) % (count - 1)) % count
+        chosen = first if sent[first] <= sent[second] else second
+        sent[chosen] += 1
+        return self._targets[chosen]
+
+
+def shuffle(targets: Sequence[Any], rng: Randomness) -> One:
+    """Every target in turn, in an order of this task's own. A turn of n tuples gives each of n targets one."""
+    order = list(targets)
+    rng.shuffle(order)
+    return Fixed(order[0]) if len(order) == 1 else Shuffled(order)
+
+
+def fixed(target: Any) -> One:
+    """Always the same target."""
+    return Fixed(target)
+
+
+def global_(targets: Sequence[Any]) -> One:
+    """The target with the lowest task id; ``targets`` are ascending."""
+    return Fixed(targets[0])
+
+
+def all_(targets: Sequence[Any]) -> Many:
+    """Every target."""
+    everyone = list(targets)
+    return lambda values: everyone
+
+
+def fields(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
+    """The target of the fields' values."""
+    return Fixed(targets[0]) if len(targets) == 1 else ByFields(targets, positions, component, names)
+
+
+def partial_key(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
+    """Of two candidate targets, the one that this task has sent less to."""
+    return Fixed(targets[0]) if len(targets) == 1 else ByPartialKey(targets, positions, component, names)
+
+
+def _mix(value: int) -> int:
+    """Spread 32 bits over 64 (the finalizer of MurmurHash3), so that the halves may be used as two hashes."""
+    value = (value ^ (value >> 33)) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
+    value = (value ^ (value >> 33)) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
+    return value ^ (value >> 33)
+
+
+def custom(
+    choose_tasks: Callable[[int, Sequence[Any]], Sequence[int]],
+    task_id: int,
+    targets: dict[int, Any],
+    component: str,
+    stream: str,
+) -> Many:
+    """The targets that a user's grouping names.
+
+    Raises, when called:
+        EmitError: the grouping named a task that does not subscribe.
+    """
+
+    def choose(values: Sequence[Any]) -> Sequence[Any]:
+        tasks = choose_tasks(task_id, values)
+        try:
+            return [targets[task] for task in tasks]
+        except KeyError as error:
+            raise EmitError(
+                f"the custom grouping on stream {stream!r} of component {component!r} chose task {error}, which is "
+                f"not one of the subscribing tasks {sorted(targets)}"
+            ) from None
+
+    return choose
+
+
+def one_of_many(choosers: Sequence[Many]) -> Many:
+    """All choosers of a stream as one: each subscribing component gets its share."""
+    if len(choosers) == 1:
+        return choosers[0]
+    return lambda values: [target for choose in choosers for target in choose(values)]
+
+
+def as_many(choose: One) -> Many:
+    """A chooser of one target as a chooser of several."""
+    return lambda values: (choose.choose(values),)

@@ -1,0 +1,28 @@
+cimport cython
+
+from tupletree.worker.core.collectors cimport TaskSpoutCollector
+from tupletree.worker.core.counts cimport Counters
+from tupletree.worker.core.tasks cimport Task
+from tupletree.worker.core.pending_trees cimport PackedTrees
+
+ctypedef unsigned long long u64
+
+@cython.final
+cdef class Sampled:
+    cdef readonly object msg_id
+    cdef readonly double emitted_s
+
+cdef class SpoutTask(Task):
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream
+    cdef public TaskSpoutCollector collector
+    cdef public long long tracked, uncommitted
+    cdef long long _sample_every
+    cdef readonly PackedTrees pending
+    cdef public bint is_dry
+    cdef bint _is_deaf
+
+    cpdef track(self, u64 root, u64 value, msg_id)
+    @cython.locals(counters=Counters, sampled=Sampled)
+    cpdef on_acked(self, roots)
+    @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
+    cpdef bint poll(self, Py_ssize_t most) except -1

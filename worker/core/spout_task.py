@@ -1,0 +1,212 @@
+"""The tasks of spouts, with the trees that they wait for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tupletree.component import Spout, TopologyContext, ignores_fails
+
+from .collectors import TaskSpoutCollector
+from .counts import TreesByStream, own_streams, sample_every
+from .output_streams import OutStream
+from .pending_trees import pending_trees
+from .tasks import Environment, Task
+
+
+class Sampled:
+    """The message id of a pending tree whose time is measured. The others are kept as they are, without an object."""
+
+    __slots__ = ("emitted_s", "msg_id")
+
+    def __init__(self, msg_id: Any, emitted_s: float) -> None:
+        self.msg_id = msg_id
+        self.emitted_s = emitted_s
+
+
+def message_of(entry: Any) -> Any:
+    """The message id of a pending tree."""
+    return entry.msg_id if type(entry) is Sampled else entry
+
+
+class SpoutTask(Task):
+    """A task of a spout, with the trees it waits for.
+
+    A pending tree ends by a verdict of its acker or by its own timeout here, whichever comes first; the other is then
+    ignored. So a lost verdict is never a lost message.
+    """
+
+    def __init__(
+        self,
+        spout: Spout,
+        context: TopologyContext,
+        streams: dict[str, OutStream],
+        env: Environment,
+        max_pending: int | None,
+    ) -> None:
+        super().__init__(spout, context, streams, env)
+        self.spout = spout
+        own = own_streams(streams)
+        self.by_stream = TreesByStream(own) if len(own) > 1 else None
+        self.collector = TaskSpoutCollector(self, streams, env.ids())
+        spout.collector = self.collector
+        self.max_pending = max_pending or None
+        self.pending = pending_trees()  # message ids, or Sampled
+        self.tracked = 0  # trees begun so far
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
+        self._clock = env.clock
+        self.uncommitted = 0  # trees that are complete and wait for a checkpoint
+        self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
+        self.tell_failed: Callable[[Any], None] | None = None
+        self.is_dry = False  # it had nothing to emit when it was asked last
+        self._is_deaf = ignores_fails(spout)
+
+    def open(self) -> None:
+        self.is_open = True
+        opening: Callable[..., object] = self.spout.open
+        with self.set_up:
+            self.refuse(self.spout, "open", opening(self.context.conf, self.context, self.collector))
+        if self.participant is not None:
+            self.participant.opened()
+
+    def activate(self) -> None:
+        """The topology is active again."""
+        activate: Callable[[], object] = self.spout.activate
+        with self.set_up:
+            self.refuse(self.spout, "activate", activate())
+
+    def deactivate(self) -> None:
+        """The topology is not active any more."""
+        deactivate: Callable[[], object] = self.spout.deactivate
+        with self.set_up:
+            self.refuse(self.spout, "deactivate", deactivate())
+
+    def close(self) -> None:
+        if self.is_open:
+            close: Callable[[], object] = self.spout.close
+            self.refuse(self.spout, "close", close())
+
+    @property
+    def room(self) -> float:
+        """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
+        if self.max_pending is None or not self.is_tracked:
+            return math.inf
+        return self.max_pending - len(self.pending) - self.uncommitted
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        is_sampled = self.tracked % self._sample_every == 0
+        self.pending.add(root, Sampled(msg_id, self._clock()) if is_sampled else msg_id)
+        self.tracked += 1
+        self.updates.add_init(root, value, self.task_id)
+
+    def poll(self, most: int) -> bool:
+        """Call ``next_tuple`` until it emits nothing, has emitted ``most``, or has no ``room``; whether it emitted.
+
+        Raises:
+            TaskFailure: ``next_tuple`` raised.
+        """
+        next_tuple: Callable[[], object] = self.spout.next_tuple
+        collector = self.collector
+        first = emits = collector.emits
+        self.is_dry = False
+        enough = self.tracked + self.room
+        while emits - first < most and self.tracked < enough and not self.must_yield:
+            try:
+                returned = next_tuple()
+                if returned is not None:
+                    self.refuse(self.spout, "next_tuple", returned)
+            except (Exception, SystemExit) as error:
+                raise self.failure(error) from error
+            if collector.emits == emits:
+                self.is_dry = True
+                break
+            emits = collector.emits
+        return emits != first
+
+    def acked_untracked(self, msg_id: Any, stream: str) -> None:
+        """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
+        self.counters.acked += 1
+        if self.by_stream is not None:
+            self.by_stream.counts[stream].acked += 1
+        ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
+        returned = ack(msg_id)
+        if returned is not None:
+            self.refuse(self.spout, "ack", returned)
+
+    def on_acked(self, roots: Sequence[int]) -> None:
+        """Ackers found these trees complete."""
+        if self.by_stream is not None:
+            self._acked_by_stream(self.by_stream, roots)
+        counters = self.counters
+        ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
+        for entry in self.pending.pop_many(roots):
+            counters.acked += 1
+            if type(entry) is Sampled:
+                sampled = entry
+                counters.completed(self._clock() - sampled.emitted_s)
+                returned = ack(sampled.msg_id)
+            else:
+                returned = ack(entry)
+            if returned is not None:
+                self.refuse(self.spout, "ack", returned)
+
+    def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
+        for root in roots:
+            entry, counts = self.pending.get(root), trees.of(root)
+            if type(entry) is Sampled and counts is not None:
+                counts.completed(self._clock() - entry.emitted_s)
+        trees.acked(roots)
+
+    def on_failed(self, roots: Sequence[int]) -> None:
+        """These trees failed, or are taken for lost."""
+        if self.by_stream is not None:
+            self.by_stream.failed(roots)
+        for entry in self.pending.pop_many(roots):
+            self._fail(entry)
+
+    def on_expired(self, roots: Sequence[int]) -> None:
+        """Ackers saw nothing of these trees for too long."""
+        if self.by_stream is not None:
+            self.by_stream.failed(roots)
+        for entry in self.pending.pop_many(roots):
+            self.counters.timeouts += 1
+            self._fail(entry)
+
+    def on_reset(self, roots: Iterable[int]) -> None:
+        """A bolt asked for the timeout of these trees to begin again."""
+        for root in roots:
+            entry = self.pending.get(root)
+            if entry is not None:
+                self.pending.put(root, entry)
+
+    def rotate(self) -> None:
+        """One message timeout has passed: fail what was pending all the time since the one before."""
+        expired = self.pending.rotate()
+        if self.by_stream is not None:
+            self.by_stream.failed(expired)
+        for entry in expired.values():
+            self.counters.timeouts += 1
+            self._fail(entry)
+
+    def take_pending(self) -> list[Any]:
+        """Forget the trees that are pending, and return their message ids."""
+        if self.by_stream is not None:
+            self.by_stream.forget()
+        return [message_of(entry) for entry in self.pending.pop_many(list(self.pending))]
+
+    def take_as_acked(self) -> list[Any]:
+        """As ``take_pending``, but they count as acked."""
+        self.counters.acked += len(self.pending)
+        if self.by_stream is not None:
+            self.by_stream.acked(list(self.pending))
+        return self.take_pending()
+
+    def _fail(self, entry: Any) -> None:
+        self.counters.failed += 1
+        if self._is_deaf and self.tell_failed is None:
+            self.counters.unheard += 1
+        fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
+        returned = fail(message_of(entry))
+        if returned is not None:
+            self.refuse(self.spout, "fail", returned)

@@ -1,0 +1,432 @@
+"""The tasks of bolts, and what all tasks share: a user's component with its collector, its streams and its counters.
+
+A task is driven by its executor on one thread. ``run`` is the hot path of the whole system: a loop over the rows of a
+batch with nothing in it that could be done once for each batch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tupletree._calls import check_returned
+from tupletree._compiled import IS_COMPILED
+from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
+from tupletree.errors import FailedException, ReportedFailedException, TupletreeError, named
+from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
+
+from ..execution.bolt_trees import OwnTrees
+from ..execution.thread_splitting import SetUp
+from .ack_updates import Keeper, Updates
+from .batches import Rows
+from .collectors import TaskBasicCollector, TaskBoltCollector
+from .counts import NEVER, Counters, inputs_of, sample_every
+from .ids import RandomBits, RandomIds
+from .output_streams import OutBuffer, OutStream
+
+if TYPE_CHECKING:
+    from ..checkpoint.participant import Participant
+
+GIVE_UP_AFTER = 20_000
+"""A sampled tuple that is not acked so many tuples later is taken for forgotten."""
+
+ReportError = Callable[[str, int, BaseException], None]
+Observer = Callable[[str, str, Sequence[Any]], None]
+"""Sees emitted tuples as (component, stream, values)."""
+Clock = Callable[[], float]
+
+
+class TaskFailure(TupletreeError):
+    """A component raised: its worker must end. ``__cause__`` is the component's own exception.
+
+    SystemExit is one too: on the thread of a run loop it would end that thread alone, and nobody would hear of it.
+    """
+
+    def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}")
+        self.component_id = component_id
+        self.task_id = task_id
+        self.__cause__ = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a task gets from the worker around it."""
+
+    clock: Clock
+    getrandbits: RandomBits
+    report_error: ReportError
+    is_tracked: bool
+    log_emit: Observer  # what topology.debug shows each emitted tuple to
+    ids_at_once: int = 256  # how many ids a task makes at a time
+    ids_are_seeded: bool = IS_COMPILED  # not where the same ids are wanted with and without a compiler
+
+    def ids(self) -> RandomIds:
+        """Root and edge ids for one task."""
+        return RandomIds(self.getrandbits, self.ids_at_once, self.ids_are_seeded)
+
+
+class Task(Keeper):
+    """What spout and bolt tasks share."""
+
+    def __init__(
+        self, component: Component, context: TopologyContext, streams: dict[str, OutStream], env: Environment
+    ) -> None:
+        self.component_id = context.component_id
+        self.task_id = context.task_id
+        self.is_tracked = env.is_tracked
+        self.context = context
+        self.streams = streams
+        self.counters = Counters()
+        self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
+        self.updates = Updates()  # replaced by that of the run loop that drives this task
+        self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
+        self.defers_acks = False
+        self.has_failed_tuples = False  # since somebody set it so: a checkpoint is not taken over a failed tuple
+        self.participant: Participant | None = None  # what takes part in checkpoints for this task, if it does
+        self.is_open = False
+        self.is_declared_blocking = component.blocking
+        self.takes_batches = False  # whole: a step runs all rows of a batch
+        self.set_up = SetUp()  # replaced by that of its executor
+        self.must_yield = False  # set by the watchdog: the present step has taken too long
+        self.remake: Callable[[], Any] | None = None  # another copy of the component, as it was submitted
+        self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
+        self._env = env
+        component.context = context
+
+    def use(self, updates: Updates) -> None:
+        """Report to the ackers by these updates from now on."""
+        self.updates = updates
+        if not self.defers_acks:
+            self.ack_updates = updates
+
+    def equip(self, context: TopologyContext) -> None:
+        """Give a component's context what it has of its worker."""
+        context.clock = self._env.clock
+        if self.ask_soon is not None:
+            context.call_soon = functools.partial(self.ask_soon, context)
+
+    def end(self, bolt: BasicBolt | Bolt) -> None:
+        """Let a copy of the bolt clean up; what it raises is reported."""
+        try:
+            self.clean_up(bolt)
+        except (Exception, SystemExit) as error:
+            self.report_error(error)
+
+    def clean_up(self, bolt: BasicBolt | Bolt) -> None:
+        """Call a bolt's ``cleanup``."""
+        cleanup: Callable[[], object] = bolt.cleanup
+        self.refuse(bolt, "cleanup", cleanup())
+
+    def refuse(self, component: Component, method: str, returned: object) -> None:
+        """Raise TopologyError if a method of the component may not return this: the value would be ignored."""
+        check_returned(self.component_id, component, method, returned, self.feeds)
+
+    def feeds(self, task: int) -> bool:
+        """Whether a stream of this task goes to that task."""
+        return any(task in stream.buffers for stream in self.streams.values())
+
+    def renewed(self) -> Any:
+        """A new copy of the component with a context of its own; what the old one asked to be called is not called."""
+        assert self.remake is not None
+        component = self.remake()
+        self.context = component.context = self.context.renewed()
+        self.equip(self.context)
+        return component
+
+    def buffers(self) -> Iterable[OutBuffer]:
+        """The buffer of every receiving task of every stream."""
+        return (buffer for stream in self.streams.values() for buffer in stream.buffers.values())
+
+    def open(self) -> None:
+        """Call the component's ``open`` or ``prepare``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Call the component's ``close`` or ``cleanup``, if it was opened."""
+        raise NotImplementedError
+
+    def processed(self, origin: Origin, latency_s: float) -> None:
+        """A sampled tuple was acked."""
+        self.counters.processed(latency_s)
+        if self.inputs is not None:
+            self.inputs[origin].processed(latency_s)
+
+    def report_error(self, error: BaseException) -> None:
+        """Show an error of this task to the user."""
+        self._env.report_error(self.component_id, self.task_id, error)
+
+    def failure(self, error: BaseException) -> TaskFailure:
+        """An exception of this task's component as the failure of its worker."""
+        return TaskFailure(self.component_id, self.task_id, error)
+
+
+class BasicBoltTask(Task):
+    """A task of a basic bolt."""
+
+    def __init__(
+        self, bolt: BasicBolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment
+    ) -> None:
+        super().__init__(bolt, context, streams, env)
+        self.bolt = bolt
+        self.collector = TaskBasicCollector(self, streams, env.ids())
+        bolt.collector = self.collector
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
+        self._until_sample = 0 if self._sample_every < NEVER else NEVER  # so many rows are not measured first
+
+    def open(self) -> None:
+        self.is_open = True
+        prepare: Callable[..., object] = self.bolt.prepare
+        with self.set_up:
+            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context))
+
+    def close(self) -> None:
+        if self.is_open:
+            self.clean_up(self.bolt)
+
+    def renew(self) -> None:
+        """Go on with a new copy of the bolt, as after a crash. Raises TaskFailure if it cannot be made or prepared."""
+        self.end(self.bolt)
+        try:
+            self.bolt = self.renewed()
+            self.bolt.collector = self.collector
+            self.open()
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:  # noqa: C901, no call for each row
+        """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
+
+        Raises:
+            TaskFailure: ``execute`` raised anything but FailedException.
+        """
+        collector = self.collector
+        execute: Callable[..., object] = self.bolt.execute
+        updates = self.updates
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        clock = self._env.clock
+        started_s = sampled_s = clock()
+        is_user = origin.component != SYSTEM_COMPONENT
+        sample_at = start + self._until_sample if is_user else NEVER
+        failed = 0
+        at = start
+        while at < stop and not self.must_yield:
+            if at >= sample_at:
+                sampled_s = clock()
+            root = roots[at]
+            edge = edges[at]
+            own = pairs.get(at) if pairs else None
+            collector.root = root
+            collector.pairs = own
+            collector.children = 0
+            tup = origin.tuple_at(columns, at, root, edge, own)
+            at += 1
+            try:
+                returned = execute(tup, collector)
+                if returned is not None:
+                    self.refuse(self.bolt, "execute", returned)
+            except FailedException as error:
+                self._fail(tup, error)
+                failed += 1
+                continue
+            except (Exception, SystemExit) as error:
+                raise self.failure(error) from error
+            if own is not None:
+                for other, edge_there in own:
+                    updates.add_ack(other, edge_there ^ collector.children)
+            elif root:
+                updates.add_ack(root, edge ^ collector.children)
+            if at > sample_at:  # of those that fail none is measured, but the next one
+                sample_at = at - 1 + self._sample_every
+                self.processed(origin, clock() - sampled_s)
+        collector.root = 0
+        collector.pairs = None
+        if is_user:
+            self._until_sample = sample_at - at
+        self._count(origin, at - start, failed, clock() - started_s)
+        return at - start
+
+    def _count(self, origin: Origin, executed: int, failed: int, elapsed_s: float) -> None:
+        self.counters.settled(executed, failed, elapsed_s)
+        if self.inputs is not None:
+            self.inputs[origin].settled(executed, failed, elapsed_s)
+
+    def _fail(self, tup: Tuple, error: FailedException) -> None:
+        self.has_failed_tuples = True
+        self.updates.fails.update([root for root, _ in tup.anchors])
+        if isinstance(error, ReportedFailedException):
+            self.report_error(error)
+
+
+class BoltTask(Task):
+    """A task of a bolt that anchors and acks by hand, with the trees that it has begun itself."""
+
+    def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
+        super().__init__(bolt, context, streams, env)
+        self.bolt = bolt
+        self.collector = TaskBoltCollector(self, streams, env.ids())
+        bolt.collector = self.collector
+        self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
+        self.unacked: set[Tuple] | None = None  # where checkpoints are aligned: executed, neither acked nor failed
+        conf = context.conf
+        self.trees = OwnTrees(
+            conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
+            on_acked=self._ack_many,
+            on_failed=self._fail_many,
+            on_reset=self._reset_many,
+        )
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
+        self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
+        self._sampled_s = 0.0
+        self._sample_at = 0 if self._sample_every < NEVER else NEVER
+        self._give_up_at = 0
+
+    def open(self) -> None:
+        self.is_open = True
+        prepare: Callable[..., object] = self.bolt.prepare
+        with self.set_up:
+            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
+
+    def close(self) -> None:
+        if self.is_open:
+            self.clean_up(self.bolt)
+
+    def renew(self) -> None:
+        """Go on with a new copy of the bolt, as after a crash: what it held and waited for is forgotten.
+
+        Raises:
+            TaskFailure: it cannot be made or prepared.
+        """
+        self.end(self.bolt)
+        self.trees.forget()
+        self.unacked = None if self.unacked is None else set()
+        try:
+            self.bolt = self.renewed()
+            self.bolt.collector = self.collector
+            self.open()
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Execute rows ``start`` to ``stop``; return how many it were before ``must_yield`` was set.
+
+        Raises:
+            TaskFailure: ``execute`` raised.
+        """
+        if self.takes_batches:
+            return self._run_batch(rows, start, stop, origin)
+        execute: Callable[..., object] = self.bolt.execute
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        executed = self.counters.executed
+        is_user = origin.component != SYSTEM_COMPONENT
+        sample_at = self._sample_at if is_user else NEVER  # few ack their ticks
+        unacked = self.unacked if is_user else None
+        at = start
+        while at < stop and not self.must_yield:
+            values = [column[at] for column in columns]  # its own: such a bolt may keep its tuples
+            tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
+            if executed >= sample_at:
+                sample_at = self._sample(tup, executed)
+            if unacked is not None:
+                unacked.add(tup)
+            executed += 1
+            at += 1
+            try:
+                returned = execute(tup)
+                if returned is not None:
+                    self.refuse(self.bolt, "execute", returned)
+            except (Exception, SystemExit) as error:
+                raise self.failure(error) from error
+        self._ran(origin, at - start, self._env.clock() - started_s)
+        return at - start
+
+    def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        tuples = [
+            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
+            for at in range(start, stop)
+        ]
+        executed = self.counters.executed
+        if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
+            self._sample(tuples[0], executed)
+        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
+            self.unacked.update(tuples)
+        execute_batch: Callable[..., object] = self.bolt.execute_batch
+        try:
+            returned = execute_batch(tuples)
+            if returned is not None:
+                self.refuse(self.bolt, "execute_batch", returned)
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+        self._ran(origin, stop - start, self._env.clock() - started_s)
+        return stop - start
+
+    def _ran(self, origin: Origin, executed: int, elapsed_s: float) -> None:
+        self.counters.ran(executed, elapsed_s)
+        if self.inputs is not None:
+            self.inputs[origin].ran(executed, elapsed_s)
+
+    def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
+        """The collector emitted for these inputs in a tree of this task's own."""
+        self.updates.add_init(root, value, self.task_id)
+        self.trees.begin(root, inputs, self._env.clock())
+
+    def _ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self.collector.ack_many(tuples)
+
+    def _fail_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.fail(tup)
+
+    def _reset_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.reset_timeout(tup)
+
+    def _sample(self, tup: Tuple, count: int) -> int:
+        """Measure how long until this tuple is acked, unless one is being measured; return when to sample next."""
+        if self._sampled is None or count >= self._give_up_at:
+            self._sampled = tup
+            self._sampled_s = self._env.clock()
+            self._give_up_at = count + GIVE_UP_AFTER
+        self._sample_at = count + self._sample_every
+        return self._sample_at
+
+    def acked(self, tup: Tuple) -> None:
+        """The collector acked a tuple."""
+        self.counters.acked += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].acked += 1
+        if self.unacked is not None:
+            self.unacked.discard(tup)
+        if tup is self._sampled:
+            self._take_sample(tup)
+
+    def acked_many(self, tuples: Sequence[Tuple]) -> None:
+        """The collector acked these tuples."""
+        self.counters.acked += len(tuples)
+        if self.inputs is not None:
+            for tup in tuples:
+                self.inputs[tup._origin].acked += 1
+        if self.unacked is not None:
+            self.unacked.difference_update(tuples)
+        if self._sampled is not None and self._sampled in tuples:
+            self._take_sample(self._sampled)
+
+    def _take_sample(self, tup: Tuple) -> None:
+        self._sampled = None
+        self.processed(tup._origin, self._env.clock() - self._sampled_s)
+
+    def failed(self, tup: Tuple) -> None:
+        """The collector failed a tuple."""
+        self.counters.failed += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].failed += 1
+        self.has_failed_tuples = True
+        if self.unacked is not None:
+            self.unacked.discard(tup)
+        if tup is self._sampled:
+            self._sampled = None

@@ -1,0 +1,85 @@
+"""What operators switched on, carried out in this worker: levels of loggers, sampled tuples, followed trees.
+
+Level-triggered like all else: the record says what is wanted, and each look brings the worker there. What has an end is
+looked at again when that has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from tupletree._daemon.logs import event
+
+from ..engine import Engine
+from ..launch_file import Launch
+from .event_log import EventLog
+from .log_levels import Loggers
+from .sampling import Sampler
+from .settings import Observed, Switches
+from .tracing import Tracer, follow_collector
+
+log = logging.getLogger(__name__)
+
+_LONGEST_S = 3600.0  # a clock that is set is noticed within this
+
+
+class Observing:
+    """Follows the switches. Its methods are called in the event loop's thread."""
+
+    def __init__(self, launch: Launch, engine: Engine) -> None:
+        conf = launch.conf
+        self._loop = asyncio.get_running_loop()
+        self._engine = engine
+        self._events = EventLog(
+            launch.log_dir, f"{launch.host}:{launch.port}", conf["worker.log.max.bytes"], conf["worker.log.backups"]
+        )
+        self._loggers = Loggers()
+        self._sampler = Sampler((task for executor in engine.executors for task in executor.tasks), self._events)
+        self._observed = Observed()
+        self._switches = Switches()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def follow(self, observed: Observed) -> None:
+        """The record says this now."""
+        if observed != self._observed:
+            self._observed = observed
+            self._look()
+
+    def close(self) -> None:
+        """End, and write what is still to be written."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._events.close()
+
+    def _look(self) -> None:
+        now_s = time.time()
+        before, self._switches = self._switches, self._observed.at(now_s)
+        self._apply(before, self._switches)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        end_s = self._observed.next_end(now_s)
+        if end_s is not None:
+            self._timer = self._loop.call_later(min(_LONGEST_S, max(0.01, end_s - now_s)), self._look)
+
+    def _apply(self, before: Switches, now: Switches) -> None:
+        self._loggers.follow(now.levels)
+        if now.wants_events:
+            self._events.open()
+        if now.shares != before.shares:
+            event(log, "tuples.sampled", shares=dict(now.shares))
+            self._sampler.follow(now)
+        if now.one_in != before.one_in:
+            event(log, "trees.traced", one_in=now.one_in)
+            self._trace(Tracer(now.one_in, self._events) if now.one_in else None)
+        if before.wants_events and not now.wants_events:
+            self._loop.run_in_executor(None, self._events.close)
+
+    def _trace(self, tracer: Tracer | None) -> None:
+        self._engine.tracer = tracer
+        for executor in self._engine.executors:
+            executor.tracer = tracer
+            for task in executor.tasks:
+                follow_collector(task, tracer)

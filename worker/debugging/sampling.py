@@ -1,0 +1,180 @@
+"""Sampled tuples: some share of what components emit, shown to operators (``tupletree debug``).
+
+A stream's choosers are exchanged for ones that look at each tuple on its way and now and then write one down. So a
+stream that is not sampled is what it was, and costs nothing. How many tuples are passed over is drawn anew each time,
+so that tuples which come in turns are sampled alike.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import reprlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tupletree._wire.events import LONGEST_VALUE, MOST_VALUES
+from tupletree.outputs import RESERVED_PREFIXES
+
+from ..core.output_streams import OutBuffer, OutStream
+from ..core.routing import Many, One, Watched
+from ..core.tasks import Task
+from .event_log import EventLog
+from .settings import Switches
+
+MOST_A_SECOND: Final = 500  # of a worker
+_MOST_PASSED_OVER: Final = 2**60
+
+
+class _Short(reprlib.Repr):
+    """Also for bytes, which ``reprlib`` writes out whole before it cuts them."""
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return repr(value[: self.maxother])
+
+    def repr_bytearray(self, value: bytearray, level: int) -> str:
+        return repr(value[: self.maxother])
+
+
+_short = _Short()
+_short.maxlevel = 4
+_short.maxstring = _short.maxother = _short.maxlong = LONGEST_VALUE
+_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = _short.maxdeque = 10
+
+
+def shown(value: Any) -> str:
+    """A value as text of bounded length. Never raises: what a value's own ``__repr__`` does is its own affair."""
+    if type(value) is str and len(value) < LONGEST_VALUE - 1:  # most are, and reprlib takes ten times as long
+        text = repr(value)
+        if len(text) <= LONGEST_VALUE:
+            return text
+    try:
+        text = _short.repr(value)
+    except Exception as error:  # it is user code
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+class Pace:
+    """Lets so many samples of a worker through in each second, and counts the others. Any thread, roughly."""
+
+    def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._events = events
+        self._clock = clock
+        self._second = 0
+        self._count = 0
+
+    def allows(self) -> bool:
+        """Whether one more may be written down now."""
+        second = int(self._clock())
+        if second != self._second:
+            if self._count > MOST_A_SECOND:
+                self._events.left_out(self._count - MOST_A_SECOND)
+            self._second, self._count = second, 0
+        self._count += 1
+        return self._count <= MOST_A_SECOND
+
+
+class Lens:
+    """Writes tuples of one stream of one task down, and says how many are then passed over. On the task's thread."""
+
+    def __init__(self, stream: OutStream, share: float, pace: Pace, events: EventLog, rng: random.Random) -> None:
+        self._origin = stream.origin
+        self._per_log = 1 / math.log1p(-share) if share < 1 else -0.0
+        self._pace = pace
+        self._events = events
+        self._rng = rng
+        self._passed_over = self.draw()  # of those that no chooser of one target counts
+
+    def draw(self) -> int:
+        """How many tuples to pass over: each tuple has the same chance, whatever became of those before."""
+        drawn = math.log(1.0 - self._rng.random()) * self._per_log
+        return int(drawn) if drawn < _MOST_PASSED_OVER else _MOST_PASSED_OVER
+
+    def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
+        """Write one down that goes to one task; how many are to be passed over."""
+        if self._pace.allows():
+            self._write(values, [buffer.task])
+        return self.draw()
+
+    def see(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
+        """A tuple comes by that goes to any number of tasks."""
+        if self._passed_over:
+            self._passed_over -= 1
+        else:
+            if self._pace.allows():
+                self._write(values, [buffer.task for buffer in buffers])
+            self._passed_over = self.draw()
+
+    def _write(self, values: Sequence[Any], targets: list[int]) -> None:
+        origin = self._origin
+        self._events.put(
+            {
+                "at": time.time(),
+                "kind": "tuple",
+                "component": origin.component,
+                "task": origin.task,
+                "stream": origin.stream,
+                "targets": targets,
+                "values": [shown(value) for value in values[:MOST_VALUES]],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """What a stream had before."""
+
+    one: One | None
+    many: Many
+    observe: Callable[[Sequence[Any]], None] | None
+
+
+class Sampler:
+    """The lenses of one worker's streams."""
+
+    def __init__(self, tasks: Iterable[Task], events: EventLog) -> None:
+        self._tasks = list(tasks)
+        self._events = events
+        self._pace = Pace(events)
+        self._plain: dict[tuple[int, str], _Plain] = {}
+        self._shares: dict[str, float] = {}
+
+    def follow(self, switches: Switches) -> None:
+        """Sample each component's share of tuples from now on. Task threads go on meanwhile."""
+        for task in self._tasks:
+            share = switches.share_of(task.component_id)
+            if share == self._shares.get(task.component_id, 0.0):
+                continue
+            for name, stream in task.streams.items():
+                if not name.startswith(RESERVED_PREFIXES):
+                    self._restore(task.task_id, stream)
+                    if share:
+                        self._insert(task.task_id, stream, share)
+        self._shares = {task.component_id: switches.share_of(task.component_id) for task in self._tasks}
+
+    def _restore(self, task_id: int, stream: OutStream) -> None:
+        plain = self._plain.pop((task_id, stream.origin.stream), None)
+        if plain is not None:
+            stream.choose_one, stream.choose_many, stream.observe = plain.one, plain.many, plain.observe
+
+    def _insert(self, task_id: int, stream: OutStream, share: float) -> None:
+        plain = _Plain(stream.choose_one, stream.choose_many, stream.observe)
+        self._plain[task_id, stream.origin.stream] = plain
+        lens = Lens(stream, share, self._pace, self._events, random.Random())
+
+        def choose_many(values: Sequence[Any]) -> Sequence[Any]:
+            buffers = plain.many(values)
+            lens.see(values, buffers)
+            return buffers
+
+        def observe(values: Sequence[Any]) -> None:
+            if plain.observe is not None:
+                plain.observe(values)
+            lens.see(values, ())
+
+        if plain.one is not None:
+            stream.choose_one = Watched(plain.one, lens.see_one, lens.draw())
+        stream.choose_many, stream.observe = choose_many, observe

@@ -1,0 +1,171 @@
+"""Followed trees: every hop of one in so many tuple trees, written down (``tupletree trace``).
+
+Which trees are followed is decided by the root id alone (``root mod one_in == 0``), so all workers agree without
+telling each other, and nothing more travels with a tuple. While nothing is followed, executors see that there is no
+tracer, once for each batch, and components emit as ever. While something is, a batch's roots are looked through at
+once, and only rows of followed trees are run one at a time, so that each has a beginning and an end of its own.
+
+A spout's emits and a bolt's acks are seen by standing between the collector and its task (trace_filter.py).
+
+Which children a tuple has is read from the buffers: what was appended while it was executed. A bolt that keeps tuples
+and emits for them later shows no children then; whoever joins the events finds the nearest ones in time.
+
+Times are Unix seconds by this machine's clock, read once and carried on by a counter that is never set back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, cast
+
+from tupletree._wire.events import id_name
+from tupletree._wire.packed import unpack_u64
+from tupletree.tuples import Origin
+from tupletree.v1 import worker_pb2
+
+from ..core.batches import Rows
+from ..core.output_streams import OutBuffer
+from ..core.spout_task import SpoutTask
+from ..core.tasks import BasicBoltTask, BoltTask, Task
+from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
+from .event_log import EventLog
+from .sampling import shown
+
+MOST_CHILDREN: Final = 200  # of a tuple, that are named
+
+
+class Tracer:
+    """Follows the trees of one worker. Called on the threads that do what it is told of."""
+
+    def __init__(self, one_in: int, events: EventLog) -> None:
+        self.followed = Followed(one_in)
+        self._events = events
+        self._ahead_s = time.time() - time.perf_counter()
+
+    def began(self, task: Task, root: int, message: Any) -> None:
+        """A task began a tree that is followed."""
+        self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
+
+    def sent(self, buffer: OutBuffer, rows: Rows) -> None:
+        """A batch is handed over to its target."""
+        due = self._due(rows, 0, len(rows))
+        at = self._now() if due else 0.0
+        for row in due:
+            for root, edge in _trees(rows, row):
+                if self.followed.holds(root):
+                    self._put(
+                        "send",
+                        root,
+                        at,
+                        edge=id_name(edge),
+                        component=buffer.origin.component,
+                        task=buffer.origin.task,
+                        stream=buffer.origin.stream,
+                        target=buffer.task,
+                    )
+
+    def received(self, message: worker_pb2.Batch) -> None:
+        """A batch has come from another worker. Its arrays fit each other."""
+        at = self._now()
+        if message.roots:
+            roots = unpack_u64(message.roots)
+            due = self.followed.rows(roots, 0, len(roots))
+            edges = unpack_u64(message.edges) if due else roots
+            for row in due:
+                self._put("receive", roots[row], at, edge=id_name(edges[row]), target=message.target_task)
+        for multi in message.multi:
+            for root, edge in zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True):
+                if self.followed.holds(root):
+                    self._put("receive", root, at, edge=id_name(edge), target=message.target_task)
+
+    def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """As the task's ``run``, with the rows of followed trees one at a time."""
+        due = self._due(rows, start, stop)
+        if not due:
+            return task.run(rows, start, stop, origin)
+        if task.takes_batches:
+            return self._run(task, rows, start, stop, origin, due)
+        at = start
+        for row in due:
+            if at < row:
+                at += task.run(rows, at, row, origin)
+            if at < row or (done := self._run(task, rows, row, row + 1, origin, [row])) == 0:
+                return at - start  # it must yield
+            at += done
+        return at - start + (task.run(rows, at, stop, origin) if at < stop else 0)
+
+    def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
+        """A bolt acked, or failed, a tuple of these trees."""
+        for root, _ in anchors:
+            if self.followed.holds(root):
+                self._put(kind, root, component=task.component_id, task=task.task_id)
+
+    def judged(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
+        """A spout is about to learn how trees of its ended; of those that are not pending it has learnt before."""
+        for root in self.followed.among(roots):
+            if spout.pending.get(root) is not None:
+                self._put("verdict", root, component=spout.component_id, task=spout.task_id, verdict=verdict)
+
+    def _run(
+        self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin, due: Sequence[int]
+    ) -> int:
+        buffers = [(buffer, buffer.sent) for buffer in task.buffers()]
+        failed, error = task.counters.failed, ""
+        at, done = self._now(), 0
+        try:
+            done = task.run(rows, start, stop, origin)
+        except (Exception, SystemExit) as raised:
+            error = type(raised.__cause__ or raised).__name__
+            raise
+        finally:
+            until = self._now()
+            emitted = [one for buffer, sent in buffers for one in buffer.ids_since(sent)]
+            outcome = "fail" if task.counters.failed > failed else "ack"
+            for row in due if done or error else ():
+                for root, edge in _trees(rows, row):
+                    if self.followed.holds(root):
+                        children = [id_name(child) for tree, child in emitted if tree == root][:MOST_CHILDREN]
+                        facts: dict[str, Any] = {"children": children, **({"error": error} if error else {})}
+                        self._put(
+                            "execute",
+                            root,
+                            at,
+                            edge=id_name(edge),
+                            component=task.component_id,
+                            task=task.task_id,
+                            source=origin.component,
+                            until=until,
+                            **facts,
+                        )
+                        if isinstance(task, BasicBoltTask) and not error:
+                            self._put(outcome, root, until, component=task.component_id, task=task.task_id)
+        return done
+
+    def _due(self, rows: Rows, start: int, stop: int) -> list[int]:
+        """The rows of a part of a batch that belong to a followed tree, ascending."""
+        due = self.followed.rows(rows.roots, start, stop)
+        if rows.pairs:
+            several = [row for row, pairs in rows.pairs.items() if any(self.followed.holds(root) for root, _ in pairs)]
+            due = sorted({*due, *(row for row in several if start <= row < stop)})
+        return due
+
+    def _now(self) -> float:
+        return self._ahead_s + time.perf_counter()
+
+    def _put(self, kind: str, root: int, at: float | None = None, /, **facts: Any) -> None:
+        self._events.put({"at": self._now() if at is None else at, "kind": kind, "root": id_name(root), **facts})
+
+
+def _trees(rows: Rows, row: int) -> Sequence[tuple[int, int]]:
+    return rows.pairs[row] if row in rows.pairs else ((rows.roots[row], rows.edges[row]),)
+
+
+def follow_collector(task: Task, tracer: Tracer | None) -> None:
+    """Let a task's collector be seen by a tracer, or (None) by nobody."""
+    if isinstance(task, SpoutTask):
+        spout = task if tracer is None else FollowedSpout(task, tracer.followed, tracer)
+        task.collector._task = cast(SpoutTask, spout)
+    elif isinstance(task, BoltTask):
+        bolt = task if tracer is None else FollowedBolt(task, tracer.followed, tracer)
+        task.collector._task = cast(BoltTask, bolt)

@@ -1,0 +1,393 @@
+"""Executors: tasks of one component that are driven together, one step at a time.
+
+An executor does no waiting and no I/O of its own. A run loop calls ``step`` until it returns False (nothing to do now),
+``flush`` to hand over what was emitted, and asks ``due_s`` when to come back at the latest. Time comes from the
+environment's clock, so that the same code runs in simulated time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tupletree.errors import ProtocolError, UnregisteredTypeError
+from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
+from tupletree.v1 import worker_pb2
+
+from ..control_messages import Call, Control, ShardsLost, WorkerLost
+from ..core.batches import Batch, Rows, decode, roots_of
+from ..core.output_streams import OutBuffer
+from ..core.tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
+from ..network.outgoing_batches import RowsRefused
+from .idle_spouts import Rest
+from .inbox import BACKLOG, Gate, Inbox, behind
+from .thread_splitting import Calm, SetUp
+
+if TYPE_CHECKING:
+    from ..checkpoint.participant import Participant
+    from ..debugging.tracing import Tracer
+
+Deliver = Callable[[Origin, int, Rows], None]
+
+SHORT_STEP_S, LONG_STEP_S = 0.002, 0.005
+"""A step should take about this long: long enough to be cheap, short enough for the neighbours."""
+STEP_BYTES = 4 * 1024 * 1024
+"""A step should emit no more than this: until it ends, nothing that it emits is handed over, nor held at the gate."""
+
+NO_ROWS = Rows.of([])
+TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
+    """A checked but not yet decoded batch from another worker."""
+
+    message: worker_pb2.Batch
+    origin: Origin
+
+
+class Executor:
+    """What spout and bolt executors share. ``is_source``: it works without being fed, as long as it is let."""
+
+    is_source = False
+
+    def __init__(
+        self, tasks: Sequence[Task], inbox: Inbox, gate: Gate, deliver: Deliver, clock: Clock, batch_size: int
+    ) -> None:
+        self.component_id = tasks[0].component_id
+        self.inbox = inbox
+        self.is_blocking = False  # declared or found out: has a run loop of its own
+        self.is_found_blocking = False  # and not declared: for a while
+        self.calm = Calm()
+        self.set_up = SetUp()
+        self.at_work: Task = tasks[0]  # which of its tasks it is in a call of, or was last
+        self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
+        self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
+        self.rest = Rest()  # of a source
+        self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
+        self.tasks: Sequence[Task] = tasks
+        self.tracer: Tracer | None = None  # set by any thread
+        self._clock = clock
+        self._gate = gate
+        self._deliver = deliver
+        self._batch_size = batch_size
+        for task in tasks:
+            task.set_up = self.set_up
+        self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
+        self._handed_bytes = 0  # since the last step, about
+        self._has_held = False
+        self._buffers = [buffer for task in tasks for buffer in task.buffers()]
+        self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
+        self._participants = [task.participant for task in tasks if task.participant is not None]
+        self.rank = 0  # its place among the executors of its worker, by the order in which tuples flow
+        self._feeds = frozenset(behind(one.task) if one.ignores_gate else one.task for one in self._buffers)
+
+    def wait_for(self, tasks: frozenset[int]) -> None:
+        """Do nothing while one of these tasks is closed, as while one is that this executor feeds."""
+        self._feeds |= tasks
+
+    def open(self) -> None:
+        """Open the tasks that are not open yet. Raises TaskFailure if a component does."""
+        for task in self.tasks:
+            if not task.is_open:
+                self.at_work = task
+                try:
+                    task.open()
+                except (Exception, SystemExit) as error:
+                    raise task.failure(error) from error
+
+    def close(self) -> None:
+        """Close the tasks; what a component raises here is reported, and the others are closed."""
+        for task in self.tasks:
+            for close in (task.close, *([task.participant.close] if task.participant is not None else [])):
+                try:
+                    close()
+                except (Exception, SystemExit) as error:
+                    task.report_error(error)
+
+    def step(self) -> bool:
+        """Do a few milliseconds of work; return whether there was any.
+
+        Raises:
+            TaskFailure: a component raised.
+        """
+        raise NotImplementedError
+
+    def due_s(self) -> float:
+        """When a step is due at the latest though nothing arrives; infinity for never."""
+        raise NotImplementedError
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a task that this executor waits for is closed: mostly one that it feeds (component_graph.py)."""
+        closed = self._gate.closed
+        return bool(closed) and not closed.isdisjoint(self._feeds)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would find something in the inbox that it may handle now."""
+        return bool(self.inbox) and not self.is_held
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do anything now."""
+        return self.has_work
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether emitted rows wait to be handed over."""
+        return any(self._buffers) or any(participant.channels for participant in self._participants)
+
+    @property
+    def can_flush(self) -> bool:
+        """Whether rows that the last flush held back could be handed over now."""
+        closed = self._gate.closed
+        return self._has_held and (
+            any(buffer and buffer.task not in closed for buffer in self._buffers)
+            or any(not participant.channels.keys() <= closed for participant in self._participants)
+        )
+
+    @property
+    def has_held_back(self) -> bool:
+        """Whether tuples wait in its tasks for a step of a checkpoint."""
+        return any(participant.has_held_back for participant in self._participants)
+
+    def may_return(self, now_s: float) -> bool:
+        """Whether it need not have a run loop of its own any more."""
+        is_fit = self.calm.is_over(now_s) if self.is_found_blocking else not self.is_blocking
+        return is_fit and not self.set_up.is_on
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a call may last forever: a spout that declares that it blocks waits for its source."""
+        return self.is_source and self.is_blocking and not self.is_found_blocking
+
+    @property
+    def progress(self) -> Hashable:
+        """What changes when a call returns and the step goes on, as far as it can be seen. Any thread."""
+        return self.at_work.task_id
+
+    def hurry(self) -> None:
+        """Let the present step end with its present row. Any thread."""
+        for task in self.tasks:
+            task.must_yield = True
+
+    def flush(self) -> None:
+        """Hand over all that lies in buffers of open tasks.
+
+        Reports (of batches) go only now, and are declared last: they must not overtake what they report.
+        """
+        self._has_held = False
+        closed = self._gate.closed  # one look for all: what is held of a task is held of all its streams
+        for participant in self._participants:
+            self._flush_channels(participant, closed)
+        for buffer in self._buffers:
+            if buffer:
+                self._hand_over(buffer, buffer.take, closed)
+
+    def flush_full(self) -> None:
+        """As ``flush``, but only full batches."""
+        closed = self._gate.closed
+        for participant in self._participants:
+            self._flush_channels(participant, closed)
+        for buffer in self._unreported:
+            if buffer.has_full:
+                self._hand_over(buffer, buffer.take_full, closed)
+
+    def _flush_channels(self, participant: Participant, closed: frozenset[int]) -> None:
+        """Steps of checkpoints, and the tuples before them, go before what was emitted after them."""
+        for target in [target for target in participant.channels if target not in closed]:
+            for buffer, rows in participant.channels.pop(target):
+                self._transfer(buffer, [rows])
+        self._has_held |= bool(participant.channels)
+
+    def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]], closed: frozenset[int]) -> None:
+        """Deliver what is taken of a buffer, unless its gate is closed."""
+        if buffer.task in closed and not buffer.ignores_gate:
+            self._has_held = True
+            return
+        self._transfer(buffer, take())
+
+    def _transfer(self, buffer: OutBuffer, batches: Sequence[Rows]) -> None:
+        for rows in batches:
+            buffer.stream.transferred += len(rows)
+            self._handed_bytes += rows.size
+            if self.tracer is not None:
+                self.tracer.sent(buffer, rows)
+            try:
+                self._deliver(buffer.origin, buffer.task, rows)
+            except RowsRefused as refused:
+                self._refuse(buffer, refused)
+            except UnregisteredTypeError as error:
+                raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+
+    def _refuse(self, buffer: OutBuffer, refused: RowsRefused) -> None:
+        """Fail the trees of rows that no message may hold. All other rows have been delivered."""
+        task = next(task for task in self.tasks if task.task_id == buffer.origin.task)
+        task.updates.fails.update(refused.roots)
+        task.has_failed_tuples = True
+        task.report_error(refused.error)
+
+    def _adapt(self, elapsed_s: float) -> None:
+        """Fit the size of a step to the time that the last one took, and to the bytes emitted."""
+        handed, self._handed_bytes = self._handed_bytes, 0
+        if elapsed_s > LONG_STEP_S or handed > STEP_BYTES:
+            self._quantum = max(1, self._quantum // 2)
+        elif elapsed_s < SHORT_STEP_S and self._quantum < self._batch_size and 2 * handed <= STEP_BYTES:
+            self._quantum = min(self._batch_size, self._quantum * 2)
+
+
+def call(item: Call, task: Task) -> None:
+    """Make a call that a component asked for, if it is still that of its task. Raises TaskFailure if it raises."""
+    if item.context is not task.context:
+        return
+    try:
+        item.function()
+    except (Exception, SystemExit) as error:
+        raise task.failure(error) from error
+
+
+class BoltExecutor(Executor):
+    """Drives bolt tasks through the batches of their inbox."""
+
+    def __init__(
+        self,
+        tasks: Sequence[BasicBoltTask | BoltTask],
+        inbox: Inbox,
+        gate: Gate,
+        deliver: Deliver,
+        clock: Clock,
+        batch_size: int,
+        tick_interval_s: float | None,
+    ) -> None:
+        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._feeds |= {BACKLOG}
+        self._bolts = {task.task_id: task for task in tasks}
+        self._rows = NO_ROWS
+        self._at = 0
+        self._origin = TICK_ORIGIN
+        self._task = tasks[0]
+        self._tick_interval_s = tick_interval_s
+        self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
+        self._ticks_waiting = 0
+        self._is_counted = True  # the present rows count in the inbox
+        self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
+        self.tree_tasks = sorted(self._trees)
+
+    def step(self) -> bool:
+        has_heard = self._look_up()
+        if self.is_held:
+            return has_heard
+        if self._at >= len(self._rows) and not self._take():
+            return has_heard
+        if not len(self._rows):
+            return True
+        started_s = self._clock()
+        self.at_work = self._task
+        self._task.must_yield = False
+        stop = len(self._rows) if self._task.takes_batches else min(len(self._rows), self._at + self._quantum)
+        tracer = self.tracer
+        if tracer is None:
+            done = self._task.run(self._rows, self._at, stop, self._origin)
+        else:
+            done = tracer.run(self._task, self._rows, self._at, stop, self._origin)
+        self._adapt(self._clock() - started_s)
+        self._at += done
+        if self._origin is TICK_ORIGIN:
+            self._ticks_waiting -= done
+        elif self._is_counted:
+            self.inbox.done(done)
+        return True
+
+    def _look_up(self) -> bool:
+        """Do what waits for nobody: ticks, news of trees, steps of checkpoints. Whether there was any news."""
+        if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
+            self._tick()
+        has_heard = self.inbox.has_news
+        while (news := self.inbox.take_news()) is not None:
+            self._handle(news)
+        for trees in self._trees.values():
+            if trees.due_s != math.inf and self._clock() >= trees.due_s:
+                trees.expire(self._clock())
+        for participant in self._participants:
+            has_heard |= participant.poll()
+        return has_heard
+
+    def due_s(self) -> float:
+        dues = [trees.due_s for trees in self._trees.values()]
+        return min(self._next_tick_s, *dues, *(participant.due_s for participant in self._participants), math.inf)
+
+    @property
+    def has_work(self) -> bool:
+        # A batch begun before the gate closed is not in the inbox any more.
+        waits = bool(self.inbox) or self._at < len(self._rows) or any(one.released for one in self._participants)
+        return self.inbox.has_news or (waits and not self.is_held)
+
+    def _take(self) -> bool:
+        """Make the next batch the present one: what was held back and may go on, then what is in the inbox."""
+        self._at = 0
+        for participant in self._participants:
+            if participant.released:
+                self._origin, self._rows = participant.released.popleft()
+                self._task = self._bolts[participant.task_id]
+                self._is_counted = False
+                return True
+        self._is_counted = True
+        item = self.inbox.take()
+        if item is None:
+            self._rows = NO_ROWS
+            return False
+        if type(item) is Batch:
+            self._rows, self._origin, target = item.rows, item.origin, item.target_task
+        elif type(item) is Call:
+            self._rows, target = NO_ROWS, item.task
+            self.at_work = self._bolts[target]
+            call(item, self._bolts[target])
+        else:
+            self._origin, target = item.origin, item.message.target_task
+            self._rows = self._decoded(item, self._bolts[target])
+        self._task = self._bolts[target]
+        if self._task.participant is not None:
+            self._ask(self._task.participant)
+        return True
+
+    def _ask(self, participant: Participant) -> None:
+        """See whether the present rows are to be executed now."""
+        if not len(self._rows):
+            return
+        if self._origin is TICK_ORIGIN:
+            if not participant.is_ready:
+                self._ticks_waiting -= len(self._rows)
+                self._rows = NO_ROWS
+        elif not participant.take(self._origin, self._rows):
+            self.inbox.done(len(self._rows))
+            self._rows = NO_ROWS
+
+    def _handle(self, item: Control) -> None:
+        """Tell the task, or each task, what became of trees that it has begun itself."""
+        for task, trees in self._trees.items():
+            if isinstance(item, WorkerLost | ShardsLost) or item.task == task:
+                trees.handle(item, self._clock())
+
+    def _decoded(self, item: RemoteBatch, task: Task) -> Rows:
+        """The rows of a remote batch; of one that makes no sense none, and its trees are failed."""
+        try:
+            return decode(item.message, item.origin)
+        except ProtocolError as error:
+            task.report_error(error)
+            task.updates.fails.update(roots_of(item.message))
+            self.inbox.done(item.message.rows)
+            return NO_ROWS
+
+    def _tick(self) -> None:
+        """Queue a tick for each task behind what waits there. At most one tick a task waits at a time."""
+        assert self._tick_interval_s is not None
+        now_s = self._clock()
+        while self._next_tick_s <= now_s:
+            self._next_tick_s += self._tick_interval_s
+        if self._ticks_waiting == 0:
+            for task in self._bolts:
+                self._ticks_waiting += 1
+                self.inbox.put(Batch(TICK_ORIGIN, task, Rows.of([([self._tick_interval_s], 0, 0)])), 0)

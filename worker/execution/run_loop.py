@@ -1,0 +1,398 @@
+"""Run loops: the threads that drive executors.
+
+All executors of a worker share one loop, which measured 1.2 to 1.3 times the tuples of a thread for each, at a third of
+the latency: with the GIL, threads only take turns. But an executor that blocks (sleeps, waits for a socket) would stop
+its neighbours. So one that says it does gets a loop of its own from the start, and one that is found to gets it then:
+
+*   its present step does not end, and its thread does not even want a processor; or
+*   for a while the loop's thread did little but wait inside steps, and most of that time in those of one executor.
+
+A watchdog sees to both from outside. Waiting for the GIL looks like any other wait, so the limit is set high: to take
+a busy executor for a blocking one costs throughput. Executors that were parted come together again when there is no
+reason any more; thread_splitting.py has the rules.
+
+An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
+when it is parted is told at once (early_updates.py), and the rest before an executor goes back.
+
+A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
+
+A bolt works until nothing waits for it, for a few milliseconds at most, and spouts wait for the bolts that they feed:
+tuples are processed while they are still in the caches, few wait between components, and what spouts add is what the
+bolts beside them can take. It measured 1.2 to 1.3 times the words of stepping all in turn, at half the latency.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tupletree._daemon.logs import event
+
+from ..core.ack_updates import Updates
+from ..core.tasks import Clock, TaskFailure
+from .early_updates import remainder, so_far
+from .executor import Executor
+from .stuck_calls import HangLog
+from .thread_cpu import wanted_s
+from .thread_splitting import Glance, Window
+
+log = logging.getLogger(__name__)
+
+STUCK_S = 0.1
+HANGS_S = 5.0  # one call has taken so long: the log says so while it lasts
+WINDOW_S = 1.0
+WAITING_SHARE = 0.85
+"""Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
+LONGEST_WAIT_S = 1.0
+SHARE_S = 0.002
+"""A bolt with more to do goes on for so long, and then to the end of its step, before it is the next one's turn."""
+MOST_TURNS_HELD = 3
+"""In a row, in which a spout waits for its bolts: other workers may feed those, too."""
+
+
+Heir = Callable[[Sequence[Executor]], bool]
+"""Takes executors that their loop gives up, or says False."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """What every run loop of a worker shares."""
+
+    clock: Clock
+    batch_size: int
+    flush_interval_s: float
+    post: Callable[[Updates], None]
+    on_failure: Callable[[TaskFailure], None]
+    on_split: Callable[[Executor, Sequence[Executor]], None]  # one that blocks or is set up; what moves to a new loop
+
+
+class RunLoop(threading.Thread):
+    """A thread that drives some executors until it is stopped or one of them fails."""
+
+    def __init__(self, name: str, executors: Sequence[Executor], settings: LoopSettings) -> None:
+        super().__init__(name=name, daemon=True)
+        self.updates = Updates()
+        self.turns = 0  # complete rounds, and those of them that found work: what a test waits for
+        self.busy_turns = 0
+        self.has_opened = threading.Event()  # every executor's components are ready
+        self._settings = settings
+        self._executors: list[Executor] = []
+        self._lock = threading.Lock()  # held while the present step or the list of executors changes
+        self._step = 0
+        self._stepping: Executor | None = None
+        self._generation = 0
+        self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_waiting = False
+        self._is_stopping = False
+        self._ends_rests = False
+        self._last_flush_s = settings.clock()
+        self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
+        self._watched = Glance(0, 0.0, 0.0)
+        self._window = Window(0.0, 0.0, {})
+        self._told: Updates | None = None  # a copy of the part of the updates that the ackers know already
+        self._hangs = HangLog()
+        self.has_retired = False  # its executors went to another loop, and its thread ends
+        self._heir: Heir | None = None
+        self._arrivals: list[Executor] = []
+        self._takes_arrivals = True
+        self.adopt(executors)
+
+    def adopt(self, executors: Sequence[Executor]) -> None:
+        """Take executors over. Nobody else may be driving them."""
+        for executor in executors:
+            executor.inbox.wake = self.wake
+            for task in executor.tasks:
+                task.use(self.updates)
+        self._executors = sorted([*self._executors, *executors], key=lambda executor: executor.rank)
+        self._generation += 1
+
+    def offer(self, executors: Sequence[Executor]) -> bool:
+        """Have this loop adopt executors that nobody drives. Any thread; False if it has ended or is ending."""
+        with self._lock:
+            if not self._takes_arrivals:
+                return False
+            self._arrivals = [*self._arrivals, *executors]
+        self.wake()
+        return True
+
+    def retire(self, heir: Heir) -> None:
+        """Ask the thread to give its executors to ``heir`` and to end. Any thread."""
+        self._heir = heir
+        self.wake()
+
+    def may_retire(self, now_s: float) -> bool:
+        """Whether no executor of this loop needs one of its own any more."""
+        with self._lock:
+            return bool(self._executors) and all(executor.may_return(now_s) for executor in self._executors)
+
+    @property
+    def executors(self) -> Sequence[Executor]:
+        """The executors that it drives now."""
+        return self._executors
+
+    @property
+    def present(self) -> tuple[int, Executor | None]:
+        """The number of the present step, and the executor that is in it. Any thread."""
+        with self._lock:
+            return self._step, self._stepping
+
+    def wake(self) -> None:
+        """End the present wait. Any thread; cheap when the loop is not waiting."""
+        if self._is_waiting:
+            self._is_waiting = False
+            self._wakeups.put(None)
+
+    def rouse(self) -> None:
+        """As ``wake``, and let sources that rest be asked in the next turn."""
+        self._ends_rests = True
+        self.wake()
+
+    def stop(self) -> None:
+        """Ask the thread to flush, close its components and end."""
+        self._is_stopping = True
+        self._is_waiting = True
+        self.wake()
+
+    def run(self) -> None:
+        try:
+            for executor in self._executors:
+                self._begin_step(executor)
+                executor.open()
+            self._not_stepping()
+            self.has_opened.set()
+            while not self._is_stopping:
+                self._turn()
+                if self._heir is not None and self._hand_on(self._heir):
+                    return
+            self._not_stepping()
+            self._take_in(is_last=True)
+            self._flush()
+            for executor in self._executors:
+                executor.close()
+            self._flush()
+        except TaskFailure as failure:
+            self._settings.on_failure(failure)
+        except BaseException as error:  # a fault of ours: the worker must end, or it would do nothing and look well
+            self._settings.on_failure(TaskFailure("__system", -1, error))
+        finally:
+            self._takes_arrivals = False
+            self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended
+
+    def _turn(self) -> None:
+        """Let every executor work for a while; flush what is due, and wait if there was nothing to do."""
+        if self._arrivals:
+            self._take_in()
+        if self._ends_rests:
+            self._ends_rests = False
+            for executor in self._executors:
+                executor.rest.end()
+        generation = self._generation
+        worked = False
+        for executor in self._executors:
+            worked |= self._work_off(executor, generation)
+            if generation != self._generation:  # the watchdog has parted them, and the step after may take long
+                self._not_stepping()
+                self._flush()
+                return
+        self._not_stepping()
+        now_s = self._settings.clock()
+        is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
+        is_over = not worked or not any(executor.is_ready for executor in self._executors)  # until this is handed over
+        if is_due or is_over or any(executor.is_blocking for executor in self._executors):
+            self._flush()
+            self._last_flush_s = now_s
+        self._hold_back()
+        self.turns += 1
+        self.busy_turns += worked
+        if not worked:
+            self._wait()
+
+    def _work_off(self, executor: Executor, generation: int) -> bool:
+        """Step an executor, a bolt's until it has no work or has had its time. Whether it did anything."""
+        worked = False
+        enough_s = time.perf_counter() + SHARE_S
+        while True:
+            with self._lock:
+                if generation != self._generation:
+                    return worked
+                self._step += 1
+                self._stepping = executor
+            worked |= self._drive(executor)
+            is_once = executor.is_source or executor.is_blocking
+            if is_once or not executor.has_work or time.perf_counter() >= enough_s:
+                return worked
+
+    def _begin_step(self, executor: Executor) -> None:
+        with self._lock:
+            self._step += 1
+            self._stepping = executor
+
+    def _take_in(self, is_last: bool = False) -> None:
+        """Adopt what was offered."""
+        with self._lock:
+            self._takes_arrivals = not is_last
+            arrived, self._arrivals = self._arrivals, []
+            self.adopt(arrived)
+
+    def _hand_on(self, heir: Heir) -> bool:
+        """Give the executors to another loop, with nothing left here; False if it does not take them."""
+        self._not_stepping()
+        self._flush()
+        with self._lock:
+            self._heir = None
+            executors = self._executors
+            if self._is_stopping or not executors or self._arrivals:
+                return False
+            found = [executor for executor in executors if executor.is_found_blocking]
+            for executor in found:
+                executor.is_blocking = executor.is_found_blocking = False
+            self._executors = []
+            self._generation += 1
+            self.has_retired = heir(executors)
+            if not self.has_retired:
+                self._executors = executors
+            self._takes_arrivals = not self.has_retired
+        for executor in found:
+            event(log, "executor.unblocked", component=executor.component_id, tasks=_ids(executor))
+        return self.has_retired
+
+    def _hold_back(self) -> None:
+        """Let spouts wait for the bolts that they feed, here or by way of other workers, but not for many turns."""
+        busy = {executor.component_id for executor in self._executors if not executor.is_source and executor.has_work}
+        for executor in self._executors:
+            if executor.is_source:
+                holds_back = executor.turns_held < MOST_TURNS_HELD and not busy.isdisjoint(executor.downstream)
+                executor.turns_held = executor.turns_held + 1 if holds_back else 0
+
+    def _drive(self, executor: Executor) -> bool:
+        started_s = time.perf_counter()
+        if executor.is_source:
+            executor.rest.begin_step(started_s)
+        worked = executor.step()
+        if worked:
+            executor.flush_full()
+        if executor.is_source:
+            executor.rest.end_step(started_s)
+        if executor.set_up.has_been:  # that is no work to judge it by
+            executor.set_up.has_been = False
+            return worked
+        self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
+        return worked
+
+    def _not_stepping(self) -> None:
+        with self._lock:
+            self._stepping = None
+
+    def _flush(self) -> None:
+        for executor in self._executors:
+            executor.flush()
+        if self.updates:
+            updates, fresh = self.updates, self.updates.successor()
+            self.updates = fresh
+            for executor in self._executors:
+                for task in executor.tasks:
+                    task.use(fresh)
+            told, self._told = self._told, None
+            if left := updates if told is None else remainder(updates, told):
+                self._settings.post(left)
+
+    def _wait(self) -> None:
+        """Sleep until woken or until an executor is due."""
+        self._is_waiting = True
+        # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
+        # line is seen here.
+        is_asked = self._arrivals or self._heir is not None
+        if is_asked or any(executor.has_work or executor.can_flush for executor in self._executors):
+            self._is_waiting = False
+            return
+        due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
+        rested_s = min((one.rest.until_s for one in self._executors if one.rest.until_s > -math.inf), default=math.inf)
+        wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), LONGEST_WAIT_S)
+        with contextlib.suppress(queue.Empty):
+            self._wakeups.get(timeout=max(0.0, wait_s))
+        self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
+
+    def look_after(self, now_s: float) -> None:
+        """The watchdog, called every so often from another thread.
+
+        A step that does not end is asked to end with its present row. An executor that blocks, or takes long to be set
+        up, and its neighbours are parted: whichever is not in the midst of a step goes to another loop.
+        """
+        with self._lock:
+            if self._stepping is None or self.native_id is None:
+                return
+            wanted = wanted_s(self)
+            is_setting_up = self._stepping.set_up.is_on
+            blocking = self._stuck(now_s, wanted)
+            if blocking is None and not is_setting_up:
+                blocking = self._mostly_waiting(now_s, wanted)
+            if blocking is None or not self.has_opened.is_set():
+                return
+            others = [executor for executor in [*self._executors, *self._arrivals] if executor is not blocking]
+            if not others:
+                blocking.calm.blocked(now_s)
+                self._heir = None
+                return
+            moved, news = [blocking], Updates()
+            if blocking is self._stepping:
+                moved, self._arrivals = others, []
+                news = self._tell_early()
+            self._remove(moved)
+            if not is_setting_up:
+                blocking.is_blocking = blocking.is_found_blocking = True
+                blocking.calm.parted(now_s)
+        if news:
+            self._settings.post(news)
+        self._settings.on_split(blocking, moved)
+
+    def _tell_early(self) -> Updates:
+        """What the executors have to tell that need not wait for the present step. The step's thread does not flush
+        while the lock is held, but may add to the updates."""
+        updates = so_far(self.updates)
+        news = updates if self._told is None else remainder(updates, self._told)
+        self._told = updates
+        return news
+
+    def _stuck(self, now_s: float, wanted: float) -> Executor | None:
+        """The present executor, if its step has gone on for too long without wanting a processor."""
+        seen = self._watched
+        if seen.step != self._step:
+            self._watched = Glance(self._step, now_s, wanted)
+            return None
+        elapsed_s = now_s - seen.at_s
+        if elapsed_s < STUCK_S or self._stepping is None:
+            return None
+        self._stepping.hurry()
+        if elapsed_s >= HANGS_S:
+            self._hangs.tell(self._stepping, self._step, now_s, elapsed_s)
+        return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
+
+    def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:
+        """The executor that made the loop wait through the last window, if one did."""
+        window = self._window
+        if now_s - window.began_s < WINDOW_S:
+            return None
+        totals = dict(self._stepped_s)  # the loop goes on adding to the original
+        spent = {executor: total - window.stepped_s.get(executor, 0.0) for executor, total in totals.items()}
+        self._window = Window(now_s, wanted, totals)
+        stepped_s = sum(spent.values())
+        waited_s = stepped_s - (wanted - window.wanted_s)
+        if window.began_s == 0.0 or stepped_s < WINDOW_S / 2 or waited_s < WAITING_SHARE * stepped_s:
+            return None
+        longest = max(self._executors, key=lambda executor: spent.get(executor, 0.0))
+        return longest if spent.get(longest, 0.0) > stepped_s / 2 else None
+
+    def _remove(self, executors: Sequence[Executor]) -> None:
+        removed = set(executors)
+        self._executors = [executor for executor in self._executors if executor not in removed]
+        self._generation += 1
+
+
+def _ids(executor: Executor) -> str:
+    return ",".join(str(task.task_id) for task in executor.tasks)

@@ -1,0 +1,256 @@
+"""The executors of spouts: they poll while the topology is active, and tell how trees ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+
+from tupletree.errors import ProtocolError
+from tupletree.tuples import Origin
+
+from ..control_messages import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from ..core.batches import Batch, Rows, decode
+from ..core.spout_task import SpoutTask
+from ..core.tasks import Clock
+from .executor import Deliver, Executor, RemoteBatch, call
+from .idle_spouts import Rest
+from .inbox import ACKERS, BACKLOG, Gate, Inbox
+
+HELD_BY = ("congestion", "ackers")
+"""Why spouts that are active are not asked for tuples; at a moment with both reasons, the ackers."""
+
+LONG_CALL_S = 0.001
+"""After such a call of a spout that was found to block, what it has emitted is handed over."""
+
+
+class SpoutExecutor(Executor):
+    """Polls spout tasks while the topology is active, and tells them how their trees ended."""
+
+    is_source = True
+
+    def __init__(
+        self,
+        tasks: Sequence[SpoutTask],
+        inbox: Inbox,
+        gate: Gate,
+        deliver: Deliver,
+        clock: Clock,
+        batch_size: int,
+        timeout_s: float | None,
+        idle_wait_s: float,
+        feeds_ackers: frozenset[int],
+    ) -> None:
+        super().__init__(tasks, inbox, gate, deliver, clock, batch_size)
+        self._feeds |= feeds_ackers
+        self._spouts = list(tasks)
+        self._by_task = {task.task_id: task for task in tasks}
+        self.tree_tasks = list(self._by_task)
+        self._is_active = False
+        self.wants_active = False  # set by any thread
+        self._timeout_s = timeout_s
+        self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
+        self.rest = Rest(idle_wait_s)
+        self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
+        self._held: tuple[str, float] | None = None  # why the spouts are not asked at present, and since when
+        self._held_s = dict.fromkeys(HELD_BY, 0.0)
+
+    def open(self) -> None:
+        """Spouts open when their topology is first active; see ``step``."""
+
+    @property
+    def has_work(self) -> bool:
+        # Verdicts are handled whoever is congested.
+        return bool(self.inbox) or self.wants_active != self._is_active
+
+    @property
+    def is_ready(self) -> bool:
+        return self.has_work or (self._may_poll and not (self.rest.ran_dry or self.rest.is_on))
+
+    @property
+    def _may_poll(self) -> bool:
+        """Whether a spout may be asked for tuples, if it does not rest."""
+        return self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready)
+
+    def step(self) -> bool:
+        worked = self._handle_control()
+        if worked:  # an ack may be what a spout has waited for
+            self.rest.is_on = False
+        if self._next_rotation_s != math.inf or self._suspects:
+            worked |= self._expire(self._clock())
+        if self.wants_active != self._is_active:
+            self._switch()
+        is_held = self._is_active and self.is_held
+        if is_held or self._held is not None:
+            self._note_held(is_held)
+        if not self._is_active or is_held or self.turns_held or self.rest.is_on:
+            return worked
+        return self._poll() or worked
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its spouts are deactivated. Any thread."""
+        return not self.wants_active and not self._is_active
+
+    @property
+    def progress(self) -> Hashable:
+        """As of any executor; one step may tell a spout of many trees."""
+        spout = self._by_task[self.at_work.task_id]
+        return spout.task_id, spout.counters.acked, spout.counters.failed, spout.collector.emits
+
+    def _note_held(self, is_held: bool) -> None:
+        """Add up for how long. The gate wakes whoever waits at it, so that every change of it is seen here."""
+        now_s = self._clock()
+        if self._held is not None:
+            cause, since_s = self._held
+            self._held_s[cause] += now_s - since_s
+        by_ackers = not self._gate.closed.isdisjoint(self._feeds & {ACKERS, BACKLOG})
+        self._held = ("ackers" if by_ackers else "congestion", now_s) if is_held else None
+
+    def held_s(self) -> dict[str, float]:
+        """For how long active spouts were not asked for tuples, by why. Any thread."""
+        total, held = dict(self._held_s), self._held
+        if held is not None:
+            total[held[0]] += max(0.0, self._clock() - held[1])
+        return total
+
+    def due_s(self) -> float:
+        due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
+        if self._may_poll:
+            due_s = min(due_s, self._clock() + self.rest.length_s)
+        return due_s
+
+    def _handle_control(self) -> bool:
+        worked = False
+        while (item := self.inbox.take_news() or self.inbox.take()) is not None:
+            if type(item) is Batch:
+                self._take_step(item.target_task, item.origin, item.rows)
+            elif type(item) is RemoteBatch:
+                self._take_remote(item)
+            else:
+                self._handle(item)
+            worked = True
+        return worked
+
+    def _handle(self, item: Control | Call) -> None:
+        match item:
+            case TreesAcked():
+                self._show(self._by_task[item.task], "acked", item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
+            case TreesFailed():
+                self._show(self._by_task[item.task], "failed", item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
+            case TreesExpired():
+                self._show(self._by_task[item.task], "expired", item.roots)
+                self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
+            case Call():
+                self.at_work = self._by_task[item.task]
+                call(item, self._by_task[item.task])
+            case TreesReset():
+                self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
+            case WorkerLost():
+                due_s = self._clock() + item.grace_s
+                self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]
+            case ShardsLost():
+                for spout in self._spouts:
+                    lost = [root for root in spout.pending if root % item.count in item.shards]
+                    self._show(spout, "failed", lost)
+                    self._tell(spout, SpoutTask.on_failed, lost)
+
+    def _take_remote(self, item: RemoteBatch) -> None:
+        target = item.message.target_task
+        try:
+            rows = decode(item.message, item.origin)
+        except ProtocolError as error:
+            self._by_task[target].report_error(error)
+            self.inbox.done(item.message.rows)
+        else:
+            self._take_step(target, item.origin, rows)
+
+    def _take_step(self, task: int, origin: Origin, rows: Rows) -> None:
+        """Of a checkpoint: spouts get nothing else."""
+        participant = self._by_task[task].participant
+        if participant is not None:
+            participant.take(origin, rows)
+        self.inbox.done(len(rows))
+
+    @property
+    def _ready(self) -> list[SpoutTask]:
+        """The spouts that may be polled: of those that take part in checkpoints only what has its position."""
+        if not self._participants:
+            return self._spouts
+        return [spout for spout in self._spouts if spout.participant is None or spout.participant.is_ready]
+
+    def _show(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
+        """Let a tracer see how trees ended, before their spout hears of it."""
+        if self.tracer is not None:
+            self.tracer.judged(spout, verdict, roots)
+
+    def _tell(self, spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+        self.at_work = spout
+        try:
+            call(spout, *arguments)
+        except (Exception, SystemExit) as error:
+            raise spout.failure(error) from error
+
+    def _expire(self, now_s: float) -> bool:
+        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
+        worked = False
+        while self._next_rotation_s <= now_s and self._timeout_s:
+            self._next_rotation_s += self._timeout_s
+            for spout in self._spouts:
+                if self.tracer is not None:
+                    self.tracer.judged(spout, "expired", spout.pending.oldest())
+                self._tell(spout, SpoutTask.rotate)
+        due = [entry for entry in self._suspects if entry[0] <= now_s]
+        for entry in due:
+            self._suspects.remove(entry)
+            self._show(entry[1], "failed", entry[2])
+            self._tell(entry[1], SpoutTask.on_failed, entry[2])
+            worked = True
+        return worked
+
+    def _switch(self) -> None:
+        """Follow the topology's status."""
+        self._is_active = self.wants_active
+        for spout in self._spouts:
+            if not spout.is_open:
+                if self._is_active:
+                    self._tell(spout, SpoutTask.open)
+            else:
+                self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
+
+    def _poll(self) -> bool:
+        """Ask for tuples until a batch is full, the time is up, or there are none.
+
+        A spout that says that it blocks is asked once: its next tuple may be long in coming, and this one must not wait
+        for it. One that was found to block is asked until a call takes long.
+        """
+        started_s = self._clock()
+        worked = False
+        for spout in self._ready:
+            self.at_work = spout
+            spout.must_yield = False
+            emits = spout.collector.emits
+            if not self.is_blocking:
+                worked |= spout.poll(self._quantum)
+            elif not self.is_found_blocking:
+                worked |= spout.poll(1)
+            else:
+                worked |= self._poll_warily(spout)
+            self.rest.emitted += spout.collector.emits - emits
+        if worked:
+            self._adapt(self._clock() - started_s)
+        self.rest.ran_dry = all(spout.is_dry for spout in self._ready)
+        return worked
+
+    def _poll_warily(self, spout: SpoutTask) -> bool:
+        """Ask a spout until it has emitted enough, a call has taken long, or it has emitted nothing."""
+        emits = spout.collector.emits
+        enough = emits + self._quantum
+        before_s = self._clock()
+        while spout.poll(1) and spout.collector.emits < enough:
+            now_s = self._clock()
+            if now_s - before_s >= LONG_CALL_S:
+                break
+            before_s = now_s
+        return spout.collector.emits != emits

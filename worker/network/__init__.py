@@ -1,0 +1,1 @@
+"""Links to other workers and to ackers, and what is gathered for them."""

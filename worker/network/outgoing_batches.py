@@ -1,0 +1,108 @@
+"""Rows on their way to another worker: batches of bounded size, and rows that are larger than any message may be.
+
+Most batches are encoded whole and are small enough. One that is not is encoded again in parts; one whose rows look far
+too large is divided before it is encoded. A row that is larger than ``topology.tuple.max.bytes``, or that holds a value
+which cannot be encoded (one nested too deeply), is left out, and the others are sent.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tupletree._wire.codec import encode_value
+from tupletree.errors import TupleTooLargeError, TupletreeError, UnwritableValueError
+from tupletree.tuples import Origin
+from tupletree.v1 import worker_pb2
+
+from ..core.batches import BATCH_BYTES, ROW_BYTES, Rows, bytes_of, encode
+
+GOAL_BYTES = BATCH_BYTES * 3 // 4
+"""What parts are cut to: rows differ, and who is cut too large is encoded once more."""
+MOST_AT_ONCE = 4 * BATCH_BYTES
+"""Rows that look larger than this together are not encoded together."""
+
+
+class RowsRefused(Exception):
+    """Some rows of a batch were not sent: the roots of their trees, and the error to report."""
+
+    def __init__(self, roots: array[int], error: TupletreeError) -> None:
+        super().__init__(str(error))
+        self.roots = roots
+        self.error = error
+
+
+def send_bounded(
+    origin: Origin, target_task: int, rows: Rows, most_bytes: int, send: Callable[[worker_pb2.Batch], None]
+) -> None:
+    """Send rows as messages in their order, each of at most ``BATCH_BYTES`` or of one row of at most ``most_bytes``.
+
+    Raises:
+        RowsRefused: after all others were sent.
+        UnregisteredTypeError: a value is of a type that cannot leave its worker.
+    """
+    refused: list[tuple[Rows, int]] = []
+    unwritable: list[tuple[Rows, UnwritableValueError]] = []
+    waiting = [rows]
+    while waiting:
+        part = waiting.pop()
+        count, size = len(part), part.size
+        if count == 1 and _least_bytes(part) > most_bytes:  # not worth encoding
+            refused.append((part, _least_bytes(part)))
+            continue
+        if count == 1 or size <= MOST_AT_ONCE:
+            try:
+                message = encode(origin, target_task, part)
+            except UnwritableValueError as error:
+                if count == 1:
+                    unwritable.append((part, error))
+                else:
+                    waiting.extend(part.slice(at, at + 1) for at in reversed(range(count)))
+                continue
+            size = bytes_of(message)
+            if size > BATCH_BYTES and count == 1:
+                size = message.ByteSize()
+            if size <= (most_bytes if count == 1 else BATCH_BYTES):
+                send(message)
+                continue
+            if count == 1:
+                refused.append((part, size))
+                continue
+        step = max(1, count * GOAL_BYTES // size)
+        waiting.extend(part.slice(start, min(count, start + step)) for start in reversed(range(0, count, step)))
+    if refused or unwritable:
+        parts = [part for part, _ in refused] + [part for part, _ in unwritable]
+        roots = array("Q", [root for part in parts for root in part.all_roots()])
+        raise RowsRefused(
+            roots, _error(origin, refused, most_bytes) if refused else _of_value(unwritable[0][1], len(parts))
+        )
+
+
+def _least_bytes(row: Rows) -> int:
+    """What a row takes at least."""
+    return sum([len(column[0]) for column in row.columns if type(column[0]) in (str, bytes)])
+
+
+def _of_value(error: UnwritableValueError, count: int) -> UnwritableValueError:
+    others = f" ({count} such tuples in one batch)" if count > 1 else ""
+    return UnwritableValueError(f"{error}{others}: the tuple fails")
+
+
+def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], most_bytes: int) -> TupleTooLargeError:
+    row, size = refused[0]
+    parts = {
+        f"field {field!r}": _bytes_of_value(column[0]) for field, column in zip(origin.fields, row.columns, strict=True)
+    }
+    parts["the list of its trees"] = ROW_BYTES * len(row.all_roots())
+    largest = max(parts, key=lambda name: parts[name])
+    others = f" ({len(refused)} such tuples in one batch)" if len(refused) > 1 else ""
+    return TupleTooLargeError(
+        f"component {origin.component!r} emitted a tuple of {size} bytes on stream {origin.stream!r}, more than "
+        f"topology.tuple.max.bytes ({most_bytes}) lets go to another worker; most of it is {largest} with "
+        f"{parts[largest]} bytes{others}: it fails; emit less at a time or raise the limit"
+    )
+
+
+def _bytes_of_value(value: Any) -> int:
+    return len(value) if type(value) in (str, bytes) else len(encode_value(value))

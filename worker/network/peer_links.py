@@ -1,0 +1,300 @@
+"""Links to the other workers of the topology: the sending side of Worker.Transfer. All of this is one asyncio thread.
+
+What becomes of a batch handed to ``Peers.send``:
+
+    waits (peer down or behind)  -->  sent, not confirmed  -->  confirmed: in the receiver's memory
+                                          | the stream broke
+                                          v
+                                      its roots are failed, not sent again: had the receiver acked a part of it,
+                                      a second ack of the same edge would cancel the first (ADR 0003)
+
+A batch of a single large row goes in pieces, a frame for each. It waits until the last piece is sent: a receiver that
+has not got that one has nothing of it, and gets all of it on the next stream.
+
+While a link is down, or too much waits for it, its tasks are closed at the gate, so that little is ever waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree.v1 import worker_pb2, worker_pb2_grpc
+
+from ..core.batches import BATCH_BYTES, bytes_of, roots_of
+from ..execution.inbox import Gate, not_reached
+from .fragments import Cut
+from .link_metrics import LinkFigures
+
+log = logging.getLogger(__name__)
+
+FRAME_BYTES = 256 * 1024
+UNCONFIRMED_BYTES = 8 * 1024 * 1024
+WAITING_BYTES = 4 * 1024 * 1024
+RECONNECT_S = 0.1
+HOMELESS = "homeless batches"  # what closes their tasks at the gate
+
+Call = grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One incarnation of another worker, and the tasks it runs."""
+
+    worker_id: str
+    address: str
+    tasks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What links need of the worker around them."""
+
+    topology_id: str
+    worker_id: str
+    gate: Gate
+    shard_version: Callable[[], int]
+    fail: Callable[[Iterable[int]], None]
+    on_link_change: Callable[[], None]
+
+
+class PeerLink:
+    """The stream of tuples to one incarnation of one worker."""
+
+    def __init__(self, peer: Peer, ties: Ties) -> None:
+        self.peer = peer
+        self.is_up = False
+        self.connects = 0
+        self._ties = ties
+        self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
+        self._waiting_bytes = 0
+        self._cut: Cut | None = None  # the oldest that waits, if a piece of it was sent
+        self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
+        """Frames, the bytes of each, and the roots of the batch whose last piece it has."""
+        self._unconfirmed_bytes = 0
+        self._congested: frozenset[int] = frozenset()
+        self._moved = asyncio.Event()  # something to write, or room to write it
+        self._update_gate()
+        self._task = asyncio.create_task(self._keep_connected())
+
+    def send(self, batch: worker_pb2.Batch) -> None:
+        """Queue a batch for one of the peer's tasks."""
+        size = bytes_of(batch)
+        self._waiting.append((batch, size))
+        self._waiting_bytes += size
+        if self._waiting_bytes > WAITING_BYTES:
+            self._update_gate()
+        self._moved.set()
+
+    def take_back(self) -> Iterable[worker_pb2.Batch]:
+        """What was never sent."""
+        waiting = [batch for batch, _ in self._waiting]
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return waiting
+
+    async def close(self) -> None:
+        """End the link; what was sent without confirmation is failed."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._ties.gate.set(self, ())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was sent has arrived."""
+        return not self._waiting and not self._unconfirmed
+
+    async def _keep_connected(self) -> None:
+        while True:
+            channel = aio_channel(self.peer.address)
+            try:
+                await self._converse(channel)
+            except grpc.aio.AioRpcError as error:
+                if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    event(log, "peer.lost", peer=self.peer.worker_id, cause=error.details())
+            finally:
+                self._down()
+                await channel.close()
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _converse(self, channel: grpc.aio.Channel) -> None:
+        """One stream, from the hello until it breaks."""
+        call = worker_pb2_grpc.WorkerStub(channel).Transfer(wait_for_ready=True)
+        ties = self._ties
+        hello = worker_pb2.TransferHello(
+            topology_id=ties.topology_id, from_worker_id=ties.worker_id, to_worker_id=self.peer.worker_id
+        )
+        await call.write(worker_pb2.TransferRequest(hello=hello))
+        writer = None
+        try:
+            async for status in call:
+                self._on_status(status)
+                if writer is None:
+                    self.is_up = True
+                    self.connects += 1
+                    event(log, "peer.up", peer=self.peer.worker_id, address=self.peer.address)
+                    ties.on_link_change()
+                    writer = asyncio.create_task(self._write(call))
+                self._update_gate()
+        finally:
+            if writer is not None:
+                writer.cancel()
+            call.cancel()
+
+    def _on_status(self, status: worker_pb2.TransferStatus) -> None:
+        while self._unconfirmed and self._unconfirmed[0][0].sequence <= status.confirmed:
+            _, size, _ = self._unconfirmed.popleft()
+            self._unconfirmed_bytes -= size
+        self._congested = frozenset(status.congested) & self.peer.tasks
+        self._moved.set()
+
+    async def _write(
+        self, call: grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
+    ) -> None:
+        """Send what waits, in frames, as long as not too much is unconfirmed."""
+        sequence = 0
+        while True:
+            while not self._waiting or self._unconfirmed_bytes > UNCONFIRMED_BYTES:
+                self._moved.clear()
+                await self._moved.wait()
+            sequence += 1
+            request = worker_pb2.TransferRequest()
+            frame = request.frame  # filled in place: given to a constructor it is encoded and decoded again, 0.1 ms
+            frame.sequence = sequence
+            frame.shard_version = self._ties.shard_version()
+            roots: Iterable[int] = ()
+            was_behind = self._waiting_bytes > WAITING_BYTES
+            if self._waiting[0][1] > BATCH_BYTES:
+                size, roots = self._fill_piece(frame)
+            else:
+                size = self._fill(frame)
+            if was_behind:
+                self._update_gate()
+            self._unconfirmed.append((frame, size, roots))
+            self._unconfirmed_bytes += size
+            await call.write(request)
+
+    def _fill(self, frame: worker_pb2.Frame) -> int:
+        """Move what waits into a frame, until it is large enough; return its bytes."""
+        batches = []
+        taken = 0
+        while self._waiting and taken < FRAME_BYTES and (size := self._waiting[0][1]) <= BATCH_BYTES:
+            taken += size
+            batches.append(self._waiting.popleft()[0])
+        self._waiting_bytes -= taken
+        frame.batches.extend(batches)
+        return taken
+
+    def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
+        """Put a piece of the oldest batch into a frame; return its bytes and, of the last one, the batch's roots."""
+        if self._cut is None:
+            self._cut = Cut(self._waiting[0][0])
+        size = self._cut.fill(frame.piece)
+        if not self._cut.is_over:
+            return size, ()
+        self._cut = None
+        batch, whole = self._waiting.popleft()
+        self._waiting_bytes -= whole
+        return size, roots_of(batch)
+
+    def _down(self) -> None:
+        was_up = self.is_up
+        self.is_up = False
+        self._cut = None
+        self._update_gate()
+        if self._unconfirmed:
+            lost = {root for frame, _, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
+            lost.update(*(roots for _, _, roots in self._unconfirmed))
+            event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))
+            self._ties.fail(lost)
+            self._unconfirmed.clear()
+            self._unconfirmed_bytes = 0
+        if was_up:
+            self._ties.on_link_change()
+
+    def _update_gate(self) -> None:
+        is_open = self.is_up and self._waiting_bytes <= WAITING_BYTES
+        self._ties.gate.set(self, self._congested if is_open else not_reached(self.peer.tasks))
+
+
+class Peers(LinkFigures):
+    """The links to all other workers, kept as the latest snapshot says."""
+
+    def __init__(self, ties: Ties) -> None:
+        self._ties = ties
+        self._links: dict[str, PeerLink] = {}  # by slot
+        self._by_task: dict[int, PeerLink] = {}
+        self._connects = 0  # of links that are gone
+        self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
+
+    def send(self, batch: worker_pb2.Batch) -> None:
+        """Send a batch to the worker that runs its target task, now or when it is known."""
+        link = self._by_task.get(batch.target_task)
+        if link is None:
+            self._homeless.append(batch)
+            self._close_homeless(self._ties.gate.closed_by(HOMELESS) | {batch.target_task})
+        else:
+            link.send(batch)
+
+    async def follow(self, wanted: Mapping[str, Peer | None], tasks: Mapping[str, frozenset[int]]) -> None:
+        """Have a link to each wanted peer, by slot, and none else; ``tasks`` are all remote tasks by slot.
+
+        A slot whose worker is not known (None) keeps a link that is still up: the supervisor may only be late.
+        """
+        outdated = {
+            slot: link for slot, link in self._links.items() if _is_outdated(link, slot in wanted, wanted.get(slot))
+        }
+        for slot, link in outdated.items():  # all of it before anything is awaited, so that nothing is sent to them
+            del self._links[slot]
+            self._connects += link.connects
+            self._homeless.extend(link.take_back())
+        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._close_unknown(tasks)
+        for link in outdated.values():
+            await link.close()
+        for slot, peer in wanted.items():
+            if peer is not None and slot not in self._links:
+                self._links[slot] = PeerLink(peer, self._ties)
+        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._close_unknown(tasks)
+        waiting, self._homeless = self._homeless, deque()
+        for batch in waiting:
+            self.send(batch)
+        self._close_homeless({batch.target_task for batch in self._homeless})
+
+    def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
+        unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
+        self._ties.gate.set("unknown workers", not_reached(unknown))
+
+    def _close_homeless(self, tasks: Iterable[int]) -> None:
+        """Close tasks for which something waits though no slot runs them: nimbus may have no place for them."""
+        self._ties.gate.set(HOMELESS, not_reached(tasks))
+
+    def are_up(self, slots: Iterable[str]) -> bool:
+        """Whether the worker of each of these slots can be reached."""
+        return all(slot in self._links and self._links[slot].is_up for slot in slots)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything handed to ``send`` has arrived."""
+        return not self._homeless and all(link.is_idle for link in self._links.values())
+
+    async def close(self) -> None:
+        """End every link."""
+        for link in self._links.values():
+            await link.close()
+        self._links.clear()
+
+
+def _is_outdated(link: PeerLink, is_wanted: bool, peer: Peer | None) -> bool:
+    return not is_wanted or (not link.is_up if peer is None else peer != link.peer)

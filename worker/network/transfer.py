@@ -1,0 +1,137 @@
+"""The crossing from run loop threads to the asyncio thread: what the engine hands over goes to the links from here.
+
+What is handed over after a silence goes to the links at once; what follows is gathered for a while if there is much of
+it (linger.py). Who hands over more than the links have taken is held at the gate at once: the loop may be late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from tupletree.v1 import worker_pb2
+
+from ..core.ack_updates import Updates
+from ..core.batches import bytes_of
+from ..core.tasks import TaskFailure
+from ..execution.inbox import Gate
+from ..service import WorkerService
+from .acker_links import Ackers
+from .linger import Pace
+from .peer_links import Peers
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Above this, what was handed over and not yet taken closes its tasks at the gate."""
+
+
+class Outbound:
+    """The outside of a worker's engine. Its methods are called from any thread; the links live on the loop's.
+
+    ``flush_interval_s``: nothing is gathered for longer.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
+        self.failure: asyncio.Future[TaskFailure] = loop.create_future()
+        self._loop = loop
+        self._batches: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
+        self._handed_bytes = 0  # since the start, counted by the senders, under the lock
+        self._taken_bytes = 0  # since the start, counted by the loop: it need not wait for the lock at each batch
+        self._lock = threading.Lock()
+        self._is_holding = False  # tasks at the gate
+        self._gate: Gate | None = None
+        self._updates: deque[Updates] = deque()
+        self._flush_interval_s = flush_interval_s
+        self._pace = Pace(loop.time())
+        self._is_scheduled = False  # the loop is going to take what is there
+        self._peers: Peers | None = None
+        self._ackers: Ackers | None = None
+        self._service: WorkerService | None = None
+
+    def connect(self, gate: Gate, peers: Peers, ackers: Ackers | None, service: WorkerService) -> None:
+        """Name the gate and the links. On the loop's thread, before the engine starts."""
+        self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
+
+    def send(self, batch: worker_pb2.Batch) -> None:
+        size = bytes_of(batch)
+        with self._lock:
+            self._handed_bytes += size
+            if self._handed_bytes - self._taken_bytes > MOST_BYTES and self._gate is not None:
+                self._is_holding = True
+                self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
+        self._batches.append((batch, size))  # after the flag: whoever takes it sees that somebody is held
+        self._schedule()
+
+    def post(self, updates: Updates) -> None:
+        self._updates.append(updates)
+        self._schedule()
+
+    def fail(self, roots: Iterable[int]) -> None:
+        """Fail trees whose tuples may be lost."""
+        self.post(Updates.of(fails=roots))
+
+    def failed(self, failure: TaskFailure) -> None:
+        self._loop.call_soon_threadsafe(self._settle, failure)
+
+    def congestion_changed(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._tell_senders)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything was given to the links."""
+        return not self._batches and not self._updates
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        """Give the links what is there, and come again after a pause. Without one, whoever appends next calls."""
+        try:
+            count = self._give()
+        except Exception as error:  # a fault of ours: the worker must end, for nobody would come again
+            self._settle(TaskFailure("__system", -1, error))
+            raise
+        self._pace.add(count, self._loop.time())
+        if count and self._pace.pause_s:
+            self._loop.call_later(min(self._pace.pause_s, self._flush_interval_s), self._take)
+            return
+        self._is_scheduled = False
+        if not self.is_idle:  # appended just now, by one who saw the flag still set
+            self._schedule()
+
+    def _give(self) -> int:
+        """Give the links everything; return how many tuples and updates it was."""
+        assert self._peers is not None
+        count = 0
+        while self._batches:
+            batch, size = self._batches.popleft()
+            self._taken_bytes += size
+            count += batch.rows
+            self._peers.send(batch)
+        if self._is_holding:
+            self._release()
+        while self._updates:
+            updates = self._updates.popleft()
+            count += len(updates)
+            if self._ackers is not None:
+                self._ackers.post(updates)
+        return count
+
+    def _release(self) -> None:
+        """Let go on who was held, unless more was handed over just now."""
+        with self._lock:
+            if self._handed_bytes - self._taken_bytes <= MOST_BYTES and self._gate is not None:
+                self._is_holding = False
+                self._gate.set(self, ())
+
+    def _settle(self, failure: TaskFailure) -> None:
+        if not self.failure.done():
+            self.failure.set_result(failure)
+
+    def _tell_senders(self) -> None:
+        if self._service is not None:
+            self._service.congestion_changed()

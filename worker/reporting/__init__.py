@@ -1,0 +1,1 @@
+"""Reports of a worker: heartbeats, statistics, metrics, captured output."""

@@ -1,0 +1,199 @@
+"""What a worker says of itself: its life sign to the supervisor, its statistics to nimbus, its errors to ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+
+from tupletree._coord.store import Store
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree.errors import TupletreeError, UnavailableError, named
+from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
+
+from .. import ptrace
+from ..engine import Engine
+from ..execution.call_durations import Calls
+from ..launch_file import Launch
+from .task_statuses import StatusReader
+
+log = logging.getLogger(__name__)
+
+DEADLINE_S = 2.0
+
+MOST_REPORT_BYTES = 16 * 1024 * 1024
+"""Of a report of statistics: a quarter of what nimbus takes, for one comes every second."""
+
+
+class ErrorThrottle:
+    """Lets so many errors of a component through in each interval, as Storm does."""
+
+    def __init__(self, most: int, interval_s: float) -> None:
+        self._most = most
+        self._interval_s = interval_s
+        self._recent: dict[str, deque[float]] = {}
+
+    def allows(self, component: str, now_s: float) -> bool:
+        """Whether another error of the component may be reported now; counts it if so."""
+        recent = self._recent.setdefault(component, deque())
+        while recent and recent[0] <= now_s - self._interval_s:
+            recent.popleft()
+        if len(recent) >= self._most:
+            return False
+        recent.append(now_s)
+        return True
+
+
+def component_error(launch: Launch, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
+    """An exception as the message that is kept for the user. Never raises: the exception may be the user's own."""
+    return topology_pb2.ComponentError(
+        component_id=component,
+        task_id=max(task, 0),
+        host=launch.host,
+        port=launch.port,
+        at_unix_s=time.time(),
+        message=_sendable(named(error)),
+        traceback=_sendable(_traceback_of(error)),
+    )
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as cause:  # it calls user code: __str__, __notes__
+        return f"(the traceback cannot be shown: {type(cause).__name__})"
+
+
+def _sendable(text: str) -> str:
+    """Text without halves of surrogate pairs, which no message holds."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+async def store_error(store: Store, topology_id: str, error: topology_pb2.ComponentError) -> None:
+    """Keep an error in ZooKeeper; if that is away, it is in the log all the same."""
+    try:
+        await asyncio.to_thread(store.report_error, topology_id, error)
+    except TupletreeError as cause:
+        event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
+
+
+def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MOST_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
+    """A report without the details that make it too large: statuses, then latencies by bucket, then figures by stream.
+
+    The life sign and the counters of all tasks are always in it.
+    """
+    if report.ByteSize() > most_bytes:
+        del report.statuses[:]
+    for details in (("process_buckets", "complete_buckets"), ("inputs", "streams")):
+        if report.ByteSize() <= most_bytes:
+            break
+        for stats in report.tasks:
+            for one in details:
+                stats.ClearField(one)
+    return report
+
+
+class _Leader:
+    """The stream of reports to a nimbus that leads."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = aio_channel(address)
+        self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
+
+    async def tell(self, report: nimbus_pb2.WorkerReport) -> None:
+        """Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError unless nimbus has taken it in."""
+        async with asyncio.timeout(DEADLINE_S):
+            await self._stream.write(report)
+            if await self._stream.read() is grpc.aio.EOF:
+                raise UnavailableError("nimbus has ended the stream of reports")
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class Reporter:
+    """Sends the life signs, every ``worker.heartbeat.frequency.secs``."""
+
+    def __init__(self, launch: Launch, engine: Engine, store: Store, http_port: int) -> None:
+        self.is_ready = False
+        self.assignment_version = 0
+        self._launch = launch
+        self._engine = engine
+        self._statuses = StatusReader(engine)
+        self._store = store
+        self._http_port = http_port
+        self._started_s = time.monotonic()
+        self._calls = Calls()
+        self._leader: _Leader | None = None
+
+    async def beat(self, unwanted: Callable[[], None]) -> None:
+        """Tell the supervisor, for ever, that this worker lives; ``unwanted`` is called if it is not to."""
+        launch, supervisor_pid = self._launch, os.getppid()
+        async with aio_channel(launch.supervisor_address) as channel:
+            stub = supervisor_pb2_grpc.SupervisorStub(channel)
+            while True:
+                request = supervisor_pb2.BeatRequest(
+                    worker_id=launch.worker_id,
+                    topology_id=launch.topology_id,
+                    port=launch.port,
+                    pid=os.getpid(),
+                    ready=self.is_ready,
+                    http_port=self._http_port,
+                )
+                try:
+                    reply = await stub.Beat(request, timeout=DEADLINE_S)
+                    if reply.pid and reply.pid != supervisor_pid:
+                        supervisor_pid = reply.pid
+                        ptrace.allow(supervisor_pid)
+                    if reply.stop:
+                        unwanted()
+                except grpc.aio.AioRpcError:
+                    pass  # a supervisor that is away comes back and adopts its workers
+                await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
+
+    async def report(self) -> None:
+        """Tell the leading nimbus, for ever, what the tasks have done."""
+        while True:
+            try:
+                if self._leader is None:
+                    leadership = await asyncio.to_thread(self._store.leadership)
+                    self._leader = _Leader(leadership.address) if leadership is not None else None
+                if self._leader is not None:
+                    await self._leader.tell(await self._report())
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, TupletreeError):
+                if self._leader is not None:
+                    await self._leader.close()
+                    self._leader = None
+            await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
+
+    async def _report(self) -> nimbus_pb2.WorkerReport:
+        launch, (is_paused, unfinished) = self._launch, self._engine.unfinished()
+        tasks = self._engine.statistics()
+        calls = self._calls.look(self._engine.present_steps(), time.monotonic())
+        for one in tasks:
+            one.call_s = calls.get(one.task_id, 0.0)
+        report = nimbus_pb2.WorkerReport(
+            topology_id=launch.topology_id,
+            worker_id=launch.worker_id,
+            supervisor_id=launch.supervisor_id,
+            host=launch.host,
+            port=launch.port,
+            pid=os.getpid(),
+            ready=self.is_ready,
+            uptime_s=time.monotonic() - self._started_s,
+            http_port=self._http_port,
+            assignment_version=self.assignment_version,
+            tasks=tasks,
+            statuses=await self._statuses.read(),
+            paused=is_paused,
+            unfinished=unfinished,
+        )
+        return bounded(report)

@@ -1,0 +1,202 @@
+"""A worker's figures for Prometheus, read from its tasks when asked.
+
+Every figure of a task has the labels topology (its name), component and task; some have stream, or source and stream.
+Tasks, components and streams are fixed when a topology is submitted, so their number does not grow while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.metrics import cumulated, daemon_registry
+from tupletree._wire.latency import BOUNDS_S, coarse
+from tupletree.v1 import nimbus_pb2
+
+from ..engine import Engine
+from ..execution.spout_executor import HELD_BY
+from .user_metrics import RegisteredCollector
+
+TASK = ("topology", "component", "task")
+_STREAM = (*TASK, "stream")
+_INPUT = (*TASK, "source", "stream")
+
+_TOTALS = {
+    "timeouts": ("timed_out_trees", "Trees of a spout that timed out; they are among the failed ones."),
+    "unheard": ("unheard_trees", "Failed trees of a spout that does not override fail, and gives them up."),
+    "execute_s": ("execute_seconds", "Time spent in a bolt's execute."),
+}
+_GAUGES = {
+    "queued": ("queued_tuples", "Tuples that wait for the task."),
+    "pending": ("pending_trees", "Trees of a spout task that are neither acked nor failed."),
+    "congested": ("congested", "1 while senders are asked to hold tuples for the task."),
+}
+_BY_STREAM = {
+    "emitted": ("emitted_tuples", "Tuples emitted."),
+    "transferred": ("transferred_tuples", "Tuples handed to receiving tasks."),
+}
+_BY_TREE = {
+    "acked": ("acked_trees", "Trees of a spout that are complete, by the stream they were begun on."),
+    "failed": ("failed_trees", "Trees of a spout that failed or timed out, by the stream they were begun on."),
+}
+_BY_INPUT = {
+    "executed": ("executed_tuples", "Tuples that a bolt executed, by where they came from."),
+    "acked": ("acked_tuples", "Tuples that a bolt acked, by where they came from."),
+    "failed": ("failed_tuples", "Tuples that a bolt failed, by where they came from."),
+}
+
+
+class Links(Protocol):
+    """The links of a worker to others of one kind."""
+
+    @property
+    def links_up(self) -> int: ...
+    @property
+    def links_wanted(self) -> int: ...
+    @property
+    def connects(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Which worker this is."""
+
+    topology: str
+    topology_id: str
+    worker_id: str
+    slot: str
+
+
+class TaskCollector(Collector):
+    """Turns the statistics of an engine's tasks into metrics."""
+
+    def __init__(self, engine: Engine, topology: str) -> None:
+        self._engine = engine
+        self._topology = topology
+
+    def collect(self) -> Iterator[Metric]:
+        tasks = self._engine.statistics()
+        spouts = set(self._engine.spout_tasks)
+        of = {task.task_id: [self._topology, task.component_id, str(task.task_id)] for task in tasks}
+        for field, (name, text) in _TOTALS.items():
+            counter = CounterMetricFamily(f"tupletree_worker_{name}", text, labels=TASK)
+            for task in tasks:
+                if (task.task_id in spouts) == (field != "execute_s"):
+                    counter.add_metric(of[task.task_id], getattr(task, field))
+            yield counter
+        for field, (name, text) in _GAUGES.items():
+            gauge = GaugeMetricFamily(f"tupletree_worker_{name}", text, labels=TASK)
+            for task in tasks:
+                if task.task_id in spouts or field != "pending":
+                    gauge.add_metric(of[task.task_id], float(getattr(task, field)))
+            yield gauge
+        yield from self._by_stream(tasks, spouts, of)
+        yield from _latencies(tasks, of)
+        yield self._held(of)
+
+    def _by_stream(
+        self, tasks: list[nimbus_pb2.TaskStats], spouts: set[int], of: Mapping[int, list[str]]
+    ) -> Iterator[Metric]:
+        for table, are_trees in ((_BY_STREAM, False), (_BY_TREE, True)):
+            for field, (name, text) in table.items():
+                counter = CounterMetricFamily(f"tupletree_worker_{name}", text, labels=_STREAM)
+                for task in tasks:
+                    for stream in task.streams if task.task_id in spouts or not are_trees else ():
+                        counter.add_metric([*of[task.task_id], stream.stream], getattr(stream, field))
+                yield counter
+        for field, (name, text) in _BY_INPUT.items():
+            counter = CounterMetricFamily(f"tupletree_worker_{name}", text, labels=_INPUT)
+            for task in tasks:
+                for one in task.inputs:
+                    labels = [*of[task.task_id], one.source_component, one.stream]
+                    counter.add_metric(labels, getattr(one, field))
+            yield counter
+
+    def _held(self, of: Mapping[int, list[str]]) -> Metric:
+        text = "Time for which a spout was not asked for tuples though it is active, by why: tasks that it feeds are "
+        text += "congested or cannot be reached, or an acker does not answer or is behind."
+        counter = CounterMetricFamily("tupletree_worker_held_seconds", text, labels=(*TASK, "cause"))
+        for task, held in self._engine.held_s().items():
+            for cause in HELD_BY:
+                counter.add_metric([*of[task], cause], held[cause])
+        return counter
+
+
+def _latencies(tasks: list[nimbus_pb2.TaskStats], of: Mapping[int, list[str]]) -> Iterator[Metric]:
+    """The sampled latencies. One without a sample is shown as nothing but zeros only where the other kind is not."""
+    tables: list[tuple[str, str, Any, Any]] = [
+        (
+            "process_latency_seconds",
+            "Time from execute to ack, of one tuple in twenty or so.",
+            lambda task: task.process_buckets,
+            lambda task: task.process_s_sum,
+        ),
+        (
+            "complete_latency_seconds",
+            "Time from a spout's emit to its ack, of one tree in twenty or so.",
+            lambda task: task.complete_buckets,
+            lambda task: task.complete_s_sum,
+        ),
+    ]
+    for name, text, counts_of, sum_of in tables:
+        family = HistogramMetricFamily(f"tupletree_worker_{name}", text, labels=TASK)
+        for task in tasks:
+            if counts_of(task):
+                family.add_metric(of[task.task_id], cumulated(BOUNDS_S, coarse(counts_of(task))), sum_of(task))
+        yield family
+
+
+class WorkerCollector(Collector):
+    """Which worker this is, and its links."""
+
+    def __init__(self, about: About, links: Mapping[str, Links]) -> None:
+        self._about = about
+        self._links = dict(links)
+
+    def collect(self) -> Iterator[Metric]:
+        about = self._about
+        labels = {"topology": about.topology, "topology_id": about.topology_id}
+        labels |= {"worker_id": about.worker_id, "slot": about.slot}
+        text = "1; which worker this is, to join the figures of its process with those of its topology."
+        family = GaugeMetricFamily("tupletree_worker_info", text, labels=list(labels))
+        family.add_metric(list(labels.values()), 1)
+        yield family
+        up = GaugeMetricFamily("tupletree_worker_links_up", "Connections that stand.", labels=["topology", "peer"])
+        wanted = GaugeMetricFamily(
+            "tupletree_worker_links_wanted", "Connections that should stand.", labels=["topology", "peer"]
+        )
+        connects = CounterMetricFamily(
+            "tupletree_worker_connects", "Connections that came to stand, also again.", labels=["topology", "peer"]
+        )
+        for peer, links in self._links.items():
+            up.add_metric([about.topology, peer], links.links_up)
+            wanted.add_metric([about.topology, peer], links.links_wanted)
+            connects.add_metric([about.topology, peer], links.connects)
+        yield from (up, wanted, connects)
+
+
+def registry(engine: Engine, about: About, readiness: Readiness, links: Mapping[str, Links]) -> CollectorRegistry:
+    """Everything that a worker's /metrics shows. ``links`` by the kind of process at their other end."""
+    metrics = daemon_registry("worker", readiness)
+    metrics.register(WorkerCollector(about, links))
+    add_tasks(metrics, engine, about.topology)
+    return metrics
+
+
+def add_tasks(metrics: CollectorRegistry, engine: Engine, topology: str) -> None:
+    """Show the tasks of an engine, and what their components registered."""
+    metrics.register(TaskCollector(engine, topology))
+    metrics.register(RegisteredCollector(engine, topology))
+
+
+def text_of_tasks(engine: Engine, topology: str) -> str:
+    """The same as text."""
+    metrics = CollectorRegistry()
+    add_tasks(metrics, engine, topology)
+    return generate_latest(metrics).decode()

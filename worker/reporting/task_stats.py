@@ -1,0 +1,98 @@
+"""What a task has done, as the message that nimbus gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree.v1 import nimbus_pb2
+
+from ..core.counts import data_streams, own_streams
+from ..core.output_streams import OutStream
+from ..core.spout_task import SpoutTask
+from ..core.tasks import BoltTask, Task
+from ..execution.executor import Executor
+
+
+def task_stats(task: Task, executor: Executor) -> nimbus_pb2.TaskStats:
+    """The counters of a task. Tasks of one executor share an inbox: each is told its share of what waits there.
+
+    A latency of a sampled tuple is in the sums, and in the counts by bucket, of its task and of its stream. The
+    samples of a bolt that acks by hand are one tuple at a time: of those that it holds for long there are fewer.
+    """
+    counters = task.counters
+    message = nimbus_pb2.TaskStats(
+        task_id=task.task_id,
+        component_id=task.component_id,
+        executed=counters.executed,
+        acked=counters.acked,
+        failed=counters.failed,
+        timeouts=counters.timeouts,
+        unheard=counters.unheard,
+        execute_s=counters.execute_s,
+        process_s_sum=counters.process_s_sum,
+        process_samples=counters.process_samples,
+        complete_s_sum=counters.complete_s_sum,
+        complete_samples=counters.complete_samples,
+        process_buckets=counters.process_counts,
+        complete_buckets=counters.complete_counts,
+        queued=max(0, executor.inbox.rows) // len(executor.tasks),
+        congested=executor.inbox.is_congested,
+        found_blocking=executor.is_found_blocking,
+        holds_tuples=isinstance(task, BoltTask) and (task.bolt.holds_tuples or has_ticks(task.context.conf)),
+        pending=len(task.pending) if isinstance(task, SpoutTask) else 0,
+    )
+    for name, (emitted, transferred) in stream_counts(task.streams).items():
+        message.streams.add(stream=name, emitted=emitted, transferred=transferred)
+    if isinstance(task, SpoutTask):
+        _add_trees(message, task)
+    else:
+        _add_inputs(message, task)
+    return message
+
+
+def has_ticks(conf: Mapping[str, Any]) -> bool:
+    """Whether a task gets ticks; it may wait for one before it acks."""
+    return bool(conf["topology.tick.tuple.freq.secs"])
+
+
+def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
+    """Emitted and transferred tuples of each stream.
+
+    Where each tuple goes to one task, what still lies in a buffer is emitted but not yet transferred.
+    """
+    counts = {}
+    for name, stream in streams.items():
+        waiting = sum(map(len, stream.buffers.values()))
+        emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
+        counts[name] = (emitted, stream.transferred)
+    return counts
+
+
+def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
+    """What came of the trees begun on each stream; if there is one stream, of all."""
+    own = own_streams(task.streams)
+    for stream in message.streams:
+        if stream.stream in own:
+            counts = task.counters if task.by_stream is None else task.by_stream.counts[stream.stream]
+            stream.acked, stream.failed = counts.acked, counts.failed
+            stream.complete_s_sum, stream.complete_samples = counts.complete_s_sum, counts.complete_samples
+
+
+def _add_inputs(message: nimbus_pb2.TaskStats, task: Task) -> None:
+    """What came of the tuples of each stream; if the task subscribes to one, of all."""
+    if task.inputs is not None:
+        counted = list(task.inputs.by_stream.items())  # at once: the task's thread may add to it
+    else:
+        counted = [(source, task.counters) for source in data_streams(task.context.sources)]
+    for (component, stream), counts in counted:
+        message.inputs.add(
+            source_component=component,
+            stream=stream,
+            executed=counts.executed,
+            acked=counts.acked,
+            failed=counts.failed,
+            execute_s=counts.execute_s,
+            process_s_sum=counts.process_s_sum,
+            process_samples=counts.process_samples,
+        )

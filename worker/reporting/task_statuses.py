@@ -1,0 +1,70 @@
+"""Reads what tasks say of themselves, for the report to nimbus.
+
+The functions are the user's, and the report is also a life sign. So they are called on a thread of their own, a report
+waits for them no longer than ``GRACE_S``, and while one of them does not return no other is started: a component that
+hangs there costs the statuses of its worker, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Sequence
+
+from tupletree._wire.statuses import MOST_BYTES_TOGETHER, encode_status, error_status, within
+from tupletree.v1 import nimbus_pb2
+
+from ..core.tasks import Task
+from ..engine import Engine
+
+GRACE_S = 0.5
+
+
+class _Reading:
+    """One round of calls."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.done = asyncio.Event()
+        self.found: list[tuple[int, str]] = []
+        self.at: tuple[int, float] = (tasks[0].task_id, time.monotonic())  # the task that is asked, and since when
+        self._loop = asyncio.get_running_loop()
+        self._tasks = tasks
+        threading.Thread(target=self._run, name="statuses", daemon=True).start()
+
+    def _run(self) -> None:
+        for task in self._tasks:
+            self.at = (task.task_id, time.monotonic())
+            if task.context.status is not None:
+                self.found.append((task.task_id, encode_status(task.context.status)))
+        with contextlib.suppress(RuntimeError):  # the worker has ended meanwhile
+            self._loop.call_soon_threadsafe(self.done.set)
+
+
+class StatusReader:
+    """The statuses of an engine's tasks."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reading: _Reading | None = None
+
+    async def read(self) -> list[nimbus_pb2.TaskStatus]:
+        """The status of every task that registered one, as far as they can be had soon."""
+        if self._reading is None:
+            tasks = [task for one in self._engine.executors for task in one.tasks if task.context.status is not None]
+            if not tasks:
+                return []
+            self._reading = _Reading(tasks)
+        reading = self._reading
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(reading.done.wait(), GRACE_S)
+        if not reading.done.is_set():
+            task_id, since_s = reading.at
+            waited_s = time.monotonic() - since_s
+            found = [(task_id, error_status(f"the status function has not returned for {waited_s:.0f} s"))]
+        else:
+            self._reading = None
+            found = reading.found
+        kept = within(MOST_BYTES_TOGETHER, found)
+        return [nimbus_pb2.TaskStatus(task_id=task_id, status_json=text) for task_id, text in kept]
