@@ -42,18 +42,18 @@ from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 
-from .blobs import BlobStore
 from .config import NimbusConfig
-from .desk import Desk
-from .leader_watch import LeaderWatch
+from .leader.leader_watch import LeaderWatch
+from .leader.leadership import Reign
+from .leader.reconciler import Rule
+from .leader_api import Desk
 from .metrics import NimbusMetrics
-from .peers import address_of
-from .reign import Reign
-from .replication import Replication
-from .rule import Rule
+from .rpc_clients import address_of
 from .service import NimbusService
+from .submission.blob_store import BlobStore
+from .submission.replication import Replication
+from .submission.submission import Uploads
 from .threads import widen_calls
-from .upload import Uploads
 from .web.app import WebApplication
 from .web.server import WebServer
 

@@ -13,10 +13,10 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import daemon_registry
 from tupletree.v1.topology_pb2 import TopologyStatus
 
-from .cycle import Loaded
-from .decision import unscheduled
-from .reign import Reign
-from .views import free_slots, summary
+from .leader.cluster_state import Loaded
+from .leader.leadership import Reign
+from .leader.planner import unscheduled
+from .rpc_replies import free_slots, summary
 
 STATUSES = tuple(name.removeprefix("TOPOLOGY_STATUS_").lower() for name in TopologyStatus.keys()[1:])
 

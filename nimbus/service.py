@@ -18,11 +18,12 @@ from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
-from . import lifecycle, observation, views
-from .desk import Desk, named
-from .reported import check_report
+from . import debug_settings, rpc_replies
+from .leader import lifecycle
+from .leader_api import Desk, named
+from .statistics.report_validation import check_report
 from .threads import disk
-from .visible import visible
+from .visibility import visible
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -78,14 +79,14 @@ class NimbusService(NimbusServicer):
         return await self._ask(request.name, lifecycle.Rebalance(wait_s, request.workers, dict(request.executors)))
 
     async def SetLogLevels(self, request: rpc.SetLogLevelsRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, observation.SetLogLevels(dict(request.levels), list(request.remove)))
+        return await self._ask(request.name, debug_settings.SetLogLevels(dict(request.levels), list(request.remove)))
 
     async def SetSampling(self, request: rpc.SetSamplingRequest, context: Context) -> rpc.TopologyReply:
-        asked = observation.SetSampling(request.component, request.percent, request.until_unix_s)
+        asked = debug_settings.SetSampling(request.component, request.percent, request.until_unix_s)
         return await self._ask(request.name, asked)
 
     async def SetTracing(self, request: rpc.SetTracingRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, observation.SetTracing(request.one_in, request.until_unix_s))
+        return await self._ask(request.name, debug_settings.SetTracing(request.one_in, request.until_unix_s))
 
     async def RestartWorker(
         self, request: rpc.RestartTopologyWorkerRequest, context: Context
@@ -103,7 +104,7 @@ class NimbusService(NimbusServicer):
         rule = self._desk.rule()
         loaded = await rule.fresh()
         seen = visible(loaded, caller.get(), current().admins)
-        found = views.topologies(seen, rule.reign, time.monotonic(), time.time())
+        found = rpc_replies.topologies(seen, rule.reign, time.monotonic(), time.time())
         return rpc.ListTopologiesReply(topologies=found)
 
     async def DescribeTopology(
@@ -114,7 +115,7 @@ class NimbusService(NimbusServicer):
         record = named(request.name, loaded.records).value
         errors = await asyncio.to_thread(store.errors, record.id)
         spec = await self._desk.outline(record)
-        return views.topology(loaded, rule.reign, record, spec, errors, time.monotonic(), time.time())
+        return rpc_replies.topology(loaded, rule.reign, record, spec, errors, time.monotonic(), time.time())
 
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
         rule, store = self._desk.rule(), self._office.store
@@ -123,10 +124,10 @@ class NimbusService(NimbusServicer):
         leadership = self._office.leadership
         leader_id = leadership.identity if leadership is not None else ""
         reachable = rule.ackers.alive()
-        return views.cluster(loaded, nimbuses, leader_id, reachable, rule.reign.epoch, self._office.version)
+        return rpc_replies.cluster(loaded, nimbuses, leader_id, reachable, rule.reign.epoch, self._office.version)
 
     async def DescribeHealth(self, request: rpc.DescribeHealthRequest, context: Context) -> rpc.DescribeHealthReply:
-        return views.health(await self._desk.verdict())
+        return rpc_replies.health(await self._desk.verdict())
 
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
@@ -150,4 +151,4 @@ class NimbusService(NimbusServicer):
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
         record = await self._desk.ask(name, request)
-        return rpc.TopologyReply(record=views.shown(record, self._desk.rule().reign.unfinished(record.id)))
+        return rpc.TopologyReply(record=rpc_replies.shown(record, self._desk.rule().reign.unfinished(record.id)))

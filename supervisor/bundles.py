@@ -4,7 +4,7 @@
         <sha256>.part         what has arrived so far; a later attempt continues behind it
         <sha256>.*.unpacking/ being unpacked
         <sha256>/             complete: appears by rename, after the digest was right
-        <sha256>/venv/        see environment.py
+        <sha256>/venv/        see virtualenv.py
         <sha256>.lock         held while the environment is built
 
 Everything but a complete directory is worth nothing and may go at any time.

@@ -40,26 +40,26 @@ from tupletree.errors import TupletreeError
 from tupletree.v1 import supervisor_pb2_grpc
 from tupletree.v1.topology_pb2 import Assignment, Presence, TopologyRecord
 
-from .authority import NewestEpoch
-from .background import Background
 from .bundles import Bundles, find_leader
 from .config import SupervisorConfig
-from .coordination import Coordination
 from .effects import Effects
-from .events import Assigned
 from .faults import reason
+from .fencing import NewestEpoch
 from .files import remove_tree
 from .identity import choose_slots, claim, former_port, keep_port, load_id
-from .leftovers import BundleAges, abandoned_workers, old_logs
-from .logfiles import last_written_unix_s
-from .logtail import limit_output
+from .launcher import OUTPUT, FoundWorker, Workers
+from .local_assignment import newest_epoch, plan_work
+from .logs.files import last_written_unix_s
+from .logs.tail import limit_output
 from .metrics import Metrics
 from .presences import WorkerPresences
+from .retention import BundleAges, abandoned_workers, old_logs
 from .service import SupervisorService, summarize
 from .slot import state_name
+from .slot_events import Assigned
 from .slots import Slots
-from .work import newest_epoch, plan_work
-from .workers import OUTPUT, FoundWorker, Workers
+from .task_group import Background
+from .zookeeper_session import Coordination
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,15 @@ from typing import assert_never
 from tupletree._daemon.logs import event as log_event
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
-from .background import Background
 from .bundles import Bundles
 from .config import SupervisorConfig
-from .coordination import Coordination
-from .environment import prepare_python
-from .events import (
+from .faults import MAX_REASON, reason
+from .launcher import OUTPUT, FoundWorker, LaunchedWorker, Workers
+from .local_assignment import Work
+from .metrics import Metrics
+from .presences import WorkerPresences
+from .processes import WorkerProcess, last_line
+from .slot_events import (
     BundleFailed,
     BundleReady,
     Effect,
@@ -44,12 +47,9 @@ from .events import (
     WorkerExited,
     WorkerLaunched,
 )
-from .faults import MAX_REASON, reason
-from .metrics import Metrics
-from .presences import WorkerPresences
-from .processes import WorkerProcess, last_line
-from .work import Work
-from .workers import OUTPUT, FoundWorker, LaunchedWorker, Workers
+from .task_group import Background
+from .virtualenv import prepare_python
+from .zookeeper_session import Coordination
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import daemon_registry
 
-from .events import ExitKind, StopReason
 from .slot import State
+from .slot_events import ExitKind, StopReason
 
 STATES = tuple(one.__name__.lower() for one in get_args(State))
 CAUSES = (*(one.value for one in ExitKind), *(one.value for one in StopReason))

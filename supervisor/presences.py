@@ -19,9 +19,9 @@ from tupletree._daemon.logs import event
 from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.v1.topology_pb2 import WorkerPresence
 
-from .background import Background
-from .coordination import Coordination
 from .faults import reason
+from .task_group import Background
+from .zookeeper_session import Coordination
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .events import ExitKind
 from .files import open_output, open_regular
+from .slot_events import ExitKind
 
 OnExit = Callable[[ExitKind, str], None]
 

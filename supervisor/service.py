@@ -14,14 +14,14 @@ from tupletree.errors import ForbiddenError, NotFoundError, UnavailableError
 from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc
 
-from .authority import OPERATOR, NewestEpoch
-from .events import WorkerBeat
-from .inspection import USUAL_PER_SECOND, Inspections
-from .logfiles import check_name, files_of, list_files, ports_in, topology_directory
-from .logsearch import USUAL_MATCHES, Match, Query, matcher, search
-from .logsearch import End as SearchEnd
-from .logtail import Start, tail
+from .fencing import OPERATOR, NewestEpoch
+from .logs.files import check_name, files_of, list_files, ports_in, topology_directory
+from .logs.search import USUAL_MATCHES, Match, Query, matcher, search
+from .logs.search import End as SearchEnd
+from .logs.tail import Start, tail
+from .profiler import USUAL_PER_SECOND, Inspections
 from .slot import Running, Slot, knows, live_worker, state_name
+from .slot_events import WorkerBeat
 from .slots import Slots, log
 
 MOST_SEARCHES: Final = 2  # at work at the same time; more wait

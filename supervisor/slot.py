@@ -39,7 +39,8 @@ from typing import TypeAlias, assert_never
 from tupletree.errors import InternalError
 
 from .backoff import restart_delay_s, retry_delay_s
-from .events import (
+from .local_assignment import Work
+from .slot_events import (
     Assigned,
     BundleFailed,
     BundleReady,
@@ -64,7 +65,6 @@ from .events import (
     WorkerExited,
     WorkerLaunched,
 )
-from .work import Work
 
 KILL_AGAIN_S = 1.0
 """Between two SIGKILLs to a process that will not go (uninterruptible I/O)."""

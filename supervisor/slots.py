@@ -12,9 +12,9 @@ from typing import Any
 from tupletree._daemon.logs import event as log_event
 from tupletree.errors import NotFoundError
 
-from .events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
+from .local_assignment import Work
 from .slot import Empty, Limits, Slot, bundles_in_use, knows, live_worker, next_deadline_s, state_name, step
-from .work import Work
+from .slot_events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
 
 log = logging.getLogger(__name__)
 

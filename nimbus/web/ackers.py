@@ -7,9 +7,9 @@ from typing import Any
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
-from ..ledgers import LedgerHistory, Totals
-from ..look import Look
-from .forms import encoded, uptime_text
+from ..cluster_view import Look
+from ..statistics.acker_stats import LedgerHistory, Totals
+from .formatting import encoded, uptime_text
 
 
 def summary(look: Look) -> dict[str, Any]:

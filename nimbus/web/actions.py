@@ -10,9 +10,9 @@ from tupletree._wire.levels import settled
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-from ..lifecycle import Kill, Rebalance, Request
-from ..observation import SetLogLevels, SetSampling
-from .calls import Call
+from ..debug_settings import SetLogLevels, SetSampling
+from ..leader.lifecycle import Kill, Rebalance, Request
+from .requests import Call
 
 
 def kill(call: Call) -> Request:

@@ -2,8 +2,8 @@
 
     request -> POST from a foreign page?  -> 403
             -> may this user do it?       -> 401 or 403           Gate.allow, the one place for all paths
-            -> is this nimbus the leader? -> asked there           forward.py
-            -> a page built just now?     -> that                  pages.py else
+            -> is this nimbus the leader? -> asked there           leader_proxy.py
+            -> a page built just now?     -> that                  handlers.py else
 
 GET changes nothing; POST does nothing else. Bodies are JSON of at most 1 MB.
 """
@@ -33,13 +33,13 @@ from tupletree._security.guard import Gatekeeper, caller
 from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
-from ..desk import Desk
+from ..leader_api import Desk
 from ..metrics import NimbusMetrics
-from . import calls, openapi
-from .forward import Forwarding
-from .gate import Gate
-from .pages import Pages
-from .recent import Recent
+from . import openapi, requests
+from .auth import Gate
+from .handlers import Pages
+from .leader_proxy import Forwarding
+from .page_cache import Recent
 from .routes import ENDPOINTS, PREFIX, Endpoint
 
 log = logging.getLogger("tupletree.http")
@@ -136,23 +136,23 @@ class WebApplication:
 
     async def _serve(self, endpoint: Endpoint, request: Request, callback: str) -> Response:
         if endpoint.method == "POST":
-            reason = calls.forbidden_post(request.headers)
+            reason = requests.forbidden_post(request.headers)
             if reason is not None:
-                return _json(HTTPStatus.FORBIDDEN, calls.refusal(HTTPStatus.FORBIDDEN, reason))
+                return _json(HTTPStatus.FORBIDDEN, requests.refusal(HTTPStatus.FORBIDDEN, reason))
         body = await _body(request)
         if body is None:
-            sentence = f"a body has at most {calls.MOST_BODY_BYTES} bytes"
+            sentence = f"a body has at most {requests.MOST_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            return _json(status, calls.refusal(status, sentence), close=True)
+            return _json(status, requests.refusal(status, sentence), close=True)
         user = await self._gate.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
         if self._desk.office.rule is None and self._forwarding.applies(request):
             return await self._forwarding.forward(request, body)
         own = f"{self._config.host}:{self._pages.http_port}"
-        call = calls.Call(
+        call = requests.Call(
             path=request.path_params,
             query=dict(request.query_params),
-            body=calls.decode_body(body) if endpoint.method == "POST" else None,
-            base=calls.base_of(request.url.scheme, request.headers.get("host", ""), own),
+            body=requests.decode_body(body) if endpoint.method == "POST" else None,
+            base=requests.base_of(request.url.scheme, request.headers.get("host", ""), own),
             user=user,
             accept=request.headers.get("accept", ""),
         )
@@ -162,11 +162,11 @@ class WebApplication:
                 self._recent.clear()
             if isinstance(found, Response):
                 return found
-            content_type, text = calls.encode(found, callback)
+            content_type, text = requests.encode(found, callback)
         else:
 
             async def build() -> tuple[str, bytes]:
-                return calls.encode(await endpoint.answer(self._pages, call), callback)
+                return requests.encode(await endpoint.answer(self._pages, call), callback)
 
             key = (call.base, caller.get(), request.url.path, request.url.query)
             content_type, text = await self._recent.get(key, build)
@@ -180,26 +180,26 @@ async def _body(request: Request) -> bytes | None:
     would hear of a broken connection instead of the reason.
     """
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > calls.MOST_DISCARDED_BYTES:
+    if length.isdigit() and int(length) > requests.MOST_DISCARDED_BYTES:
         return None
     data, size = bytearray(), 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > calls.MOST_DISCARDED_BYTES:
+        if size > requests.MOST_DISCARDED_BYTES:
             return None
-        if size <= calls.MOST_BODY_BYTES:
+        if size <= requests.MOST_BODY_BYTES:
             data += chunk
-    return bytes(data) if size <= calls.MOST_BODY_BYTES else None
+    return bytes(data) if size <= requests.MOST_BODY_BYTES else None
 
 
 def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:
-    content_type, text = calls.encode(value)
+    content_type, text = requests.encode(value)
     headers = {"content-type": content_type, "cache-control": "no-store"}
     return Response(text, status, headers={**headers, "connection": "close"} if close else headers)
 
 
 def _refused(error: TupletreeError) -> Response:
-    status, body = calls.failure(error)
+    status, body = requests.failure(error)
     reply = _json(status, body)
     if status is HTTPStatus.UNAUTHORIZED:
         reply.headers["www-authenticate"] = "Bearer"
@@ -218,7 +218,7 @@ async def _http_failed(request: Request, error: Exception) -> Response:
         HTTPStatus.NOT_FOUND: f"there is nothing at {request.url.path[:200]}",
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path[:200]} takes no {request.method[:20]}",
     }.get(status, status.phrase)
-    reply = _json(status, calls.refusal(status, what))
+    reply = _json(status, requests.refusal(status, what))
     reply.headers.update(error.headers or {})
     return reply
 
@@ -226,7 +226,7 @@ async def _http_failed(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     if not isinstance(error, ClientDisconnect):
         log.error("http.failed path=%r", request.url.path[:200], exc_info=error)
-    status, body = calls.failure(error)
+    status, body = requests.failure(error)
     return _json(status, body)
 
 

@@ -11,11 +11,11 @@ from tupletree.errors import NotFoundError, UsageError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from ..decision import executors, placement_of
-from ..facts import absent_nimbuses
-from ..look import Look
-from ..scheduler import Slot
-from .forms import uptime_text, worker_log_link
+from ..cluster_view import Look
+from ..health_inputs import absent_nimbuses
+from ..leader.planner import executors, placement_of
+from ..leader.scheduler import Slot
+from .formatting import uptime_text, worker_log_link
 
 _OFFLINE: Final = "Not applicable"
 _FRESH_S: Final = 5.0  # a worker is ready while its last report is no older

@@ -9,9 +9,9 @@ from urllib.parse import unquote_plus
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
-from ..counts import Figures
-from ..scheduler import Slot
-from .forms import (
+from ..leader.scheduler import Slot
+from ..statistics.counters import Figures
+from .formatting import (
     WINDOWS,
     dumps_link,
     encoded,

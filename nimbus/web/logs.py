@@ -14,10 +14,10 @@ from urllib.parse import quote
 from tupletree.errors import NotFoundError, UsageError
 from tupletree.v1 import supervisor_pb2
 
-from ..look import Look
-from ..peers import address_of
-from .calls import Call
-from .forms import worker_log_link
+from ..cluster_view import Look
+from ..rpc_clients import address_of
+from .formatting import worker_log_link
+from .requests import Call
 
 MOST_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
 USUAL_BYTES: Final = 51_200

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from .fields import Type
-from .forms import ALL_TIME, WINDOWS
-from .replies import BYTES, FAILURE, REPLIES, TEXT
+from .formatting import ALL_TIME, WINDOWS
+from .schema_objects import Type
+from .schemas import BYTES, FAILURE, REPLIES, TEXT
 
 Parameter = tuple[dict[str, Any], str, bool]
 """Schema, meaning, and whether it must be given."""
@@ -141,7 +141,7 @@ def description(endpoints: Sequence[Described], prefix: str, version: str) -> di
 
 
 def schema(kind: Type) -> dict[str, Any]:
-    """A type of fields.py as a JSON schema."""
+    """A type of schema_objects.py as a JSON schema."""
     if isinstance(kind, list):
         return {"type": "array", "items": schema(kind[0])}
     if isinstance(kind, str):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tupletree.v1 import topology_pb2 as pb
 
-from .forms import number_text, percentiles
+from .formatting import number_text, percentiles
 from .topology import Topology, error, spout_totals
 
 WINDOW: Final = "600"

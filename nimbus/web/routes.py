@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from .calls import Call
-from .pages import Pages
+from .handlers import Pages
+from .requests import Call
 
 Right = Literal[
     "read",

@@ -13,7 +13,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import ConflictError, UsageError
 from tupletree.v1 import supervisor_pb2 as pb
 
-from ..rule import Rule
+from ..leader.reconciler import Rule
 from .logs import CONTEXT_LINES, WorkerPlace
 
 _CALL_S: Final = 10.0

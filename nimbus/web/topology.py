@@ -15,16 +15,16 @@ from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from ..counts import Counts, Figures, add_counts, is_system
-from ..decision import executors, placement_of
-from ..facts import folded
-from ..lifecycle import message_timeout_s
-from ..look import Look
-from ..neglect import Remark, remarks
-from ..series import STEP_S, summed
-from ..stats import TopologyStatistics
+from ..cluster_view import Look
+from ..health_inputs import folded
+from ..leader.lifecycle import message_timeout_s
+from ..leader.planner import executors, placement_of
+from ..statistics.ack_detector import Remark, remarks
+from ..statistics.counters import Counts, Figures, add_counts, is_system
+from ..statistics.timeseries import STEP_S, summed
+from ..statistics.topology_statistics import TopologyStatistics
 from . import cluster
-from .forms import (
+from .formatting import (
     NO_RESOURCES,
     WINDOWS,
     encoded,

@@ -19,7 +19,7 @@ from tupletree._coord.store import Store
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._wait import wait_until
 from tupletree.errors import UsageError
-from tupletree.nimbus.web.stored import stored_checkpoints, stored_transactions
+from tupletree.nimbus.web.stored_progress import stored_checkpoints, stored_transactions
 from tupletree.transactional.layout import encode_stored, epoch_path, progress_path
 from tupletree.transactional.store import Create
 from tupletree.transactional.zookeeper import ZooKeeperStore, open_store

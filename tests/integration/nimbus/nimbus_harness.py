@@ -26,7 +26,7 @@ from tupletree._wait import wait_until
 from tupletree.bundle import pack
 from tupletree.client import NimbusClient
 from tupletree.errors import UnavailableError
-from tupletree.nimbus.submission import without_objects
+from tupletree.nimbus.submission.validation import without_objects
 from tupletree.topology import Topology
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb

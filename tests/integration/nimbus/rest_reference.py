@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tupletree.nimbus.web.openapi import query_of
-from tupletree.nimbus.web.replies import REPLIES
 from tupletree.nimbus.web.routes import ENDPOINTS, PREFIX
+from tupletree.nimbus.web.schemas import REPLIES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rest.md"
 MARK = "<!-- Everything below is written by tests/integration/nimbus/rest_reference.py. -->\n"

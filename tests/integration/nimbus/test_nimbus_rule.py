@@ -17,7 +17,7 @@ from tupletree._coord import paths
 from tupletree._rpc.channels import channel
 from tupletree._wait import wait_until
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
-from tupletree.nimbus import lifecycle
+from tupletree.nimbus.leader import lifecycle
 from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb

@@ -15,8 +15,8 @@ import rest_reference
 from rest_reference import MARK, PAGE, STORM
 
 from tupletree import Bolt, Spout, TopologyBuilder
-from tupletree.nimbus.web.replies import REPLIES
 from tupletree.nimbus.web.routes import ENDPOINTS
+from tupletree.nimbus.web.schemas import REPLIES
 from tupletree.testing import DevCluster, wait_until
 from tupletree.topology import Topology
 

@@ -12,19 +12,27 @@ import pytest
 
 from tupletree._daemon.health import Readiness
 from tupletree.config import defaults
-from tupletree.supervisor.background import Background
 from tupletree.supervisor.bundles import Bundles
 from tupletree.supervisor.config import SupervisorConfig
-from tupletree.supervisor.coordination import Coordination
 from tupletree.supervisor.effects import Effects
-from tupletree.supervisor.events import Assigned, ForgetWorker, Kill, PutPresence, RemovePresence, Terminate, Worker
+from tupletree.supervisor.launcher import LaunchedWorker, Workers
+from tupletree.supervisor.local_assignment import Work
 from tupletree.supervisor.metrics import Metrics
 from tupletree.supervisor.presences import WorkerPresences
 from tupletree.supervisor.processes import WorkerProcess
 from tupletree.supervisor.slot import Delayed, Empty, Slot, Starting
+from tupletree.supervisor.slot_events import (
+    Assigned,
+    ForgetWorker,
+    Kill,
+    PutPresence,
+    RemovePresence,
+    Terminate,
+    Worker,
+)
 from tupletree.supervisor.slots import Slots
-from tupletree.supervisor.work import Work
-from tupletree.supervisor.workers import LaunchedWorker, Workers
+from tupletree.supervisor.task_group import Background
+from tupletree.supervisor.zookeeper_session import Coordination
 
 BAD = Work("bad-1-1", "ba" * 32, 1, "{}", ((1, 1),))
 GOOD = Work("good-1-1", "90" * 32, 1, "{}", ((1, 1),))

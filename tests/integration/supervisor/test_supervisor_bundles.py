@@ -18,7 +18,7 @@ from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._wait import wait_until
 from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, UsageError
 from tupletree.supervisor.bundles import Bundles, find_leader
-from tupletree.supervisor.environment import prepare_python
+from tupletree.supervisor.virtualenv import prepare_python
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tupletree._coord.store import Store, encode
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree.config import defaults
-from tupletree.supervisor.background import Background
-from tupletree.supervisor.coordination import Coordination
 from tupletree.supervisor.presences import WorkerPresences
+from tupletree.supervisor.task_group import Background
+from tupletree.supervisor.zookeeper_session import Coordination
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord, WorkerPresence
 
 T = TypeVar("T")

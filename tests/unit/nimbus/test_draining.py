@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tupletree.nimbus.draining import FRESH_S, Draining
-from tupletree.nimbus.scheduler import Slot
+from tupletree.nimbus.leader.draining import FRESH_S, Draining
+from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.v1.nimbus_pb2 import WorkerReport
 
 A, B = Slot("s", 1), Slot("s", 2)

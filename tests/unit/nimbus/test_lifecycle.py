@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tupletree.errors import UsageError
-from tupletree.nimbus import lifecycle
-from tupletree.nimbus.lifecycle import (
+from tupletree.nimbus.leader import lifecycle
+from tupletree.nimbus.leader.lifecycle import (
     ACTIVE,
     INACTIVE,
     KILLED,

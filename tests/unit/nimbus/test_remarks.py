@@ -10,12 +10,12 @@ import pytest
 from tupletree._coord.versioned import Versioned
 from tupletree._judgement import ComponentFacts
 from tupletree.cli.describe import _print, describe_dict
-from tupletree.nimbus import facts, views
-from tupletree.nimbus.cycle import Loaded
-from tupletree.nimbus.look import Look
-from tupletree.nimbus.neglect import blocks
-from tupletree.nimbus.reign import Reign
-from tupletree.nimbus.web import component, fields, topology
+from tupletree.nimbus import health_inputs, rpc_replies
+from tupletree.nimbus.cluster_view import Look
+from tupletree.nimbus.leader.cluster_state import Loaded
+from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.statistics.ack_detector import blocks
+from tupletree.nimbus.web import component, schema_objects, topology
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -54,7 +54,7 @@ class Reported:
         self.look = Look(self.loaded, {}, "", 1, {}, {}, self.reign, "0", 100.0, 0.0)
 
     def described(self) -> rpc.DescribeTopologyReply:
-        return views.topology(self.loaded, self.reign, RECORD, SPEC, [], 100.0, 0.0)
+        return rpc_replies.topology(self.loaded, self.reign, RECORD, SPEC, [], 100.0, 0.0)
 
     def page(self, component_id: str) -> dict[str, Any]:
         return component.page(topology.Topology(self.look, RECORD, SPEC, [], ""), component_id, "600", False, "")
@@ -63,7 +63,7 @@ class Reported:
         return topology.Topology(self.look, RECORD, SPEC, [], "")
 
     def judged(self, component_id: str) -> ComponentFacts:
-        found = facts.topology(self.look, RECORD, SPEC, []).components
+        found = health_inputs.topology(self.look, RECORD, SPEC, []).components
         return next(one for one in found if one.id == component_id)
 
 
@@ -100,10 +100,10 @@ def test_the_pages_of_the_topology_and_of_the_component_have_the_remark() -> Non
     reported = Reported(*parted())
     (bolt,) = [topology._bolt(reported.topology_page(), "split", "600", False)]
     assert (bolt["remark"], bolt["remarkKind"]) == (ADVICE, "component.blocks")
-    assert bolt.keys() == fields.BOLT.keys()
+    assert bolt.keys() == schema_objects.BOLT.keys()
     (spout,) = [topology._spout(reported.topology_page(), "spout", "600", False)]
     assert (spout["remark"], spout["remarkKind"]) == ("", "")
-    assert spout.keys() == fields.SPOUT.keys()
+    assert spout.keys() == schema_objects.SPOUT.keys()
     assert (reported.page("split")["remark"], reported.page("split")["remarkKind"]) == (ADVICE, "component.blocks")
     assert reported.page("spout")["remark"] == ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tupletree.nimbus.scheduler import Request, Slot, even_sizes, interleaved, place, place_from_scratch
+from tupletree.nimbus.leader.scheduler import Request, Slot, even_sizes, interleaved, place, place_from_scratch
 from tupletree.parallelism import executors_of
 
 A, B, C = (tuple(Slot(name, port) for port in (1, 2, 3)) for name in "abc")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tupletree._coord.versioned import Versioned
-from tupletree.nimbus.cycle import Loaded
-from tupletree.nimbus.look import Look
-from tupletree.nimbus.reign import Reign, Reported
-from tupletree.nimbus.scheduler import Slot
-from tupletree.nimbus.targets import FORGOTTEN_S, targets
+from tupletree.nimbus.cluster_view import Look
+from tupletree.nimbus.leader.cluster_state import Loaded
+from tupletree.nimbus.leader.leadership import Reign, Reported
+from tupletree.nimbus.leader.scheduler import Slot
+from tupletree.nimbus.prometheus_sd import FORGOTTEN_S, targets
 from tupletree.v1.nimbus_pb2 import WorkerReport
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 

@@ -9,10 +9,11 @@ import pytest
 
 from tupletree._coord.versioned import Versioned
 from tupletree._security.rights import Principal
-from tupletree.nimbus import lifecycle, views
-from tupletree.nimbus.cycle import Loaded
-from tupletree.nimbus.reign import Reign
-from tupletree.nimbus.visible import visible
+from tupletree.nimbus import rpc_replies
+from tupletree.nimbus.leader import lifecycle
+from tupletree.nimbus.leader.cluster_state import Loaded
+from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.visibility import visible
 from tupletree.nimbus.web.topology import _version
 from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpec
 
@@ -26,9 +27,9 @@ LOADED = Loaded(
 
 def test_neither_a_list_nor_a_description_shows_a_password() -> None:
     reign = Reign(1, 30.0, 120.0, 0.0)
-    (listed,) = views.topologies(LOADED, reign, 0.0, 0.0)
-    described = views.topology(LOADED, reign, RECORD, SPEC, [], 0.0, 0.0)
-    for reply in (listed, described, views.shown(RECORD, 0)):
+    (listed,) = rpc_replies.topologies(LOADED, reign, 0.0, 0.0)
+    described = rpc_replies.topology(LOADED, reign, RECORD, SPEC, [], 0.0, 0.0)
+    for reply in (listed, described, rpc_replies.shown(RECORD, 0)):
         assert "hunter2" not in str(reply)
     assert json.loads(listed.record.conf_json)["topology.workers"] == 1
     assert json.loads(described.spec.components[0].conf_json)["topology.workers"] == 1
@@ -36,8 +37,8 @@ def test_neither_a_list_nor_a_description_shows_a_password() -> None:
 
 def test_what_a_kill_waits_for_is_shown() -> None:
     killed = lifecycle.ask(RECORD, lifecycle.Kill(30), 100.0)
-    assert views.shown(killed, 12).pending.unfinished == 12
-    assert not views.shown(RECORD, 12).HasField("pending")
+    assert rpc_replies.shown(killed, 12).pending.unfinished == 12
+    assert not rpc_replies.shown(RECORD, 12).HasField("pending")
 
 
 ODD = ['{"k":' + "[" * 5000 + "]" * 5000 + "}", '{"k":' + "[" * 600 + "]" * 600 + "}", "[", "7"]
@@ -47,15 +48,15 @@ ODD = ['{"k":' + "[" * 5000 + "]" * 5000 + "}", '{"k":' + "[" * 600 + "]" * 600 
 def test_a_configuration_that_cannot_be_shown_hides_no_other_topology(conf_json: str) -> None:
     odd = TopologyRecord(id="odd-2-6", name="odd", owner="eve", conf_json=conf_json)
     loaded = replace(LOADED, records={**LOADED.records, odd.id: Versioned(odd, 0)})
-    listed = views.topologies(loaded, Reign(1, 30.0, 120.0, 0.0), 0.0, 0.0)
+    listed = rpc_replies.topologies(loaded, Reign(1, 30.0, 120.0, 0.0), 0.0, 0.0)
     assert {one.record.name for one in listed} == {"words", "odd"}
     assert _version(conf_json) is None
     assert set(visible(loaded, Principal("eve", "user"), []).records) == {odd.id}
 
 
 def test_what_is_stored_stays_as_it_is() -> None:
-    views.shown(RECORD, 0)
-    views.shown_spec(SPEC)
+    rpc_replies.shown(RECORD, 0)
+    rpc_replies.shown_spec(SPEC)
     assert json.loads(RECORD.conf_json) == CONF
     assert json.loads(SPEC.components[0].conf_json) == CONF
-    assert views.shown_spec(TopologySpec(components=[ComponentSpec(id="b")])).components[0].conf_json == ""
+    assert rpc_replies.shown_spec(TopologySpec(components=[ComponentSpec(id="b")])).components[0].conf_json == ""

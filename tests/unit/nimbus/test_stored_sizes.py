@@ -12,9 +12,9 @@ from tupletree._coord.forms import decode, encode
 from tupletree._coord.leader import MAX_TRANSACTION_BYTES, Create, Delete, Put, parts, size_of
 from tupletree.config import defaults
 from tupletree.errors import InternalError, UsageError
-from tupletree.nimbus import lifecycle
-from tupletree.nimbus.lifecycle import MAX_EXECUTORS, MAX_WORKERS, Rebalance
-from tupletree.nimbus.submission import MAX_RECORD_BYTES, MAX_SHARDS, MAX_TASKS, new_record
+from tupletree.nimbus.leader import lifecycle
+from tupletree.nimbus.leader.lifecycle import MAX_EXECUTORS, MAX_WORKERS, Rebalance
+from tupletree.nimbus.submission.validation import MAX_RECORD_BYTES, MAX_SHARDS, MAX_TASKS, new_record
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 

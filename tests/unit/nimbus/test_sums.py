@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tupletree.nimbus.counts import counts_of
-from tupletree.nimbus.sums import WorkerSum, add, add_gauges, subtract
+from tupletree.nimbus.statistics.counters import counts_of
+from tupletree.nimbus.statistics.sums import WorkerSum, add, add_gauges, subtract
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats
 
 

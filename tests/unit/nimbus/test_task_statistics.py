@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tupletree.nimbus.history import WINDOWS_S
-from tupletree.nimbus.stats import TopologyStatistics
-from tupletree.nimbus.task_statistics import CAPACITY_STEP_S, CAPACITY_WINDOW_S
+from tupletree.nimbus.statistics.task_statistics import CAPACITY_STEP_S, CAPACITY_WINDOW_S
+from tupletree.nimbus.statistics.topology_statistics import TopologyStatistics
+from tupletree.nimbus.statistics.windowed_counters import WINDOWS_S
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
 
 TASKS = range(1, 5)

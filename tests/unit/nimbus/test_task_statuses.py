@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from tupletree._wire.statuses import MOST_BYTES, MOST_BYTES_TOGETHER
-from tupletree.nimbus.memories import encode_memory
-from tupletree.nimbus.reign import Reign
-from tupletree.nimbus.scheduler import Slot
-from tupletree.nimbus.stats import TopologyStatistics, summarize
-from tupletree.nimbus.statuses import STALE_S, split
+from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.leader.scheduler import Slot
+from tupletree.nimbus.statistics.stats_encoding import encode_memory
+from tupletree.nimbus.statistics.task_statuses import STALE_S, split
+from tupletree.nimbus.statistics.topology_statistics import TopologyStatistics, summarize
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 

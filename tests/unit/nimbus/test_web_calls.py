@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
-from tupletree.nimbus.lifecycle import Kill, Rebalance
-from tupletree.nimbus.web import actions, calls, forms
-from tupletree.nimbus.web.calls import Call
+from tupletree.nimbus.leader.lifecycle import Kill, Rebalance
+from tupletree.nimbus.web import actions, formatting, requests
+from tupletree.nimbus.web.requests import Call
 
 
 def test_a_number_in_a_query_has_its_bounds() -> None:
@@ -27,33 +27,33 @@ def test_windows_and_system_streams() -> None:
 
 
 def test_a_callback_is_a_name_and_what_it_is_given_is_javascript() -> None:
-    assert calls.encode({"a": "ä\u2028"}, "my.fn") == (
+    assert requests.encode({"a": "ä\u2028"}, "my.fn") == (
         "application/javascript",
         b'/**/my.fn({"a":"' + "ä".encode() + b'\\u2028"});',
     )
     for name in ("a b", "a(", "1a", "a.", "a" * 101, "a;b"):
         with pytest.raises(UsageError):
-            calls.encode({}, name)
+            requests.encode({}, name)
 
 
 def test_errors_have_the_status_that_says_what_to_do() -> None:
     found = [
-        calls.failure(kind("why"))[0]
+        requests.failure(kind("why"))[0]
         for kind in (NotFoundError, UsageError, ConflictError, AuthorityError, UnavailableError)
     ]
     assert found == [404, 400, 409, 403, 503]
-    assert calls.failure(ValueError("a secret")) == (
+    assert requests.failure(ValueError("a secret")) == (
         500,
         {"error": "500 Internal Server Error", "errorMessage": "internal error"},
     )
 
 
 def test_a_body_is_json_or_nothing() -> None:
-    assert calls.decode_body(b" ") is None
-    assert calls.decode_body(b"[1]") == [1]
+    assert requests.decode_body(b" ") is None
+    assert requests.decode_body(b"[1]") == [1]
     for data in (b"{", b"\xff", b"[" * 100_000):
         with pytest.raises(UsageError, match=r"^the body is not JSON$"):
-            calls.decode_body(data)
+            requests.decode_body(data)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_a_body_is_json_or_nothing() -> None:
     ],
 )
 def test_which_posts_may_come_from_a_foreign_page(headers: dict[str, str], is_refused: bool) -> None:
-    assert (calls.forbidden_post(headers) is not None) == is_refused
+    assert (requests.forbidden_post(headers) is not None) == is_refused
 
 
 def test_this_nimbus_as_the_client_calls_it() -> None:
-    assert calls.base_of("http", "proxy.example:80", "own:1") == "http://proxy.example:80"
-    assert calls.base_of("http", "[::1]:80", "own:1") == "http://[::1]:80"
+    assert requests.base_of("http", "proxy.example:80", "own:1") == "http://proxy.example:80"
+    assert requests.base_of("http", "[::1]:80", "own:1") == "http://[::1]:80"
     for host in ("", "a/b", 'a"b', "a b", "x" * 301):
-        assert calls.base_of("https", host, "own:1") == "https://own:1"
+        assert requests.base_of("https", host, "own:1") == "https://own:1"
 
 
 def rebalance(body: object, wait: str = "5") -> object:
@@ -135,9 +135,9 @@ def test_a_worker_is_named_by_host_and_port() -> None:
     ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (600, "10m 0s"), (10_800, "3h 0m 0s"), (90_061, "1d 1h 1m 1s")]
 )
 def test_a_time_as_storm_writes_it(seconds: float, text: str) -> None:
-    assert forms.uptime_text(seconds) == text
+    assert formatting.uptime_text(seconds) == text
 
 
 def test_a_link_to_a_log_can_be_asked_for() -> None:
-    link = forms.worker_log_link("http://n:8080", "a b-1", "h", 6700)
+    link = formatting.worker_log_link("http://n:8080", "a b-1", "h", 6700)
     assert link == "http://n:8080/api/v1/log?file=a%20b-1%2F6700%2Fworker.log&host=h"

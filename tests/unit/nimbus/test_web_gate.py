@@ -11,7 +11,7 @@ from tupletree._security.current import Security
 from tupletree._security.guard import Gatekeeper
 from tupletree._security.tokens import Keyring
 from tupletree.errors import ForbiddenError
-from tupletree.nimbus.web.gate import COOKIE, Gate
+from tupletree.nimbus.web.auth import COOKIE, Gate
 
 KEYRING = Keyring("tupletree", b"s" * 32)
 TOKEN = KEYRING.issue("alice", "user", roles=frozenset({"read"}))

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tupletree.errors import NotFoundError
-from tupletree.nimbus.cycle import Loaded
-from tupletree.nimbus.ledgers import KEPT_S, LedgerHistory
-from tupletree.nimbus.look import Look
-from tupletree.nimbus.reign import Reign
-from tupletree.nimbus.web import ackers, flow, progress
+from tupletree.nimbus.cluster_view import Look
+from tupletree.nimbus.leader.cluster_state import Loaded
+from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.statistics.acker_stats import KEPT_S, LedgerHistory
+from tupletree.nimbus.web import ackers, progress, visualization
 from tupletree.nimbus.web.topology import Topology, page, series
 from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -120,14 +120,14 @@ def test_a_topology_that_nobody_reported_of_has_pages() -> None:
     assert series(found)["points"] == [] == series(found, "z")["points"]
     with pytest.raises(NotFoundError, match="has no component 'nope'"):
         series(found, "nope")
-    graph = flow.graph(found, ":all-time", False)
+    graph = visualization.graph(found, ":all-time", False)
     assert graph["z"][":inputs"][0][":component"] == "tells"
-    assert flow.boxes(found, False)["visualizationTable"][0][":row"][0]["stream"] == "default"
-    assert flow.metrics(found, "600", True)["bolts"][0]["id"] == "z"
+    assert visualization.boxes(found, False)["visualizationTable"][0][":row"][0]["stream"] == "default"
+    assert visualization.metrics(found, "600", True)["bolts"][0]["id"] == "z"
 
 
 def test_names_of_streams_for_a_page() -> None:
-    assert [flow.sanitized(one) for one in ("default", "a b/c", "__tick", "1")] == [
+    assert [visualization.sanitized(one) for one in ("default", "a b/c", "__tick", "1")] == [
         "default",
         "a_b_c",
         "_s__tick",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tupletree.errors import AuthorityError
-from tupletree.supervisor.authority import NewestEpoch
+from tupletree.supervisor.fencing import NewestEpoch
 
 
 def test_commands_of_the_present_and_of_a_newer_epoch_are_admitted() -> None:

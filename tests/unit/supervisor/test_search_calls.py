@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tupletree.errors import UnavailableError
-from tupletree.supervisor.authority import NewestEpoch
+from tupletree.supervisor.fencing import NewestEpoch
 from tupletree.supervisor.service import MOST_READERS, MOST_SEARCHES, SupervisorService
 from tupletree.supervisor.slot import Limits
 from tupletree.supervisor.slots import Slots

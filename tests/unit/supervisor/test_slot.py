@@ -7,7 +7,26 @@ from dataclasses import replace
 import pytest
 
 from tupletree.errors import InternalError
-from tupletree.supervisor.events import (
+from tupletree.supervisor.local_assignment import Work
+from tupletree.supervisor.slot import (
+    Delayed,
+    Empty,
+    Launching,
+    Limits,
+    Localizing,
+    Running,
+    Slot,
+    Starting,
+    State,
+    Stopping,
+    bundles_in_use,
+    knows,
+    live_worker,
+    next_deadline_s,
+    state_name,
+    step,
+)
+from tupletree.supervisor.slot_events import (
     Assigned,
     BundleFailed,
     BundleReady,
@@ -33,25 +52,6 @@ from tupletree.supervisor.events import (
     WorkerExited,
     WorkerLaunched,
 )
-from tupletree.supervisor.slot import (
-    Delayed,
-    Empty,
-    Launching,
-    Limits,
-    Localizing,
-    Running,
-    Slot,
-    Starting,
-    State,
-    Stopping,
-    bundles_in_use,
-    knows,
-    live_worker,
-    next_deadline_s,
-    state_name,
-    step,
-)
-from tupletree.supervisor.work import Work
 
 A = Work("a", "sha-a", 1, "{}", ((1, 2),))
 A_REBALANCED = replace(A, executors=((1, 1),))

@@ -6,7 +6,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tupletree.supervisor.events import (
+from tupletree.supervisor.local_assignment import Work
+from tupletree.supervisor.slot import (
+    Delayed,
+    Empty,
+    Launching,
+    Slot,
+    Stopping,
+    live_worker,
+    next_deadline_s,
+    step,
+)
+from tupletree.supervisor.slot_events import (
     Assigned,
     BundleFailed,
     BundleReady,
@@ -31,17 +42,6 @@ from tupletree.supervisor.events import (
     WorkerExited,
     WorkerLaunched,
 )
-from tupletree.supervisor.slot import (
-    Delayed,
-    Empty,
-    Launching,
-    Slot,
-    Stopping,
-    live_worker,
-    next_deadline_s,
-    step,
-)
-from tupletree.supervisor.work import Work
 
 WORKS = [Work(name, f"sha-{name}", 1, "{}", executors) for name in "ab" for executors in (((1, 1),), ((1, 2),))]
 works = st.sampled_from([None, *WORKS])

@@ -10,8 +10,8 @@ import pytest
 
 from tupletree._wait import wait_until
 from tupletree.supervisor.files import last_modified_unix_s, open_output, open_regular, remove_tree
-from tupletree.supervisor.logfiles import last_written_unix_s
-from tupletree.supervisor.logtail import limit_output
+from tupletree.supervisor.logs.files import last_written_unix_s
+from tupletree.supervisor.logs.tail import limit_output
 from tupletree.supervisor.processes import WorkerProcess, find_by_argument, last_line
 
 DEEP = 1100  # more than Python recurses

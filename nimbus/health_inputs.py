@@ -1,0 +1,166 @@
+"""What the verdict on the cluster is judged by, out of what the leader knows of it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tupletree._complaints import Complaint, complaints
+from tupletree._judgement import LATELY_S, AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts, stall_s
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import supervisor_pb2
+from tupletree.v1 import topology_pb2 as pb
+
+from .cluster_view import Look
+from .leader.planner import executors
+from .leader.scheduler import Slot
+from .rpc_replies import is_ready, worker
+from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
+from .statistics.counters import is_system
+from .statistics.stall_detector import Answers
+
+_OLD_S: Final = 10.0  # an acker is asked every two seconds, and has five to answer
+_FAILURES: Final = ("failed", "timeouts", "unheard")
+_DEFAULT_PORT: Final = 6627
+
+
+def ackers(look: Look) -> list[AckerFacts]:
+    """The registered ackers that are followed: where two were registered at one address, the older one is dead.
+
+    One that was not heard of yet counts as ready.
+    """
+    found = []
+    for acker_id, presence in sorted(look.loaded.ackers.items()):
+        ledger = look.ledgers.get(acker_id)
+        if ledger is None:
+            continue
+        silence = look.silences.get(acker_id, "")
+        age_s = look.now_s - ledger.last.at_s if ledger.last is not None else 0.0
+        if not silence and age_s > _OLD_S:
+            silence = f"it has not answered for {age_s:.0f} s"
+        found.append(
+            AckerFacts(
+                id=acker_id,
+                address=_address(presence),
+                silence=silence,
+                is_ready=ledger.last is None or ledger.ready,
+                reasons=ledger.reasons,
+                is_draining=presence.draining,
+            )
+        )
+    return found
+
+
+def supervisors(look: Look, answers: Mapping[str, supervisor_pb2.ListSlotsReply | str]) -> list[SupervisorFacts]:
+    """The registered supervisors. ``answers``: their slots, or why they do not answer, of those that were asked."""
+    found = []
+    for supervisor_id, presence in sorted(look.loaded.supervisors.items()):
+        said = answers.get(supervisor_id)
+        silence = said if isinstance(said, str) else ""
+        slots = said.slots if isinstance(said, supervisor_pb2.ListSlotsReply) else ()
+        found.append(SupervisorFacts(supervisor_id, presence.host, _address(presence), silence, slots))
+    return found
+
+
+def absent_nimbuses(look: Look, seeds: Sequence[str]) -> list[tuple[str, int]]:
+    """Where nimbus.seeds names a nimbus and none is registered; what it names on the loopback is not known."""
+    known = {(one.host, one.grpc_port) for one in look.nimbuses.values()}
+    places = map(_split, seeds)
+    return [(host, port) for host, port in places if (host, port) not in known and not _is_loopback(host)]
+
+
+def _split(seed: str) -> tuple[str, int]:
+    host, colon, port = seed.rpartition(":")
+    return (host, int(port)) if colon and port.isdigit() and not seed.endswith("]") else (seed, _DEFAULT_PORT)
+
+
+def topology(
+    look: Look, record: pb.TopologyRecord, spec: pb.TopologySpec, errors: Sequence[pb.ComponentError]
+) -> TopologyFacts:
+    """What there is to be judged of a topology. ``spec`` is empty as long as its bundle is not here."""
+    assignment = look.assignment(record.id)
+    slots = [Slot(one.supervisor_id, one.port) for one in assignment.workers]
+    return TopologyFacts(
+        record=record,
+        uptime_s=look.now_unix_s - record.submitted_unix_s,
+        workers_used=len(slots),
+        workers_ready=sum(is_ready(look.reign, record.id, slot, look.now_s) for slot in slots),
+        has_moved=assignment.version > 1,
+        executors=len(executors(record)),
+        unscheduled=look.unscheduled(record),
+        components=_components(look, record, {one.id: one.kind for one in spec.components}),
+        complaints=_complaints(look, record, errors),
+    )
+
+
+def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]) -> list[ComponentFacts]:
+    statistics, now_s = look.reign.statistics(record.id), look.now_s
+    ranges = {first: range(first, last + 1) for first, last in executors(record)}
+    trees = trees_of(statistics, record, [one for one in kinds if kinds[one] == pb.COMPONENT_KIND_SPOUT], now_s)
+    conf = json.loads(record.conf_json or "{}")
+    ports = _ports(look, record)
+    found = []
+    for component_id, tasks in sorted(task_ranges(dict(record.tasks)).items()):
+        failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
+        still = statistics.standstill(tasks, stall_s(record))
+        kind = kinds.get(component_id)
+        is_spout, is_bolt = (
+            kind == pb.COMPONENT_KIND_SPOUT,
+            kind == pb.COMPONENT_KIND_BOLT and not is_system(component_id),
+        )
+        said = statistics.answers(tasks, is_spout) if is_bolt or is_spout else Answers()
+        own = [ranges[one] for one in tasks if one in ranges]
+        found.append(
+            ComponentFacts(
+                id=component_id,
+                is_spout=is_spout,
+                statuses=statistics.statuses(tasks, now_s),
+                failed=failed,
+                timeouts=timeouts,
+                unheard=unheard,
+                remark=never_acks(said, trees, conf) if is_bolt else "",
+                is_timing_out=trees.timeouts > 0,
+                long_call=long_call(said, is_spout),
+                blocks="" if is_system(component_id) else blocks(statistics.blocking(own), len(own)),
+                port=ports.get(said.caller, 0),
+                capacity=statistics.capacity(own, now_s) if kind == pb.COMPONENT_KIND_BOLT else 0.0,
+                is_congested=bool(statistics.gauges(tasks)["congested"]),
+                stuck=still.stuck,
+                stuck_s=still.stuck_s,
+                unacked=still.fails,
+                unacked_s=still.fails_s,
+            )
+        )
+    return found
+
+
+def _ports(look: Look, record: pb.TopologyRecord) -> dict[int, int]:
+    """The port of each task's worker."""
+    return {
+        task: one.port
+        for one in look.assignment(record.id).workers
+        for run in one.executors
+        for task in range(run.first_task, run.last_task + 1)
+    }
+
+
+def _complaints(look: Look, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
+    since_s = look.now_unix_s - LATELY_S
+    return folded(look, record, [one for one in errors if one.at_unix_s >= since_s])
+
+
+def folded(look: Look, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
+    """Errors of a topology, newest first, those that say the same as one."""
+    if not errors:
+        return []
+    workers = [worker(look.reign, record.id, one, look.now_s) for one in look.assignment(record.id).workers]
+    return complaints(errors, record.tasks, workers, look.now_unix_s)
+
+
+def _address(presence: pb.Presence) -> str:
+    return f"{presence.host}:{presence.grpc_port}"
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")

@@ -1,0 +1,166 @@
+"""Whether each registered acker really lives: its shards must not wait for its session to time out.
+
+One health Watch stream is held open to each, and beside it each is asked for its ledger every two seconds, for people.
+A process that was killed resets the stream at once, and refuses the connection that is tried next: dead. A new process
+at the same address answers, but as another acker. An acker that was never heard of yet, because this nimbus has just
+begun to lead, counts as alive until it is known better.
+
+    registered -> UNKNOWN -> SERVING <-> NOT_SERVING      the stream's verdict: ready for new shards or not
+                     \\           |           |
+                      +----> UNREACHABLE <----+           tried again until its node is gone
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import from_rpc_error
+from tupletree.v1 import acker_pb2
+from tupletree.v1.acker_pb2_grpc import AckerStub
+from tupletree.v1.topology_pb2 import Presence
+
+from ..rpc_clients import address_of
+from ..statistics.acker_stats import LedgerHistory
+from .shard_placement import Acker
+
+log = logging.getLogger("tupletree.nimbus")
+
+_IDENTIFY_TIMEOUT_S = 5.0
+_RETRY_S = 0.5
+_PAUSE_S = 0.05
+_LEDGER_PAUSE_S = 2.0
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+class State(enum.Enum):
+    UNKNOWN = "unknown"
+    SERVING = "serving"
+    NOT_SERVING = "not serving"
+    UNREACHABLE = "unreachable"
+
+
+_HEARD = frozenset({State.SERVING, State.NOT_SERVING})
+
+
+class AckerWatch:
+    """Follows the ackers that ``follow`` names. ``wake`` is called after every change of a state."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._presences: dict[str, Presence] = {}
+        self._states: dict[str, State] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.ledgers: dict[str, LedgerHistory] = {}  # of those that are followed, by id
+        self.silences: dict[str, str] = {}  # why those do not answer that do not, by id
+
+    def follow(self, presences: Mapping[str, Presence]) -> None:
+        """The ackers registered now. Where two share an address, the older one is dead: its node outlives it.
+
+        One that is no longer registered counts on while its stream stands: its session was lost, not its ledgers.
+        """
+        heard = {one: known for one, known in self._presences.items() if self._states[one] in _HEARD}
+        newest: dict[str, Presence] = {}
+        for presence in sorted({**heard, **presences}.values(), key=lambda one: (one.started_unix_s, one.id)):
+            newest[address_of(presence)] = presence
+        wanted = {presence.id: presence for presence in newest.values()}
+        for acker_id in self._tasks.keys() - wanted.keys():
+            self._tasks.pop(acker_id).cancel()
+            self._states.pop(acker_id, None)
+            self.ledgers.pop(acker_id, None)
+            self.silences.pop(acker_id, None)
+        for acker_id in wanted.keys() - self._tasks.keys():
+            self._states[acker_id] = State.UNKNOWN
+            self.ledgers[acker_id] = LedgerHistory()
+            self._tasks[acker_id] = asyncio.create_task(self._watch(acker_id, address_of(wanted[acker_id])))
+        self._presences = wanted
+
+    def alive(self) -> dict[str, Acker]:
+        """The ackers that may hold shards, by id."""
+        return {
+            acker_id: Acker(address_of(presence), presence.draining, self._states[acker_id] == State.SERVING)
+            for acker_id, presence in self._presences.items()
+            if self._states[acker_id] != State.UNREACHABLE
+        }
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait until every acker's state is known, or the time is over."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while State.UNKNOWN in self._states.values() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        self._states.clear()
+        self._presences.clear()
+        self.ledgers.clear()
+        self.silences.clear()
+
+    async def _watch(self, acker_id: str, address: str) -> None:
+        while True:
+            async with aio_channel(address) as channel:
+                try:
+                    if await self._is_another(acker_id, channel):
+                        self._set(acker_id, State.UNREACHABLE, "there is another acker at its address now")
+                        return
+                    asking = asyncio.create_task(self._keep_asking(acker_id, channel))
+                    try:
+                        await self._follow_health(acker_id, channel)
+                    finally:
+                        asking.cancel()
+                    await asyncio.sleep(_PAUSE_S)
+                    continue  # the stream ended in order, as it does when an acker stops
+                except grpc.aio.AioRpcError as error:
+                    if self._states.get(acker_id) in _HEARD:
+                        self._states[acker_id] = State.UNKNOWN
+                        continue  # the stream broke: one more try decides
+                    who = f"acker at {address}"
+                    self._set(acker_id, State.UNREACHABLE, str(from_rpc_error(error, who)).removeprefix(f"{who} "))
+            await asyncio.sleep(_RETRY_S)
+
+    async def _follow_health(self, acker_id: str, channel: grpc.aio.Channel) -> None:
+        request = health_pb2.HealthCheckRequest(service="")
+        async for reply in health_pb2_grpc.HealthStub(channel).Watch(request):
+            serving = reply.status == _SERVING
+            self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "it says so")
+
+    async def _keep_asking(self, acker_id: str, channel: grpc.aio.Channel) -> None:
+        """Ask for the ledger again and again. A failure is the health stream's to notice."""
+        request = acker_pb2.DescribeLedgerRequest()
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                reply = await AckerStub(channel).DescribeLedger(request, timeout=_IDENTIFY_TIMEOUT_S)
+                if acker_id in self.ledgers:
+                    self.ledgers[acker_id].note(reply, time.monotonic())
+            await asyncio.sleep(_LEDGER_PAUSE_S)
+
+    async def _is_another(self, acker_id: str, channel: grpc.aio.Channel) -> bool:
+        request = acker_pb2.DescribeLedgerRequest()
+        reply = await AckerStub(channel).DescribeLedger(request, timeout=_IDENTIFY_TIMEOUT_S)
+        return bool(reply.acker_id != acker_id)
+
+    def _set(self, acker_id: str, state: State, cause: str) -> None:
+        before = self._states.get(acker_id)
+        if before is not None and state == State.UNREACHABLE:
+            self.silences[acker_id] = cause  # the latest: a connection that is just breaking gives another one
+        elif state in _HEARD:
+            self.silences.pop(acker_id, None)
+        if before is None or before == state:
+            return
+        self._states[acker_id] = state
+        level = logging.WARNING if state == State.UNREACHABLE else logging.INFO
+        event(log, "acker.state", level=level, acker=acker_id, state=state.value, was=before.value, cause=cause)
+        self._wake()

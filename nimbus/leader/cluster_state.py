@@ -1,0 +1,137 @@
+"""One look at the cluster, and the writing of what was decided from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tupletree._coord import paths
+from tupletree._coord.leader import Create, Delete, LeaderElection, Put, Write, parts
+from tupletree._coord.store import Store, encode
+from tupletree._coord.versioned import Versioned
+from tupletree.v1 import topology_pb2 as pb
+
+from .planner import Remove, Snapshot, Update
+from .scheduler import Slot
+from .shard_placement import Acker
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What ZooKeeper holds, at one moment as nearly as it can be read.
+
+    ``unread_records`` and ``unread_assignments``: the reasons why these could not be read, by topology id. A topology
+    that is in one of them exists and is left as it is.
+    """
+
+    records: Mapping[str, Versioned[pb.TopologyRecord]]
+    assignments: Mapping[str, Versioned[pb.Assignment]]
+    supervisors: Mapping[str, pb.Presence]
+    ackers: Mapping[str, pb.Presence]
+    worker_presences: Mapping[str, set[Slot]]
+    unread_records: Mapping[str, str] = field(default_factory=dict)
+    unread_assignments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """The reasons why topologies cannot be read as a whole, by topology id."""
+        return {**self.unread_assignments, **self.unread_records}
+
+
+def load(store: Store) -> Loaded:
+    """Read everything a decision needs. Assignments come before records: one without a record is a leftover, not one
+    whose record was written in between. An unreadable assignment without a record is a leftover as well."""
+    assignments = store.assignments()
+    records = store.topologies()
+    known = records.keys() | records.unreadable.keys()
+    workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(known).items()}
+    unread = {one: why for one, why in assignments.unreadable.items() if one in known}
+    leftovers = {one: Versioned(pb.Assignment(topology_id=one), -1) for one in assignments.unreadable.keys() - known}
+    return Loaded(
+        records,
+        {**assignments, **leftovers},
+        store.supervisors(),
+        store.ackers(),
+        workers,
+        records.unreadable,
+        unread,
+    )
+
+
+def with_known(loaded: Loaded, before: Loaded | None) -> Loaded:
+    """``loaded`` with what an earlier look found where a record or an assignment cannot be read any more.
+
+    So the workers of such a topology stay alive for nimbus, their slots stay taken, and its statistics are kept.
+    """
+    if before is None or not loaded.unread:
+        return loaded
+    records = {one: before.records[one] for one in loaded.unread_records if one in before.records}
+    assignments = {one: before.assignments[one] for one in loaded.unread_assignments if one in before.assignments}
+    return replace(loaded, records={**loaded.records, **records}, assignments={**loaded.assignments, **assignments})
+
+
+def snapshot(
+    loaded: Loaded,
+    epoch: int,
+    ackers: Mapping[str, Acker],
+    dead: frozenset[tuple[str, Slot]],
+    held: frozenset[str],
+    drained: frozenset[str],
+) -> Snapshot:
+    return Snapshot(
+        epoch=epoch,
+        now_unix_s=time.time(),
+        records=loaded.records,
+        assignments=loaded.assignments,
+        supervisors=loaded.supervisors,
+        ackers=ackers,
+        worker_presences=loaded.worker_presences,
+        dead=dead,
+        held=held,
+        drained=drained,
+        unread_records=loaded.unread_records,
+        unread_assignments=loaded.unread_assignments,
+    )
+
+
+def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove) -> None:
+    """Write one change: an update as one transaction, a removal as one if it fits into one.
+
+    Raises ConflictError, AuthorityError, UnavailableError, or UsageError if the update is too large.
+    """
+    match change:
+        case Update():
+            election.write(epoch, _update(store.root, change))
+        case Remove():
+            for part in parts(_remove(store, change)):
+                election.write(epoch, part)
+
+
+def _update(root: str, change: Update) -> list[Write]:
+    writes: list[Write] = []
+    if change.record is not None:
+        writes.append(Put(paths.topology(root, change.topology_id), encode(change.record.value), change.record.version))
+    if change.assignment is not None:
+        path, data = paths.assignment(root, change.topology_id), encode(change.assignment.value)
+        version = change.assignment.version
+        writes.append(Create(path, data) if version < 0 else Put(path, data, version))
+    writes += [Delete(paths.worker(root, change.topology_id, slot.supervisor_id, slot.port)) for slot in change.forget]
+    return writes
+
+
+def _remove(store: Store, change: Remove) -> list[Write]:
+    """Everything of the topology: its assignment first, which ends its workers, then children before their parents, and
+    its record last, so that a removal that was cut short is taken up again."""
+    root, topology_id = store.root, change.topology_id
+    writes: list[Write] = []
+    for folder in (
+        paths.assignment(root, topology_id),
+        paths.workers_of(root, topology_id),
+        paths.errors_of(root, topology_id),
+        paths.statistics_of(root, topology_id),
+    ):
+        writes += [Delete(node) for node in store.tree_below(folder)]
+    if change.record_version >= 0:
+        writes.append(Delete(paths.topology(root, topology_id), change.record_version))
+    return writes

@@ -1,0 +1,112 @@
+"""What a leader holds in memory for one leadership: life signs, statistics, names being submitted.
+
+All of it can be lost: a new leader begins with none and has it again from the next reports. Touched only by the event
+loop's thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tupletree.errors import NameInUseError
+from tupletree.v1 import nimbus_pb2 as rpc
+
+from ..statistics.report_validation import leave_out_unknown
+from ..statistics.task_statuses import split
+from ..statistics.topology_statistics import TopologyStatistics
+from .draining import Draining
+from .failed_writes import Troubles
+from .liveness import Liveness, Placements
+from .scheduler import Slot
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A worker's latest report."""
+
+    report: rpc.WorkerReport
+    at_s: float  # monotonic
+
+
+class Reign:
+    """One leadership, from election to deposition."""
+
+    def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
+        self.epoch = epoch
+        self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
+        self.draining = Draining()
+        self.reports: dict[tuple[str, Slot], Reported] = {}
+        self.troubles = Troubles()
+        self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
+        self._statistics: dict[str, TopologyStatistics] = {}
+        self._submitting: dict[str, str] = {}  # name -> digest
+
+    def report(self, report: rpc.WorkerReport, now_s: float) -> None:
+        """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored, and so are
+        figures of tasks that the topology does not have: what is held is bounded by what was submitted."""
+        slot = Slot(report.supervisor_id, report.port)
+        if self.liveness.reported(report.topology_id, slot, now_s):
+            leave_out_unknown(report, self._last_tasks[report.topology_id])
+            report, statuses = split(report)
+            self.draining.report(report, slot, now_s)
+            self.reports[report.topology_id, slot] = Reported(report, now_s)
+            self.statistics(report.topology_id).report(report, now_s, statuses)
+
+    def unfinished(self, topology_id: str) -> int:
+        """How many trees and tuples the workers of a topology reported last as under way."""
+        return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
+
+    def latest(self, topology_id: str, task_id: int) -> rpc.TaskStats | None:
+        """What a task reported last to this leader."""
+        kept = self._statistics.get(topology_id)
+        return None if kept is None else kept.latest(task_id)
+
+    def statistics(self, topology_id: str) -> TopologyStatistics:
+        return self._statistics.setdefault(topology_id, TopologyStatistics())
+
+    def statistics_kept(self) -> dict[str, TopologyStatistics]:
+        """The statistics of every topology that has any, by topology id."""
+        return dict(self._statistics)
+
+    def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
+        """The stored assignments; forgets what is no longer there."""
+        self.liveness.assigned(placements, now_s)
+        self._last_tasks = {
+            topology_id: max((executor[-1] for executors in slots.values() for executor in executors), default=0)
+            for topology_id, slots in placements.items()
+        }
+        self.reports = {key: reported for key, reported in self.reports.items() if key[1] in placements.get(key[0], ())}
+        self._statistics = {one: kept for one, kept in self._statistics.items() if one in topology_ids}
+
+    @contextmanager
+    def reserving(self, name: str, sha256: str) -> Iterator[None]:
+        """Inside, no other submission may use the name, and the blob is not garbage. Raises NameInUseError."""
+        if name in self._submitting:
+            raise NameInUseError(f"a topology named '{name}' is being submitted at this moment")
+        self._submitting[name] = sha256
+        try:
+            yield
+        finally:
+            del self._submitting[name]
+
+    @property
+    def blobs_in_use(self) -> set[str]:
+        return set(self._submitting.values())
+
+
+def timeouts(confs: Mapping[str, str]) -> dict[str, float]:
+    """The worker timeouts that topologies set for themselves, in seconds, by topology id. ``confs``: the topologies'
+    configurations as stored; one that cannot be read sets none."""
+    found = {one: _timeout(conf_json) for one, conf_json in confs.items()}
+    return {one: float(value) for one, value in found.items() if isinstance(value, int | float)}
+
+
+def _timeout(conf_json: str) -> object:
+    try:
+        conf = json.loads(conf_json or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return conf.get("topology.worker.timeout.secs") if isinstance(conf, dict) else None

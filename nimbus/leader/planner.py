@@ -1,0 +1,278 @@
+"""Planner of the changes that nimbus makes to the cluster, from one snapshot of the cluster.
+
+``decide`` covers all of them: kills and rebalances that are due, workers that died, slots and ackers that came or went.
+It returns the changes; ``cluster_state.py`` writes each as one transaction on the versions seen here. A slot that one
+topology gives up becomes free for another in the next decision, after the first one's assignment is written, so that no
+slot is ever promised twice. Nimbus decides again after each change, until no change is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tupletree._coord.versioned import Versioned
+from tupletree.parallelism import executors_of, task_ranges
+from tupletree.v1 import topology_pb2 as pb
+
+from . import lifecycle
+from .free_capacity import Room
+from .scheduler import Executor, Placement, Request, Slot, place, place_from_scratch
+from .shard_placement import Acker, Shard, place_shards
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The cluster as one look at ZooKeeper and at the life signs shows it."""
+
+    epoch: int
+    now_unix_s: float
+    records: Mapping[str, Versioned[pb.TopologyRecord]]
+    assignments: Mapping[str, Versioned[pb.Assignment]]
+    supervisors: Mapping[str, pb.Presence]
+    ackers: Mapping[str, Acker]  # those that answer
+    worker_presences: Mapping[str, Collection[Slot]]  # by topology id
+    dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
+    held: frozenset[str] = frozenset()  # topologies that are left as they are: a change of theirs has just failed
+    drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance, with nothing left to finish
+    unread_records: Mapping[str, str] = field(default_factory=dict)  # why they cannot be read, by topology id
+    unread_assignments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Delete a topology and everything of it. ``record_version`` -1: the record is gone already."""
+
+    topology_id: str
+    record_version: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """Write a topology's assignment and, after a rebalance, its record; forget workers that nobody else will."""
+
+    topology_id: str
+    record: Versioned[pb.TopologyRecord] | None
+    assignment: Versioned[pb.Assignment] | None  # version -1: create it
+    forget: tuple[Slot, ...]
+    touched: frozenset[str]  # supervisors that gain or lose something
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Nothing can be decided for a topology, and why."""
+
+    topology_id: str
+    reason: str
+
+
+Change = Remove | Update | Failure
+
+
+def decide(snapshot: Snapshot) -> list[Change]:
+    """The changes to make, in order. Empty when everything is as it should be.
+
+    They do not depend on each other: where one cannot be written, the others can. A topology whose record or assignment
+    cannot be read is left as it is; but one that is killed is removed, for which its assignment is not needed.
+    """
+    changes: list[Change] = []
+    room = _room(snapshot)
+    for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
+        topology_id = record.value.id
+        if topology_id in snapshot.held or topology_id in snapshot.unread_records:
+            continue
+        try:
+            change: Change | None = _decide_one(snapshot, record, room)
+        except Exception as error:
+            change = Failure(topology_id, f"what to do with it cannot be decided: {type(error).__name__}: {error}")
+        if change is None:
+            continue
+        changes.append(change)
+        if isinstance(change, Update) and change.assignment is not None:
+            room.take(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
+    unread = snapshot.unread_records
+    changes += [Failure(one, unread[one]) for one in sorted(unread.keys() - snapshot.held)]
+    leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)
+    changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
+    return changes
+
+
+def _room(snapshot: Snapshot) -> Room:
+    slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
+    # Where an assignment cannot be read, its workers are wherever one is registered and no other topology is assigned.
+    used: dict[str, list[Slot]] = {
+        one: list(snapshot.worker_presences.get(one, ())) for one in snapshot.unread_assignments
+    }
+    for one, stored in snapshot.assignments.items():
+        used.setdefault(one, []).extend(_slots_of(stored.value))
+    return Room(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
+
+
+def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Change | None:
+    record = stored.value
+    if record.status == lifecycle.KILLED and _is_due(snapshot, record):
+        return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
+    if record.id in snapshot.unread_assignments:
+        return Failure(record.id, snapshot.unread_assignments[record.id])
+    with room.load_without(record.id) as load:
+        return _decide_topology(snapshot, stored, room, load)
+
+
+def _is_due(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
+    return lifecycle.is_due(record, snapshot.now_unix_s, is_drained=record.id in snapshot.drained)
+
+
+def executors(record: pb.TopologyRecord) -> list[Executor]:
+    """Every executor of a topology, ascending."""
+    return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
+
+
+def placement_of(assignment: pb.Assignment) -> Placement:
+    return {
+        Slot(worker.supervisor_id, worker.port): tuple((one.first_task, one.last_task) for one in worker.executors)
+        for worker in assignment.workers
+    }
+
+
+def shards_of(assignment: pb.Assignment) -> list[Shard]:
+    return [
+        Shard(one.acker_id, one.address, one.draining_acker_id, one.draining_address)
+        for one in sorted(assignment.shards, key=lambda one: one.shard)
+    ]
+
+
+def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
+    """Why a topology does not run as it should, in a sentence; empty if it does."""
+    placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
+    waiting = len(set(executors(record)) - placed)
+    if waiting and not placed:
+        return f"None of its {waiting} executors has a place: {_slots(free_slots)} free."
+    if waiting:
+        return f"{waiting} executors have no place: {_slots(free_slots)} free."
+    missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
+    if missing:
+        return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."
+    running, wanted = len(assignment.workers) if assignment else 0, min(record.workers, len(executors(record)))
+    if running < wanted and not free_slots and record.status != lifecycle.KILLED:
+        return f"It has {running} of {record.workers} workers: no slot is free."
+    return ""
+
+
+def _slots(count: int) -> str:
+    return "no slot is" if count == 0 else f"{count} slot{'s are' if count > 1 else ' is'}"
+
+
+def _slots_of(assignment: pb.Assignment) -> list[Slot]:
+    return [Slot(worker.supervisor_id, worker.port) for worker in assignment.workers]
+
+
+def _decide_topology(
+    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room, load: Mapping[str, int]
+) -> Update | None:
+    record, topology_id = stored.value, stored.value.id
+    found = snapshot.assignments.get(topology_id)
+    before = found.value if found else pb.Assignment(topology_id=topology_id)
+    current = placement_of(before)
+    # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
+    due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
+    rebalances = record.status == lifecycle.REBALANCING and due
+    if rebalances:
+        record = lifecycle.rebalanced(record)
+        placement = place_from_scratch(executors(record), record.workers, room.offered(topology_id, current))
+    elif record.status == lifecycle.KILLED:
+        placement = current  # what still runs may finish; nothing is started for it any more
+    else:
+        dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
+        placement = current if _is_placed(record, current, dead, room) else _placed(record, current, dead, room)
+    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=rebalances)
+    after = _assignment(snapshot, before, placement, shards)
+    changed = found is None or after.version != before.version
+    present = snapshot.worker_presences.get(topology_id, ())
+    forget = tuple(s for s in sorted(present) if s not in placement and s.supervisor_id not in snapshot.supervisors)
+    if not changed and not rebalances and not forget:
+        return None
+    return Update(
+        topology_id,
+        Versioned(record, stored.version) if rebalances else None,
+        Versioned(after, found.version if found else -1) if changed else None,
+        forget,
+        frozenset(slot.supervisor_id for slot in _differing(current, placement)),
+        _sentence(record, rebalances, before, after, forget),
+    )
+
+
+def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> bool:
+    """Whether ``place`` would leave everything where it is, without looking at all the slots that are offered."""
+    wanted = executors(record)
+    placed = [executor for run in current.values() for executor in run]
+    if dead or not placed or len(placed) != len(wanted) or set(placed) != set(wanted):
+        return False
+    most = min(record.workers, len(wanted))
+    return len(current) == most or (len(current) < most and not room.free)
+
+
+def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> Placement:
+    offered = room.offered(record.id, current)
+    alive = {slot: run for slot, run in current.items() if slot not in dead}
+    return place(Request(executors(record), record.workers, alive, offered, offered & set(dead)))
+
+
+def _assignment(
+    snapshot: Snapshot, before: pb.Assignment, placement: Placement, shards: Sequence[Shard]
+) -> pb.Assignment:
+    """The assignment after ``before``; of the same version if nothing changes."""
+    hosts = {Slot(worker.supervisor_id, worker.port): worker.host for worker in before.workers}
+    after = pb.Assignment(topology_id=before.topology_id, epoch=snapshot.epoch, version=before.version + 1)
+    for slot, run in sorted(placement.items()):
+        presence = snapshot.supervisors.get(slot.supervisor_id)
+        host = presence.host if presence is not None else hosts.get(slot, "")
+        worker = after.workers.add(supervisor_id=slot.supervisor_id, host=host, port=slot.port)
+        worker.executors.extend(pb.ExecutorRange(first_task=first, last_task=last) for first, last in run)
+    for number, shard in enumerate(shards):
+        after.shards.add(
+            shard=number,
+            acker_id=shard.acker_id,
+            address=shard.address,
+            draining_acker_id=shard.draining_acker_id,
+            draining_address=shard.draining_address,
+        )
+    same_shards = list(after.shards) == list(before.shards)
+    if before.version and same_shards and list(after.workers) == list(before.workers):
+        return before
+    after.shard_version = before.shard_version if same_shards and before.version else after.version
+    return after
+
+
+def _differing(before: Placement, after: Placement) -> set[Slot]:
+    return {slot for slot in before.keys() | after.keys() if before.get(slot) != after.get(slot)}
+
+
+def _sentence(
+    record: pb.TopologyRecord, rebalances: bool, before: pb.Assignment, after: pb.Assignment, forget: Sequence[Slot]
+) -> str:
+    """What changes, for a person who reads the log."""
+    old, new = placement_of(before), placement_of(after)
+    parts = []
+    if rebalances:
+        parts.append(f"is rebalanced and {lifecycle.status_name(record.status)} again")
+    if old != new:
+        was = {executor: slot for slot, run in old.items() for executor in run}
+        moved = sum(1 for slot, run in new.items() for executor in run if was.get(executor) != slot)
+        count = sum(map(len, new.values()))
+        parts.append(
+            f"runs {count} of {len(executors(record))} executors in {len(new)} slots, {moved} of them newly placed"
+        )
+    shards = [one for one, earlier in zip(after.shards, _padded(before, after), strict=True) if one != earlier]
+    if shards:
+        moves = ", ".join(f"{one.shard} to {one.acker_id or 'nobody'}" for one in shards[:8])
+        parts.append(f"has its shards moved ({moves}{', …' if len(shards) > 8 else ''})")
+    if forget:
+        parts.append(f"loses {len(forget)} workers whose machines are gone")
+    return f"Topology '{record.name}' {'; it '.join(parts) or 'has a new assignment'}."
+
+
+def _padded(before: pb.Assignment, after: pb.Assignment) -> list[pb.ShardAssignment | None]:
+    shards: list[pb.ShardAssignment | None] = list(before.shards[: len(after.shards)])
+    return shards + [None] * (len(after.shards) - len(shards))

@@ -1,0 +1,202 @@
+"""What is asked of the leader, whether over gRPC or HTTP: one way to look at the cluster, one to change a topology."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from tupletree._coord import paths
+from tupletree._coord.leader import LeaderElection, Put
+from tupletree._coord.store import Leadership, Store, encode
+from tupletree._coord.versioned import Versioned
+from tupletree._daemon.logs import event
+from tupletree._judgement import Verdict, judge
+from tupletree._security.current import current
+from tupletree._security.guard import caller
+from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
+from tupletree.v1 import topology_pb2 as pb
+
+from . import health_inputs, rpc_replies
+from .cluster_view import Look
+from .error_cache import RecentErrors
+from .leader import cluster_state, lifecycle
+from .leader.reconciler import Rule
+from .metrics import NimbusMetrics
+from .slot_cache import RecentSlots
+from .submission.blob_store import BlobStore
+from .submission.submission import Uploads, read_outline
+from .threads import disk
+from .visibility import visible
+
+log = logging.getLogger("tupletree.nimbus")
+
+_ATTEMPTS = 20
+_OLD_S = 1.0  # what is shown may be so old, unless this nimbus knows that it changed
+
+
+class Office(Protocol):
+    """What the desk and the services need of their daemon."""
+
+    store: Store
+    election: LeaderElection
+    blobs: BlobStore
+    uploads: Uploads
+    metrics: NimbusMetrics
+    identity: str
+    version: str
+    address: str
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        """The configuration it was started with."""
+
+    @property
+    def rule(self) -> Rule | None:
+        """The leadership at work, None while this nimbus does not lead."""
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """Who leads, as last seen in ZooKeeper."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether ZooKeeper is silent for so long that another nimbus may lead and this one would not know."""
+
+
+class Desk:
+    """Answers for the leader. Every method but ``leader`` raises UnavailableError where this nimbus does not lead."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
+        self._recent_errors = RecentErrors(self.errors)
+        self._slots = RecentSlots()
+        self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # when read; nimbuses, holders
+
+    @property
+    def office(self) -> Office:
+        return self._office
+
+    def rule(self) -> Rule:
+        """The leadership at work."""
+        rule = self._office.rule
+        if rule is not None:
+            return rule
+        leadership = self._office.leadership
+        if leadership is None:
+            raise UnavailableError("no nimbus leads at the moment")
+        raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
+
+    async def look(self, *, is_whole: bool = False) -> Look:
+        """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since.
+
+        Of the topologies only those that whoever asks may see, unless it ``is_whole``.
+        """
+        rule, office = self.rule(), self._office
+        loaded = rule.loaded
+        if loaded is None:
+            loaded = await rule.fresh()
+        self._forget_outlines(loaded)
+        if time.monotonic() - self._peers[0] > _OLD_S:
+            nimbuses = await asyncio.to_thread(office.store.nimbuses)
+            holders = await asyncio.to_thread(office.store.candidates)
+            self._peers = (time.monotonic(), nimbuses, holders)
+        leadership = office.leadership
+        return Look(
+            loaded=loaded if is_whole else visible(loaded, caller.get(), current().admins),
+            nimbuses=self._peers[1],
+            leader_id=leadership.identity if leadership is not None else "",
+            holders=self._peers[2],
+            ackers=rule.ackers.alive(),
+            ledgers=rule.ackers.ledgers,
+            reign=rule.reign,
+            version=office.version,
+            now_s=time.monotonic(),
+            now_unix_s=time.time(),
+            silences=rule.ackers.silences,
+        )
+
+    async def verdict(self) -> Verdict:
+        """The verdict on the cluster: of topologies, on those that whoever asks may see."""
+        look = await self.look()
+        slots = await self._slots.of(self.rule(), look.loaded.supervisors)
+        errors = await self.recent_errors(one.id for one in look.records())
+        topologies = [
+            health_inputs.topology(look, one, await self.outline(one), errors.get(one.id, [])) for one in look.records()
+        ]
+        seeds = self._office.conf["nimbus.seeds"]
+        absent = [f"{host}:{port}" for host, port in health_inputs.absent_nimbuses(look, seeds)]
+        return judge(
+            health_inputs.ackers(look), health_inputs.supervisors(look, slots), topologies, absent, look.unread
+        )
+
+    async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
+        """The errors of some topologies as they were some seconds ago, newest first."""
+        return await self._recent_errors.of(topology_ids)
+
+    async def errors(self, topology_id: str) -> list[pb.ComponentError]:
+        """The errors of a topology, newest first."""
+        return await asyncio.to_thread(self._office.store.errors, topology_id)
+
+    async def ask(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
+        """Apply an operator's request, again on what somebody else wrote in between; the record afterwards.
+
+        Raises NotFoundError for an unknown name, UsageError if the request makes no sense now.
+        """
+        rule, store = self.rule(), self._office.store
+        for _ in range(_ATTEMPTS):
+            stored = named(name, await asyncio.to_thread(store.topologies))
+            record = lifecycle.ask(stored.value, request, time.time())
+            if record == stored.value:
+                return record
+            write = Put(paths.topology(store.root, record.id), encode(record), stored.version)
+            try:
+                await asyncio.to_thread(self._office.election.write, rule.reign.epoch, [write])
+            except ConflictError:
+                continue
+            except AuthorityError as error:
+                raise UnavailableError(f"nothing was changed: {error}") from error
+            rule.reign.troubles.again(record.id)
+            rule.wake()
+            status = lifecycle.status_name(record.status)
+            was = lifecycle.status_name(stored.value.status)
+            event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
+            return record
+        raise UnavailableError(f"topology '{name}' is being changed by others all the time; try again")
+
+    async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
+        """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
+        rule = self.rule()
+        loaded = await rule.fresh()
+        record = named(topology_name, loaded.records).value
+        worker = rpc_replies.worker_at(loaded, record, host, port)
+        await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
+
+    async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
+        """The topology without its objects; empty while the bundle is on its way from another nimbus."""
+        sha256 = record.bundle_sha256
+        if sha256 not in self._outlines:
+            try:
+                outline = await disk.run(read_outline, self._office.blobs.path(sha256))
+            except UsageError:
+                return pb.TopologySpec()
+            self._outlines[sha256] = outline
+            return outline
+        return self._outlines[sha256]
+
+    def _forget_outlines(self, loaded: cluster_state.Loaded) -> None:
+        """Keep the outlines of bundles that a topology has."""
+        if len(self._outlines) > len(loaded.records):
+            used = {one.value.bundle_sha256 for one in loaded.records.values()}
+            self._outlines = {one: outline for one, outline in self._outlines.items() if one in used}
+
+
+def named(name: str, records: Mapping[str, Versioned[pb.TopologyRecord]]) -> Versioned[pb.TopologyRecord]:
+    """The topology of a name. Raises NotFoundError."""
+    for stored in records.values():
+        if stored.value.name == name:
+            return stored
+    raise NotFoundError(f"there is no topology named '{name}'")

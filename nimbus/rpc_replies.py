@@ -1,0 +1,198 @@
+"""What the read-only calls answer, from what ZooKeeper holds and what the workers reported."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from tupletree._judgement import Fault, Verdict
+from tupletree._masking import masked
+from tupletree.errors import NotFoundError
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+from .leader.cluster_state import Loaded
+from .leader.leadership import Reign
+from .leader.planner import executors, placement_of, unscheduled
+from .leader.scheduler import Slot
+from .statistics.ack_detector import remarks
+from .statistics.topology_statistics import summarize
+
+_FRESH_S = 5.0  # a worker counts as ready while its last report is no older
+
+
+def topologies(loaded: Loaded, reign: Reign, now_s: float, now_unix_s: float) -> list[rpc.TopologySummary]:
+    """Every topology of ``loaded``, the oldest first."""
+    records = sorted((one.value for one in loaded.records.values()), key=lambda one: (one.submitted_unix_s, one.id))
+    return [summary(loaded, reign, record, now_s, now_unix_s) for record in records]
+
+
+def summary(
+    loaded: Loaded, reign: Reign, record: pb.TopologyRecord, now_s: float, now_unix_s: float
+) -> rpc.TopologySummary:
+    stored = loaded.assignments.get(record.id)
+    placement = placement_of(stored.value) if stored is not None else {}
+    ready = [one for slot in placement if (one := is_ready(reign, record.id, slot, now_s))]
+    return rpc.TopologySummary(
+        record=shown(record, reign.unfinished(record.id)),
+        workers_used=len(placement),
+        executors_total=len(executors(record)),
+        tasks_total=sum(record.tasks.values()),
+        workers_ready=len(ready),
+        uptime_s=max(0.0, now_unix_s - record.submitted_unix_s),
+    )
+
+
+def topology(
+    loaded: Loaded,
+    reign: Reign,
+    record: pb.TopologyRecord,
+    spec: pb.TopologySpec,
+    errors: Sequence[pb.ComponentError],
+    now_s: float,
+    now_unix_s: float,
+) -> rpc.DescribeTopologyReply:
+    """All that is known of one topology. ``spec`` comes without objects."""
+    stored = loaded.assignments.get(record.id)
+    assignment = stored.value if stored is not None else None
+    kinds = {component.id: component.kind for component in spec.components}
+    statistics = reign.statistics(record.id)
+    said = {one: remark.sentence for one, remark in remarks(statistics, record, kinds, now_s).items()}
+    return rpc.DescribeTopologyReply(
+        summary=summary(loaded, reign, record, now_s, now_unix_s),
+        assignment=assignment,
+        components=summarize(
+            statistics, record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s, said
+        ),
+        workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
+        errors=errors,
+        spec=shown_spec(spec),
+        unscheduled=unread(loaded, record.id)
+        or reign.troubles.reason(record.id)
+        or unscheduled(record, assignment, len(free_slots(loaded))),
+    )
+
+
+def unread(loaded: Loaded, topology_id: str) -> str:
+    """Why nimbus leaves a topology as it is, in a sentence; empty if it can read all of it."""
+    why = loaded.unread.get(topology_id)
+    if why is None:
+        return ""
+    return f"What ZooKeeper holds of it cannot be read, so nimbus changes nothing of it: {why}."
+
+
+def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
+    """A record as it leaves nimbus: whoever may see a topology may not therefore see its passwords.
+
+    ``unfinished``: what a kill or rebalance waits for, if there is one.
+    """
+    found = pb.TopologyRecord()
+    found.CopyFrom(record)
+    if found.HasField("pending"):
+        found.pending.unfinished = unfinished
+    found.conf_json = _masked(record.conf_json)
+    return found
+
+
+def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
+    """Its definition likewise: components have a configuration of their own."""
+    found = pb.TopologySpec()
+    found.CopyFrom(spec)
+    for component in found.components:
+        component.conf_json = _masked(component.conf_json)
+    return found
+
+
+def _masked(conf_json: str) -> str:
+    """A configuration without secrets; empty for one that cannot be read, which must not take a whole list with it."""
+    try:
+        return json.dumps(masked(json.loads(conf_json))) if conf_json else ""
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+
+
+def cluster(
+    loaded: Loaded,
+    nimbuses: Mapping[str, pb.Presence],
+    leader_id: str,
+    reachable: Mapping[str, object],
+    epoch: int,
+    version: str,
+) -> rpc.DescribeClusterReply:
+    """The daemons, and how much of the cluster is in use. ``reachable``: the ackers that answer, by id."""
+    used = _used(loaded)
+    by_supervisor = Counter(slot.supervisor_id for slot in used)
+    shards = Counter(shard.acker_id for one in loaded.assignments.values() for shard in one.value.shards)
+    return rpc.DescribeClusterReply(
+        nimbuses=[rpc.NimbusSummary(presence=one, leader=one.id == leader_id) for one in _by_id(nimbuses)],
+        supervisors=[
+            rpc.SupervisorSummary(presence=one, slots_used=by_supervisor[one.id]) for one in _by_id(loaded.supervisors)
+        ],
+        ackers=[
+            rpc.AckerSummary(presence=one, shards=shards[one.id], reachable=one.id in reachable)
+            for one in _by_id(loaded.ackers)
+        ],
+        epoch=epoch,
+        version=version,
+        slots_total=sum(len(one.slots) for one in loaded.supervisors.values()),
+        slots_used=len(used),
+        topologies=len(loaded.records),
+    )
+
+
+def health(verdict: Verdict) -> rpc.DescribeHealthReply:
+    """A verdict as it is sent."""
+
+    def reasons(found: Sequence[Fault]) -> list[rpc.HealthReason]:
+        return [rpc.HealthReason(**asdict(one)) for one in found]
+
+    return rpc.DescribeHealthReply(verdict=verdict.status, faults=reasons(verdict.faults), notes=reasons(verdict.notes))
+
+
+def worker_at(loaded: Loaded, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
+    """The worker of a topology in that place. Raises NotFoundError."""
+    stored = loaded.assignments.get(record.id)
+    workers = list(stored.value.workers) if stored is not None else []
+    for worker in workers:
+        if (worker.host, worker.port) == (host, port):
+            return worker
+    places = ", ".join(f"{one.host}:{one.port}" for one in workers) or "no worker yet"
+    raise NotFoundError(f"topology '{record.name}' has no worker at {host}:{port}; it has {places}")
+
+
+def free_slots(loaded: Loaded) -> set[Slot]:
+    """The slots that no topology uses."""
+    offered = {Slot(one.id, port) for one in loaded.supervisors.values() for port in one.slots}
+    return offered - _used(loaded)
+
+
+def _used(loaded: Loaded) -> set[Slot]:
+    return {slot for one in loaded.assignments.values() for slot in placement_of(one.value)}
+
+
+def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
+    return [presences[one] for one in sorted(presences)]
+
+
+def is_ready(reign: Reign, topology_id: str, slot: Slot, now_s: float) -> bool:
+    """Whether the worker in a slot is ready, as it said lately."""
+    reported = reign.reports.get((topology_id, slot))
+    return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
+
+
+def worker(reign: Reign, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
+    """A worker as it is shown, with what it reported last."""
+    slot = Slot(worker.supervisor_id, worker.port)
+    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=is_ready(reign, topology_id, slot, now_s))
+    view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
+    reported = reign.reports.get((topology_id, slot))
+    if reported is not None:
+        view.worker_id = reported.report.worker_id
+        view.pid = reported.report.pid
+        view.http_port = reported.report.http_port
+        view.uptime_s = reported.report.uptime_s
+        view.age_s = now_s - reported.at_s
+    return view

@@ -1,0 +1,80 @@
+"""The slots of all supervisors as they said lately: each is asked at most every two seconds, and only if somebody asks.
+
+A supervisor that hangs holds nobody up for long: while it has not answered, what it said a moment ago is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc.aio
+
+from tupletree._rpc.status import from_rpc_error
+from tupletree.v1 import supervisor_pb2
+from tupletree.v1.topology_pb2 import Presence
+
+from .leader.reconciler import Rule
+from .rpc_clients import address_of
+
+_FRESH_S: Final = 2.0
+_KNOWN_S: Final = 10.0  # what was said so long ago is not shown any more
+_PATIENCE_S: Final = 0.5  # with one whose last answer can be shown
+_CALL_S: Final = 3.0
+
+Answer = supervisor_pb2.ListSlotsReply | str  # or why there is none
+
+
+@dataclass(frozen=True)
+class _Said:
+    at_s: float
+    answer: Answer
+
+
+class RecentSlots:
+    """What each supervisor said last. All in the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, _Said] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    async def of(self, rule: Rule, supervisors: Mapping[str, Presence]) -> dict[str, Answer]:
+        """The slots of some supervisors by id, or why one does not answer."""
+        self._said = {one: said for one, said in self._said.items() if one in supervisors}
+        patient: list[asyncio.Task[None]] = []
+        eager: list[asyncio.Task[None]] = []
+        for supervisor_id, presence in supervisors.items():
+            said = self._said.get(supervisor_id)
+            age_s = time.monotonic() - said.at_s if said is not None else float("inf")
+            if age_s > _FRESH_S:
+                asking = self._asking.get(supervisor_id) or self._ask(rule, supervisor_id, presence)
+                (eager if age_s <= _KNOWN_S else patient).append(asking)
+        if patient:
+            await asyncio.wait(patient, timeout=2 * _CALL_S)
+        if eager:
+            await asyncio.wait(eager, timeout=_PATIENCE_S)
+        return {one: self._said[one].answer for one in supervisors if one in self._said}
+
+    def _ask(self, rule: Rule, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
+        asking = asyncio.create_task(self._take(rule, supervisor_id, address_of(presence)))
+        self._asking[supervisor_id] = asking
+        asking.add_done_callback(lambda done: self._asked(supervisor_id, done))
+        return asking
+
+    def _asked(self, supervisor_id: str, done: asyncio.Task[None]) -> None:
+        del self._asking[supervisor_id]
+        if not done.cancelled():
+            done.exception()  # as when the leadership has just ended: it is asked again where it matters
+
+    async def _take(self, rule: Rule, supervisor_id: str, address: str) -> None:
+        who = f"supervisor at {address}"
+        stub: Any = rule.supervisor(address)  # the asynchronous one, which the generated types do not tell
+        answer: Answer
+        try:
+            answer = await stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_CALL_S)
+        except grpc.aio.AioRpcError as error:
+            answer = str(from_rpc_error(error, who)).removeprefix(f"{who} ")
+        self._said[supervisor_id] = _Said(time.monotonic(), answer)

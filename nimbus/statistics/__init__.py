@@ -1,0 +1,1 @@
+"""Statistics of topologies and ackers, from the reports of workers and ackers."""

@@ -1,0 +1,133 @@
+"""Bolts that never ack what they execute, calls of user code that do not end, and executors that were given a thread of
+their own because they block, as sentences. Pure.
+
+A bolt that was forgotten to ack makes every tree time out, half a minute after it began. It is known earlier: it has
+executed many tuples and settled none. So does a bolt that gathers tuples, until it acks the first. Told apart:
+
+    nothing is tracked, or no tree is pending and none timed out      nobody waits for an ack: never named
+    acked or failed any tuple since its worker started                it knows how to: never named
+    fewer tuples than ENOUGH or topology.max.spout.pending            too early to say
+    for less than a third of the message timeout (at least 10 s)      too early to say
+    gets ticks, or says ``holds_tuples`` (windows, combiners, batch   named only if trees have timed out, and after a
+    bolts of transactional topologies do, joins can)                  whole message timeout
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tupletree._judgement import LATELY_S
+from tupletree.parallelism import task_ranges
+from tupletree.v1 import topology_pb2 as pb
+
+from ..leader.planner import executors
+from .counters import is_system
+from .stall_detector import Answers
+from .topology_statistics import TopologyStatistics
+
+ENOUGH: Final = 100
+LEAST_S: Final = 10.0
+LONG_CALL_S: Final = 10.0
+
+
+NEVER_ACKS: Final = "component.never_acks"
+LONG_CALL: Final = "component.long_call"
+BLOCKS: Final = "component.blocks"  # advice, no fault
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What is to be said of a component: a kind for programs, which health uses too, and a sentence for people."""
+
+    kind: str = ""
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """The trees of a topology's spouts together."""
+
+    is_tracked: bool
+    pending: int
+    timeouts: int  # lately
+
+
+def never_acks(answers: Answers, trees: Trees, conf: Mapping[str, Any]) -> str:
+    """What is wrong with a bolt that has acked nothing, in a sentence without its name; empty if nothing is."""
+    if not trees.is_tracked or not (trees.pending or trees.timeouts) or answers.settled:
+        return ""
+    timeout_s = _number(conf.get("topology.message.timeout.secs")) or 30.0
+    patience_s = max(LEAST_S, timeout_s / 3)
+    if answers.holds_tuples:
+        patience_s = math.inf if not trees.timeouts else timeout_s
+    enough = min(ENOUGH, _number(conf.get("topology.max.spout.pending")) or ENOUGH)
+    if answers.executed < enough or answers.since_s < patience_s:
+        return ""
+    return f"has executed {answers.executed:,} tuples and acked none: does execute call self.collector.ack?"
+
+
+def trees_of(statistics: TopologyStatistics, record: pb.TopologyRecord, spouts: Iterable[str], now_s: float) -> Trees:
+    """The trees of a topology. ``spouts``: its components that are some."""
+    tasks = task_ranges(dict(record.tasks))
+    names = [one for one in spouts if one in tasks]
+    pending = sum(int(statistics.gauges(tasks[one])["pending"]) for one in names)
+    timeouts = sum(statistics.lately(one, ("timeouts",), LATELY_S, now_s)[0] for one in names)
+    return Trees(record.acker_shards > 0, pending, timeouts)
+
+
+def remarks(
+    statistics: TopologyStatistics, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind], now_s: float
+) -> dict[str, Remark]:
+    """The gravest remark on each component for which there is one."""
+    spouts = [one for one, kind in kinds.items() if kind == pb.COMPONENT_KIND_SPOUT]
+    trees, conf = trees_of(statistics, record, spouts, now_s), json.loads(record.conf_json or "{}")
+    ranges = {first: range(first, last + 1) for first, last in executors(record)}
+    found = {}
+    for component_id, tasks in task_ranges(dict(record.tasks)).items():
+        if component_id not in kinds or is_system(component_id):
+            continue
+        is_spout = kinds[component_id] == pb.COMPONENT_KIND_SPOUT
+        said = statistics.answers(tasks, is_spout)
+        own = [ranges[one] for one in tasks if one in ranges]
+        if not is_spout and (sentence := never_acks(said, trees, conf)):
+            found[component_id] = Remark(NEVER_ACKS, sentence)
+        elif sentence := long_call(said, is_spout):
+            found[component_id] = Remark(LONG_CALL, sentence)
+        elif sentence := blocks(statistics.blocking(own), len(own)):
+            found[component_id] = Remark(BLOCKS, sentence)
+    return found
+
+
+def long_call(answers: Answers, is_spout: bool = False) -> str:
+    """A call that does not end, in a sentence without the component's name; empty if none.
+
+    A call of a bolt matters while tuples wait. Workers report no call of a spout that declares that it blocks.
+    """
+    if answers.call_s < LONG_CALL_S:
+        return ""
+    calls = f"task {answers.caller} has been in one call of its code for {answers.call_s:.0f} s"
+    if is_spout:
+        return f"{calls}; if it waits there for its source, set blocking = True on the spout"
+    return f"{calls}, and tuples wait"
+
+
+def blocks(parted: int, executors: int) -> str:
+    """The advice for a component that was found blocking, in a sentence without its name; empty if it was not.
+
+    ``parted``: how many of its executors have a thread of their own for this reason.
+    """
+    if not parted:
+        return ""
+    have = "has a thread of its own" if parted == 1 else "have a thread of their own"
+    return (
+        f"blocks: {parted} of {executors} executor{'s' * (executors > 1)} {have}; set blocking = True on the "
+        f"component, or wait in another thread and return with context.call_soon"
+    )
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and value > 0 else 0.0

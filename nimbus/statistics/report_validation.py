@@ -1,0 +1,79 @@
+"""Whether a worker's report can be true. Pure.
+
+Workers run other people's code, and what they report is summed with what others reported, kept, and shown to everybody.
+So figures have bounds that no worker reaches in a lifetime, and names are not longer, nor more, than names are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final
+
+from tupletree.errors import ProtocolError
+from tupletree.v1 import nimbus_pb2 as rpc
+
+from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
+
+MOST_COUNTED: Final = 2**53  # also of seconds
+MOST_STREAMS: Final = 5000  # that one task emits on, or receives
+MOST_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
+LONGEST_NAME: Final = 1000
+
+_Figures = Callable[[Any], Iterable[float]]
+_of_task: Final[_Figures] = attrgetter(*TASK_COUNTERS, *GAUGES)
+_of_stream: Final[_Figures] = attrgetter(*STREAM_COUNTERS)
+_of_input: Final[_Figures] = attrgetter(*INPUT_COUNTERS)
+
+
+Known = Callable[[int], rpc.TaskStats | None]
+"""What a task reported last, by its id."""
+
+
+def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> None:
+    """Raises ProtocolError for a report that no worker of ours sends in a stream of that topology's. What is ``known``
+    was found to be in order before: most tasks of most reports say what they said a second ago."""
+    if report.topology_id != topology_id:
+        raise ProtocolError("the reports of one stream are of more than one topology")
+    _check_names(report.worker_id, report.supervisor_id, report.host)
+    if not 0 <= report.uptime_s <= MOST_COUNTED or report.http_port > 65_535:
+        raise ProtocolError("a report has an uptime or a port that there is not")
+    for stats in report.tasks:
+        if stats == known(stats.task_id):
+            continue
+        _check_figures(stats.task_id, _of_task(stats))
+        _check_figures(stats.task_id, (stats.call_s,))
+        _check_names(stats.component_id)
+        if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
+            raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")
+        for buckets in (stats.process_buckets, stats.complete_buckets):
+            if len(buckets) > MOST_BUCKETS:
+                raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
+            _check_figures(stats.task_id, (max(buckets, default=0),))  # they are unsigned
+        for stream in stats.streams:
+            _check_names(stream.stream)
+            _check_figures(stats.task_id, _of_stream(stream))
+        for one in stats.inputs:
+            _check_names(one.source_component, one.stream)
+            _check_figures(stats.task_id, _of_input(one))
+
+
+def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
+    """Take out of a report the figures of tasks that its topology, whose tasks are 1 to ``last_task``, does not have:
+    what is held is bounded by what was submitted."""
+    known = [one for one in report.tasks if 0 < one.task_id <= last_task]
+    if len(known) < len(report.tasks):
+        del report.tasks[:]
+        report.tasks.extend(known)
+
+
+def _check_figures(task_id: int, figures: Iterable[float]) -> None:
+    for figure in figures:
+        if not 0 <= figure <= MOST_COUNTED:  # nor is what is not a number
+            raise ProtocolError(f"task {task_id} reports a figure out of range: {figure:g}")
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            raise ProtocolError(f"a report names something with more than {LONGEST_NAME} characters")

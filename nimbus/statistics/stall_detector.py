@@ -1,0 +1,152 @@
+"""Since when a task does not get on, from its reports. Pure.
+
+Two ways not to: tuples wait and none is executed, or trees of a spout fail and none is acked. A task that has nothing
+to do gets on. Seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tupletree.v1 import nimbus_pb2 as rpc
+
+from .counters import is_system
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """What some tasks together do not get done."""
+
+    stuck: int = 0  # tasks that have tuples waiting and execute none
+    stuck_s: float = 0.0  # the longest of them
+    fails: int = 0  # trees or tuples that failed since one was acked; 0 where any task acks
+    fails_s: float = 0.0  # since when
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the tasks of a component do with what they execute, in their present incarnations."""
+
+    executed: int = 0  # tuples of user streams, without ticks
+    settled: int = 0  # of these acked or failed
+    since_s: float = 0.0  # since the first task executed one
+    holds_tuples: bool = False  # the bolt says that it acks late
+    call_s: float = 0.0  # the longest present call: of a bolt, among the tasks in which tuples wait
+    caller: int = 0  # the task that is in it; 0 if there is no call
+
+
+class Movement:
+    """When a task last executed a tuple, and last acked one. A task that does not report stays as it was."""
+
+    __slots__ = (
+        "_acked_s",
+        "_executed_s",
+        "_failed",
+        "_failed_s",
+        "_fails_since_s",
+        "_last",
+        "_reported_s",
+        "_works_since_s",
+        "executed",
+    )
+
+    def __init__(self, stats: rpc.TaskStats, now_s: float) -> None:
+        self._last = stats
+        self._executed_s = self._acked_s = self._fails_since_s = self._reported_s = now_s
+        self._failed = stats.failed  # when one was acked last
+        self._failed_s = -math.inf
+        self._works_since_s = now_s
+        self.executed = executed(stats)  # tuples of user streams, without ticks
+
+    def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
+        """The next report of the same incarnation, equal to the last one."""
+        self._last, self._reported_s = stats, now_s
+
+    def note(self, stats: rpc.TaskStats, now_s: float) -> None:
+        """The next report of the same incarnation."""
+        self._note(self._last, self._reported_s)  # as the reports that repeated it would have
+        self._note(stats, now_s)
+
+    def _note(self, stats: rpc.TaskStats, now_s: float) -> None:
+        if stats.executed != self._last.executed or not stats.queued:
+            self._executed_s = now_s
+        if stats.failed != self._last.failed:
+            self._failed_s = now_s
+        if stats.acked != self._last.acked:
+            self._acked_s = self._fails_since_s = now_s
+            self._failed = stats.failed
+        elif stats.failed == self._failed:
+            self._fails_since_s = now_s
+        self.executed = executed(stats)
+        if not self.executed:
+            self._works_since_s = now_s
+        self._last, self._reported_s = stats, now_s
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long tuples have waited without any being executed."""
+        if not self._last.queued:
+            return 0.0
+        return self._reported_s - self._executed_s
+
+    @property
+    def latest(self) -> rpc.TaskStats:
+        """The last report."""
+        return self._last
+
+    @property
+    def works_s(self) -> float:
+        """For how long it has executed tuples."""
+        if not self.executed:
+            return 0.0
+        return self._reported_s - self._works_since_s
+
+    @property
+    def unacked_s(self) -> float:
+        """For how long none was acked."""
+        return self._reported_s - self._acked_s
+
+    def fails(self, lately_s: float) -> tuple[int, float]:
+        """How many have failed since one was acked, and for how long they have; none if none did lately."""
+        if self._last.failed == self._failed or self._reported_s - self._failed_s > lately_s:
+            return 0, 0.0
+        return self._last.failed - self._failed, self._reported_s - self._fails_since_s
+
+
+def together(movements: Iterable[Movement], after_s: float) -> Standstill:
+    """Of the tasks of a component: what has lasted for more than ``after_s``."""
+    found = list(movements)
+    stuck = [one.stuck_s for one in found if one.stuck_s > after_s]
+    fails, fails_s = 0, 0.0
+    if all(one.unacked_s > after_s for one in found):
+        failing = [one.fails(after_s) for one in found]
+        fails_s = max((since_s for _, since_s in failing), default=0.0)
+        fails = sum(count for count, _ in failing)
+    if fails_s <= after_s:
+        fails, fails_s = 0, 0.0
+    return Standstill(len(stuck), max(stuck, default=0.0), fails, fails_s)
+
+
+def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
+    """What the tasks of a component did together. A call of a spout counts though nothing waits there."""
+    found = list(movements)
+    waiting = [one.latest for one in found if one.latest.queued or is_spout]
+    longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())
+    return Answers(
+        executed=sum(one.executed for one in found),
+        settled=sum(one.latest.acked + one.latest.failed for one in found),
+        since_s=max((one.works_s for one in found), default=0.0),
+        holds_tuples=any(one.latest.holds_tuples for one in found),
+        call_s=longest.call_s,
+        caller=longest.task_id if longest.call_s else 0,
+    )
+
+
+def executed(stats: rpc.TaskStats) -> int:
+    """The tuples that a task executed, without ticks."""
+    if not stats.executed:
+        return 0
+    own = sum(one.executed for one in stats.inputs if is_system(one.source_component) or is_system(one.stream))
+    return max(0, stats.executed - own)

@@ -1,0 +1,79 @@
+"""Keeps the topologies' statistics over a change of leaders.
+
+What a leader has summed up lies in ``statistics/<topology>``, written every ``nimbus.monitor.freq.secs`` and read when
+the next leader begins. What was counted by a worker that died in between, and by nobody else, is missing afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from tupletree._coord import paths
+from tupletree._coord.leader import LeaderElection, Put
+from tupletree._coord.store import Store
+from tupletree._daemon.logs import event
+from tupletree.errors import ConflictError
+
+from ..leader.leadership import Reign
+from .stats_encoding import decode_memory, encode_memory
+from .topology_statistics import Memory
+
+log = logging.getLogger("tupletree.nimbus")
+
+_LIMIT_BYTES = 900_000  # a ZooKeeper node holds 1 MiB
+_ANY_VERSION = -1  # the epoch guards it; nobody but the leader writes here
+
+
+class Recollection:
+    """Loads and stores the statistics of one leadership."""
+
+    def __init__(self, store: Store, election: LeaderElection, reign: Reign) -> None:
+        self._store = store
+        self._election = election
+        self._reign = reign
+        self._stored: dict[str, bytes] = {}
+        self._shortened: set[str] = set()  # topologies of which it was said that not everything fits
+
+    def load(self) -> dict[str, Memory]:
+        """What the last leader left, by topology id. Blocks on ZooKeeper."""
+        topologies = self._store.topologies()
+        self._stored = self._store.statistics(topologies.keys() | topologies.unreadable.keys())
+        found = {}
+        for topology_id, data in self._stored.items():
+            try:
+                found[topology_id] = decode_memory(data)
+            except ValueError as error:
+                event(log, "statistics.not_read", level=logging.WARNING, topology=topology_id, cause=error)
+        return found
+
+    def recall(self, found: dict[str, Memory]) -> None:
+        """Begin with it. In the thread that owns the reign."""
+        for topology_id, memory in found.items():
+            self._reign.statistics(topology_id).recall(memory)
+
+    async def memories(self) -> dict[str, Memory]:
+        """All that is worth keeping. In the thread that owns the reign; other work has its turn between topologies."""
+        found = {}
+        for topology_id, kept in self._reign.statistics_kept().items():
+            found[topology_id] = kept.memory()
+            await asyncio.sleep(0)
+        return found
+
+    def store(self, memories: dict[str, Memory]) -> None:
+        """Write down what has changed since. A topology that was removed meanwhile is left out. Blocks on ZooKeeper."""
+        self._shortened &= memories.keys()
+        for topology_id, memory in memories.items():
+            data, missing = encode_memory(memory, _LIMIT_BYTES)
+            if missing and topology_id not in self._shortened:
+                self._shortened.add(topology_id)
+                cause = f"{missing} pairs of worker and component do not fit: a next leader counts what workers report"
+                event(log, "statistics.shortened", level=logging.WARNING, topology=topology_id, cause=cause)
+            if data == self._stored.get(topology_id):
+                continue
+            self._stored[topology_id] = data
+            try:
+                write = Put(paths.statistics_of(self._store.root, topology_id), data, _ANY_VERSION)
+                self._election.write(self._reign.epoch, [write])
+            except ConflictError as error:
+                event(log, "statistics.not_kept", level=logging.DEBUG, topology=topology_id, cause=error)

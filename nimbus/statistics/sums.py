@@ -1,0 +1,158 @@
+"""Sums of what tasks report. Pure.
+
+``WorkerSum`` is kept up while its tasks report, so that reading it costs as much as has changed since it was last read:
+most tasks of a topology with very many have nothing new to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+from operator import attrgetter
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from tupletree.v1 import nimbus_pb2 as rpc
+
+from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
+from .report_validation import MOST_STREAMS
+
+_MOST_SUMMED = 2**63
+_NOTHING = rpc.TaskStats()
+_of_task = attrgetter(*TASK_COUNTERS)
+
+
+class Reporting(Protocol):
+    """A task, by what it reported last."""
+
+    latest: rpc.TaskStats
+
+
+class WorkerSum:
+    """The sum over the tasks of one component in one worker, in counters and gauges; task id 0."""
+
+    def __init__(self, component_id: str) -> None:
+        self._sum = rpc.TaskStats(component_id=component_id)
+        self._tasks: dict[int, Reporting] = {}
+        self._congested: set[int] = set()
+        self._blocking: set[int] = set()
+        self._before: dict[int, rpc.TaskStats | None] = {}  # of tasks that changed: what the sum still has of them
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add_task(self, task_id: int, task: Reporting) -> None:
+        """From now on the task is part of the sum."""
+        self._tasks[task_id] = task
+        self._before.setdefault(task_id, None)
+
+    def changes(self, task_id: int) -> None:
+        """The task's latest report is about to be replaced by one that differs."""
+        if task_id not in self._before:
+            self._before[task_id] = self._tasks[task_id].latest
+
+    def remove_task(self, task_id: int) -> None:
+        """The task is no longer part of the sum."""
+        self.changes(task_id)
+        del self._tasks[task_id]
+
+    def read(self) -> rpc.TaskStats:
+        """The sum now. Not to be changed by the caller, and good until the next report."""
+        if 2 * len(self._before) > len(self._tasks) or any(one >= _MOST_SUMMED for one in _of_task(self._sum)):
+            self._sum = rpc.TaskStats(component_id=self._sum.component_id)  # so what rounding left is gone, too
+            for task in self._tasks.values():
+                self._include(task.latest)
+        else:
+            for task_id, before in self._before.items():
+                if before is not None:
+                    subtract(self._sum, before)
+                    for gauge in GAUGES:
+                        setattr(self._sum, gauge, getattr(self._sum, gauge) - getattr(before, gauge))
+                if task_id in self._tasks:
+                    self._include(self._tasks[task_id].latest)
+        self._mark(self._before)
+        self._before.clear()
+        return self._sum
+
+    def _mark(self, changed: Iterable[int]) -> None:
+        """Say whether any task is congested, and whether any was found blocking."""
+        for task_id in changed:
+            latest = self._tasks[task_id].latest if task_id in self._tasks else _NOTHING
+            for tasks, is_one in ((self._congested, latest.congested), (self._blocking, latest.found_blocking)):
+                if is_one:
+                    tasks.add(task_id)
+                else:
+                    tasks.discard(task_id)
+        self._sum.congested, self._sum.found_blocking = bool(self._congested), bool(self._blocking)
+
+    def _include(self, stats: rpc.TaskStats) -> None:
+        total = self._sum
+        names_more = len(stats.streams) > len(total.streams) or len(stats.inputs) > len(total.inputs)
+        if names_more or has_counted(stats):
+            add(total, stats)
+        add_gauges(total, stats)
+
+
+def has_counted(stats: rpc.TaskStats) -> bool:
+    """Whether a task has done anything; of very many tasks most have not."""
+    return any(_of_task(stats)) or any(stream.emitted for stream in stats.streams)
+
+
+def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
+    """Add the counters of one to another, stream by stream and bucket by bucket.
+
+    Whatever workers report, in however many incarnations: a sum stays what a message can hold, and has so many streams.
+    """
+    total.component_id = total.component_id or more.component_id
+    _raise(total, TASK_COUNTERS, more)
+    streams = {stream.stream: stream for stream in total.streams}
+    for stream in more.streams:
+        if stream.stream not in streams and len(streams) < MOST_STREAMS:
+            streams[stream.stream] = total.streams.add(stream=stream.stream)
+        if stream.stream in streams:
+            _raise(streams[stream.stream], STREAM_COUNTERS, stream)
+    inputs = {(one.source_component, one.stream): one for one in total.inputs}
+    for one in more.inputs:
+        key = one.source_component, one.stream
+        if key not in inputs and len(inputs) < MOST_STREAMS:
+            inputs[key] = total.inputs.add(source_component=one.source_component, stream=one.stream)
+        if key in inputs:
+            _raise(inputs[key], INPUT_COUNTERS, one)
+    for name in ("process_buckets", "complete_buckets"):
+        buckets, summand = getattr(total, name), getattr(more, name)
+        if summand:
+            buckets[:] = [min(_MOST_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]
+
+
+def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
+    """Add what waits and is pending."""
+    for gauge in GAUGES:
+        setattr(total, gauge, getattr(total, gauge) + getattr(more, gauge))
+
+
+def subtract(total: rpc.TaskStats, part: rpc.TaskStats) -> None:
+    """Undo ``add`` of a part of a sum that has nowhere reached its limit. Seconds may differ by rounding."""
+    _lower(total, TASK_COUNTERS, part)
+    streams = {stream.stream: stream for stream in total.streams}
+    for stream in part.streams:
+        if stream.stream in streams:
+            _lower(streams[stream.stream], STREAM_COUNTERS, stream)
+    inputs = {(one.source_component, one.stream): one for one in total.inputs}
+    for one in part.inputs:
+        if (key := (one.source_component, one.stream)) in inputs:
+            _lower(inputs[key], INPUT_COUNTERS, one)
+    for name in ("process_buckets", "complete_buckets"):
+        buckets = getattr(total, name)
+        for bucket, count in enumerate(getattr(part, name)):
+            buckets[bucket] = max(0, buckets[bucket] - count)
+
+
+def _raise(total: Message, counters: Iterable[str], more: Message) -> None:
+    for counter in counters:
+        setattr(total, counter, min(_MOST_SUMMED, getattr(total, counter) + getattr(more, counter)))
+
+
+def _lower(total: Message, counters: Iterable[str], part: Message) -> None:
+    for counter in counters:
+        setattr(total, counter, max(0, getattr(total, counter) - getattr(part, counter)))

@@ -1,0 +1,1 @@
+"""Submission of topologies: uploads, validation, bundles on disk and their replication."""

@@ -1,0 +1,137 @@
+"""Every nimbus holds the bundle of every living topology, so that any of them may lead.
+
+A nimbus that lacks one fetches it: from the leader first, else from any other nimbus that has it. It keeps bundles that
+no topology needs any more for ``nimbus.topology.blobstore.deletion.delay.ms`` after it first saw that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+import grpc
+import grpc.aio
+
+from tupletree._coord.store import Leadership, Store
+from tupletree._coord.versioned import Found
+from tupletree._daemon.logs import event
+from tupletree._rpc.channels import aio_channel
+from tupletree._rpc.status import from_rpc_error
+from tupletree.errors import TupletreeError
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1.nimbus_pb2_grpc import NimbusStub
+from tupletree.v1.topology_pb2 import Presence, TopologyRecord
+
+from ..leader import lifecycle
+from ..rpc_clients import address_of
+from ..threads import disk
+from .blob_store import BlobStore
+
+log = logging.getLogger("tupletree.nimbus")
+
+_PROBE_S = 0.02
+_MIB = 1024 * 1024
+
+
+class Replication:
+    """Keeps one nimbus's blob store equal to what the topologies need."""
+
+    def __init__(
+        self, store: Store, blobs: BlobStore, identity: str, delay_s: float, clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._identity = identity
+        self._delay_s = delay_s
+        self._clock = clock
+        self._unneeded_since: dict[str, float] = {}
+        self._lock = asyncio.Lock()  # one round at a time: a new leader waits for the one that runs
+
+    async def sync(self, in_use: Collection[str]) -> list[TopologyRecord]:
+        """Fetch what is missing and remove what nobody needs. Returns the living topologies whose bundle is missing
+        still. ``in_use``: digests of uploads whose topology is not stored yet. Raises UnavailableError."""
+        async with self._lock:
+            records = await asyncio.to_thread(self._store.topologies)
+            missing = []
+            for stored in records.values():
+                record = stored.value
+                if record.status != lifecycle.KILLED and not await self._has(record) and not await self._fetch(record):
+                    missing.append(record)
+            await disk.run(self._sweep, records, in_use)
+            return missing
+
+    async def confirm(self, record: TopologyRecord, timeout_s: float) -> None:
+        """Wait until the other nimbuses have a bundle, or are found not to answer, or the time is over."""
+        others = await self._others()
+        await asyncio.gather(*(self._wait_for(record, address, timeout_s) for address in others))
+
+    async def _has(self, record: TopologyRecord) -> bool:
+        return await disk.run(self._blobs.has, record.bundle_sha256, record.bundle_bytes)
+
+    async def _fetch(self, record: TopologyRecord) -> bool:
+        for address in await self._others():
+            try:
+                await self._fetch_from(address, record.bundle_sha256, record.bundle_bytes)
+            except TupletreeError as error:
+                event(log, "blob.not_fetched", level=logging.WARNING, sha256=record.bundle_sha256, cause=error)
+            else:
+                event(log, "blob.fetched", sha256=record.bundle_sha256, bytes=record.bundle_bytes, source=address)
+                return True
+        return False
+
+    async def _others(self) -> Sequence[str]:
+        """The addresses of the other nimbuses, the leader's first."""
+        presences = await asyncio.to_thread(self._store.nimbuses)
+        leader: Leadership | None = await asyncio.to_thread(self._store.leadership)
+        leader_id = leader.identity if leader is not None else ""
+        others: list[Presence] = [one for one in presences.values() if one.id != self._identity]
+        return [address_of(one) for one in sorted(others, key=lambda one: (one.id != leader_id, one.id))]
+
+    async def _fetch_from(self, address: str, sha256: str, size: int) -> None:
+        incoming = await disk.run(self._blobs.receive, sha256, size)
+        try:
+            async with aio_channel(address) as channel:
+                request = rpc.FetchBundleRequest(sha256=sha256)
+                async for reply in NimbusStub(channel).FetchBundle(request, timeout=60 + size / _MIB):
+                    await disk.run(incoming.write, reply.chunk)
+            await disk.run(incoming.verify)
+            await disk.run(incoming.publish)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, f"nimbus at {address}") from error
+        finally:
+            await disk.run(incoming.discard)
+
+    async def _wait_for(self, record: TopologyRecord, address: str, timeout_s: float) -> None:
+        deadline_s = self._clock() + timeout_s
+        # Asked for its end, a nimbus that has the bundle answers with nothing, and one that lacks it with NOT_FOUND.
+        request = rpc.FetchBundleRequest(sha256=record.bundle_sha256, offset=record.bundle_bytes)
+        async with aio_channel(address) as channel:
+            while (left_s := deadline_s - self._clock()) > 0:
+                try:
+                    async for _ in NimbusStub(channel).FetchBundle(request, timeout=left_s):
+                        pass
+                    return
+                except grpc.aio.AioRpcError as error:
+                    if error.code() != grpc.StatusCode.NOT_FOUND:
+                        event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=error.details())
+                        return
+                await asyncio.sleep(_PROBE_S)
+        event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"not there after {timeout_s:g} s")
+
+    def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
+        if records.unreadable:
+            return  # which bundle such a topology needs is not known
+        needed = {stored.value.bundle_sha256 for stored in records.values()} | set(in_use)
+        unneeded = self._blobs.digests() - needed
+        now_s = self._clock()
+        self._unneeded_since = {one: self._unneeded_since.get(one, now_s) for one in unneeded}
+        for sha256, since_s in list(self._unneeded_since.items()):
+            if now_s - since_s >= self._delay_s:
+                self._blobs.remove(sha256)
+                del self._unneeded_since[sha256]
+                event(log, "blob.removed", sha256=sha256)
+
+    def next_removal_s(self) -> float | None:
+        """When the next unneeded blob is to be removed, on the clock given."""
+        return min((since_s + self._delay_s for since_s in self._unneeded_since.values()), default=None)

@@ -1,0 +1,166 @@
+"""Taking a submission in: header, bytes, record, in an order that leaves nothing behind when it is cut short.
+
+    name reserved -> header checked -> bytes to a temporary file -> digest, topology.pb compared -> rename
+    -> record, in one transaction with its folders and the counter -> standbys have the bundle -> reply
+
+A crash before the transaction leaves a temporary file (removed at the next start) or an unneeded blob (removed after
+the deletion delay); a crash after it leaves a topology that runs, though its client did not hear so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from tupletree._coord import paths
+from tupletree._coord.leader import Create, LeaderElection, Put, Write
+from tupletree._coord.store import Store, encode
+from tupletree._daemon.logs import event
+from tupletree.bundle import read_spec
+from tupletree.errors import ConflictError, UnavailableError, UsageError
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+from ..config import NimbusConfig
+from ..leader.leadership import Reign
+from ..threads import disk
+from .blob_store import BlobStore
+from .replication import Replication
+from .validation import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
+
+log = logging.getLogger("tupletree.nimbus")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CONFIRM_TIMEOUT_S = 5.0
+_STORE_TIMEOUT_S = 20.0
+_RETRY_S = 0.25
+
+
+class Uploads:
+    """Takes submissions in, any number at a time."""
+
+    def __init__(
+        self,
+        config: NimbusConfig,
+        store: Store,
+        blobs: BlobStore,
+        election: LeaderElection,
+        replication: Replication,
+        wake: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._blobs = blobs
+        self._election = election
+        self._replication = replication
+        self._wake = wake
+
+    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reign: Reign) -> str:
+        """Take one submission in and return its topology id. Raises UsageError or UnavailableError."""
+        header = await _header(requests)
+        try:
+            with reign.reserving(header.name, header.sha256):
+                found = await asyncio.to_thread(self._store.topologies)
+                check_name(header.name, [one.value for one in found.values()], time.time())
+                check_unreadable(header.name, found.unreadable)
+                check_header(header, self._config.max_bundle_bytes)
+                new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
+                await self._receive(header, requests)
+                record = await self._store_record(header, reign.epoch)
+                self._wake()
+        except (UsageError, UnavailableError) as error:
+            event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)
+            raise
+        event(
+            log,
+            "topology.submitted",
+            topology=record.id,
+            owner=record.owner,
+            bytes=record.bundle_bytes,
+            workers=record.workers,
+            tasks=sum(record.tasks.values()),
+        )
+        await self._replication.confirm(record, _CONFIRM_TIMEOUT_S)
+        return record.id
+
+    async def _receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
+        with self._blobs.receive(header.sha256, header.size) as incoming:
+            async for request in requests:
+                if request.WhichOneof("kind") != "chunk":
+                    raise UsageError("a submission is one header and then chunks")
+                await _to_the_end(incoming.write, request.chunk)
+            partial = await _to_the_end(incoming.verify)
+            await _to_the_end(check_bundle, partial, header.spec)
+            await _to_the_end(incoming.publish)
+
+    async def _store_record(self, header: rpc.SubmitHeader, epoch: int) -> pb.TopologyRecord:
+        """Write the record. When ZooKeeper's answer is lost, find out whether it was written."""
+        now_unix_s = time.time()
+        deadline_s = time.monotonic() + _STORE_TIMEOUT_S
+        tried: set[str] = set()
+        while True:
+            try:
+                for earlier in tried:
+                    if (found := await asyncio.to_thread(self._store.topology, earlier)) is not None:
+                        return found.value
+                counter = await asyncio.to_thread(self._store.counter)
+                number = counter.value + 1
+                record = new_record(header, self._config.conf, topology_id(header.name, number, now_unix_s), now_unix_s)
+                tried.add(record.id)
+                writes = _creation(self._store.root, record, number, counter.version)
+                await asyncio.to_thread(self._election.write, epoch, writes)
+                return record
+            except (ConflictError, UnavailableError) as error:
+                if time.monotonic() > deadline_s:
+                    raise UnavailableError(f"the topology could not be stored: {error}") from error
+                if isinstance(error, UnavailableError):
+                    await asyncio.sleep(_RETRY_S)
+
+
+async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Run ``call`` in a thread. Who is cancelled meanwhile still waits: nobody may clear away under a writer."""
+    work = asyncio.ensure_future(disk.run(call, *arguments, **named))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait({work})
+        raise
+
+
+def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
+    """Refuse a bundle whose topology is not the one that the header described. Raises UsageError."""
+    if read_outline(path) != without_objects(header_spec):
+        raise UsageError("the bundle holds another topology than its header describes")
+
+
+def read_outline(path: Path) -> pb.TopologySpec:
+    """The topology in a bundle, without objects. Raises UsageError if it is not a bundle."""
+    try:
+        return without_objects(read_spec(path))
+    except UsageError as error:
+        raise UsageError(str(error).replace(str(path), "the upload")) from None
+
+
+async def _header(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeader:
+    async for request in requests:
+        if request.WhichOneof("kind") == "header":
+            return request.header
+        break
+    raise UsageError("a submission begins with a header")
+
+
+def _creation(root: str, record: pb.TopologyRecord, number: int, counter_version: int) -> list[Write]:
+    path, data = paths.counter(root), str(number).encode()
+    return [
+        Create(path, data) if counter_version < 0 else Put(path, data, counter_version),
+        Create(paths.topology(root, record.id), encode(record)),
+        Create(paths.workers_of(root, record.id)),
+        Create(paths.errors_of(root, record.id)),
+        Create(paths.statistics_of(root, record.id)),
+    ]

@@ -1,0 +1,30 @@
+"""What of the cluster one may see: the topologies that one may read, and where they run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tupletree._security.rights import Principal, acl_of, is_admin, may_read
+
+from .leader.cluster_state import Loaded
+
+
+def visible(loaded: Loaded, who: Principal | None, admins: Collection[str]) -> Loaded:
+    """``loaded`` as if only the topologies existed that ``who`` may read. None: everybody may read everything.
+
+    A topology whose owner cannot be read is an administrator's to see.
+    """
+    if who is None or is_admin(who, admins):
+        return loaded
+    seen = {one for one, stored in loaded.records.items() if may_read(who, admins, acl_of(stored.value))}
+    if seen >= loaded.records.keys() | loaded.unread.keys():
+        return loaded
+    return replace(
+        loaded,
+        records={one: stored for one, stored in loaded.records.items() if one in seen},
+        assignments={one: stored for one, stored in loaded.assignments.items() if one in seen},
+        worker_presences={one: slots for one, slots in loaded.worker_presences.items() if one in seen},
+        unread_records={one: why for one, why in loaded.unread_records.items() if one in seen},
+        unread_assignments={one: why for one, why in loaded.unread_assignments.items() if one in seen},
+    )

@@ -1,0 +1,116 @@
+"""A nimbus that does not lead asks the one that does, so that a page that is open here works.
+
+It asks itself rather than sending the client there: a browser follows a redirect to another host only where that host
+allows it, and need not reach it at all. A request is forwarded once; where the second nimbus does not lead either, the
+answer is that nobody does at the moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from http import HTTPStatus
+from typing import Final
+
+import h11
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tupletree._security.current import current
+from tupletree.errors import UnavailableError
+from tupletree.v1.topology_pb2 import Presence
+
+from ..leader_api import Office
+
+_MARK: Final = "x-tupletree-forwarded"
+_TIMEOUT_S: Final = 10.0
+_KNOWN_S: Final = 2.0
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_PASSED_ON: Final = ("accept", "authorization", "content-type", "cookie", "host", "origin", "x-requested-with")
+_PASSED_BACK: Final = frozenset(
+    {"content-type", "cache-control", "content-disposition", "set-cookie", "www-authenticate"}
+)
+
+
+class Forwarding:
+    """Asks the leader over HTTP."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._nimbuses: tuple[float, dict[str, Presence]] = (float("-inf"), {})
+
+    def applies(self, request: Request) -> bool:
+        """Whether another nimbus leads, as far as is known here, and this request was not forwarded already."""
+        leadership = self._office.leadership
+        return leadership is not None and leadership.identity != self._office.identity and _MARK not in request.headers
+
+    async def forward(self, request: Request, body: bytes) -> Response:
+        """The leader's answer. Raises UnavailableError if it cannot be asked."""
+        host, port = await self._leader()
+        target = request.url.path.encode()
+        raw: bytes = request.scope.get("raw_path") or target
+        query: bytes = request.scope["query_string"]
+        headers = [(name, request.headers[name]) for name in _PASSED_ON if name in request.headers]
+        headers += [(_MARK, "1"), ("content-length", str(len(body))), ("connection", "close")]
+        if "host" not in request.headers:
+            headers.append(("host", f"{host}:{port}"))
+        asked = h11.Request(method=request.method, target=raw + (b"?" + query if query else b""), headers=headers)
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await _exchange(host, port, asked, body)
+        except TimeoutError:
+            raise UnavailableError(f"the leader at {host}:{port} does not answer") from None
+        except (OSError, h11.ProtocolError) as error:
+            raise UnavailableError(f"the leader at {host}:{port} cannot be asked: {_reason(error)}") from None
+
+    async def _leader(self) -> tuple[str, int]:
+        leadership = self._office.leadership
+        if leadership is None:
+            raise UnavailableError("no nimbus leads at the moment")
+        known = self._nimbuses[1]
+        if leadership.identity not in known or time.monotonic() - self._nimbuses[0] > _KNOWN_S:
+            known = await asyncio.to_thread(self._office.store.nimbuses)
+            self._nimbuses = (time.monotonic(), known)
+        presence = known.get(leadership.identity)
+        if presence is None:
+            raise UnavailableError(f"the leader {leadership.address} is not registered at the moment")
+        return presence.host, presence.http_port
+
+
+async def _exchange(host: str, port: int, asked: h11.Request, body: bytes) -> Response:
+    tls = current().tls
+    reader, writer = await asyncio.open_connection(host, port, ssl=None if tls is None else tls.client_context())
+    try:
+        http = h11.Connection(h11.CLIENT)
+        for part in (asked, h11.Data(data=body), h11.EndOfMessage()):
+            writer.write(http.send(part) or b"")
+        await writer.drain()
+        status, data = 0, bytearray()
+        headers: dict[str, str] = {}
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                http.receive_data(await reader.read(64 * 1024))
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+                headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+            elif isinstance(event, h11.Data):
+                data += event.data
+                if len(data) > _MOST_BYTES:
+                    raise UnavailableError(f"the leader's answer has more than {_MOST_BYTES} bytes")
+            elif isinstance(event, h11.EndOfMessage):
+                kept = {name: value for name, value in headers.items() if name in _PASSED_BACK}
+                return Response(bytes(data), HTTPStatus(status), headers=kept)
+            elif isinstance(event, h11.ConnectionClosed):
+                raise UnavailableError(f"the leader at {host}:{port} broke off its answer")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return error.strerror or "the connection was lost" if isinstance(error, OSError) else "it does not speak HTTP"

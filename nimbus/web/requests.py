@@ -1,0 +1,146 @@
+"""One request to the REST interface: what a client may say, checked, and what it gets back as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tupletree.errors import (
+    AuthorityError,
+    ConflictError,
+    ForbiddenError,
+    NameInUseError,
+    NotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+    UsageError,
+)
+
+from .formatting import window_of
+
+MOST_BODY_BYTES: Final = 1_000_000
+MOST_DISCARDED_BYTES: Final = 4 * MOST_BODY_BYTES  # of a body that is refused
+_CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
+_YES: Final = frozenset({"1", "true", "yes"})
+
+# Most specific type first.
+_STATUSES: Final = (
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (NameInUseError, HTTPStatus.CONFLICT),
+    (UsageError, HTTPStatus.BAD_REQUEST),
+    (ConflictError, HTTPStatus.CONFLICT),
+    (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
+    (AuthorityError, HTTPStatus.FORBIDDEN),
+    (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as endpoints get it."""
+
+    path: Mapping[str, str] = field(default_factory=dict)  # what stands for {…} in the path
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None  # parsed JSON; None if there was none
+    base: str = ""  # this nimbus as the client calls it: http://host:port
+    user: str = ""
+    accept: str = ""
+
+    @property
+    def window(self) -> str:
+        """Raises UsageError for an unknown one."""
+        return window_of(self.query.get("window", ""))
+
+    @property
+    def sys(self) -> bool:
+        """Whether the system's own components and streams are shown."""
+        return self.query.get("sys", "").lower() in _YES
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether a log is wanted as JSON rather than as text."""
+        return self.query.get("format") == "json" or (
+            not self.query.get("format") and "application/json" in self.accept
+        )
+
+    def seconds(self, name: str) -> float:
+        """A number of seconds in the path. Raises UsageError."""
+        text = self.path[name]
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{name} is a number of seconds, not {text[:40]!r}") from None
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number in the query. Raises UsageError."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            raise UsageError(f"{name} is a whole number from {least} to {most}, not {text[:40]!r}")
+        return int(text)
+
+
+def encode(value: Any, callback: str = "") -> tuple[str, bytes]:
+    """Content type and body of a reply. Raises UsageError for a callback that is no name of a JavaScript function."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if not callback:
+        return "application/json", text.encode("utf-8", "replace")
+    if len(callback) > 100 or not _CALLBACK.fullmatch(callback):
+        raise UsageError("callback is the name of a JavaScript function, of letters, digits, _, $ and dots")
+    safe = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return "application/javascript", f"/**/{callback}({safe});".encode("utf-8", "replace")
+
+
+def decode_body(data: bytes) -> Any:
+    """A request's JSON; None for an empty one. Raises UsageError."""
+    if not data.strip():
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not JSON") from None
+
+
+def failure(error: BaseException) -> tuple[HTTPStatus, dict[str, str]]:
+    """The status and the JSON of an error. What is not ours reveals nothing."""
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status, refusal(status, str(error))
+    return HTTPStatus.INTERNAL_SERVER_ERROR, refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
+
+
+def refusal(status: HTTPStatus, sentence: str) -> dict[str, str]:
+    """An error as Storm's clients read it."""
+    return {"error": f"{status.value} {status.phrase}", "errorMessage": sentence}
+
+
+def base_of(scheme: str, host: str, fallback: str) -> str:
+    """This nimbus as the client calls it; ``fallback`` (host:port) if the client names it in no sensible way."""
+    return f"{scheme}://{host if len(host) <= 300 and _HOST.fullmatch(host) else fallback}"
+
+
+def forbidden_post(headers: Mapping[str, str]) -> str | None:
+    """Why a POST is refused as possibly sent by a foreign page; None if it is not.
+
+    A browser says where a page comes from, and asks before it sends JSON or an unusual header to another site; to
+    that question the answer is no.
+    """
+    origin = headers.get("origin", "")
+    if origin:
+        try:
+            own = origin != "null" and urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+        except ValueError:  # it is no address at all
+            own = False
+        return None if own else f"a page of {origin[:200]} may not change anything here"
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type == "application/json" or "x-requested-with" in headers:
+        return None
+    return "a POST needs the header 'X-Requested-With', or the content type application/json"

@@ -1,0 +1,181 @@
+"""The workers of this machine on disk: what each was launched with, and which process it is.
+
+    <local.dir>/workers/<worker id>/
+        work.json       port, launch time and Work: what the supervisor must know to adopt it (written first)
+        launch.json     what the worker itself reads (written before the process exists)
+        process.json    the process' identity (written right after)
+
+If the supervisor dies between the last two, the process is found by its command line, which names launch.json. The
+directory goes when the process is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tupletree._limits import environment_fault
+from tupletree._security.current import current, worker_conf
+from tupletree.config import merge
+from tupletree.errors import InternalError, UnavailableError, UsageError
+
+from .config import SupervisorConfig
+from .files import read_text, remove_tree
+from .local_assignment import Work
+from .processes import Identity, WorkerProcess, find_by_argument, identify
+from .virtualenv import python_environment
+
+OUTPUT = "worker.out"
+"""What a worker prints, beside the worker.log that it writes itself."""
+
+
+@dataclass(frozen=True)
+class LaunchedWorker:
+    """One worker as its directory describes it."""
+
+    worker_id: str
+    port: int
+    work: Work
+    launched_unix_s: float
+    output_start: int = 0  # how long worker.out was before this one
+
+
+@dataclass(frozen=True)
+class FoundWorker:
+    """A worker directory of an earlier supervisor process. ``launched`` is None if it is beyond reading."""
+
+    worker_id: str
+    launched: LaunchedWorker | None
+    identity: Identity | None  # None: no such process
+
+
+class Workers:
+    """Launches workers and finds them again. Methods block on the disk."""
+
+    def __init__(self, config: SupervisorConfig, supervisor_id: str) -> None:
+        self._config = config
+        self._supervisor_id = supervisor_id
+        self._root = Path(config.local_dir, "workers")
+        self.supervisor_address = ""  # set before the first launch: the port is known late
+
+    def log_dir(self, topology_id: str, port: int) -> Path:
+        return Path(self._config.logs_dir, topology_id, str(port))
+
+    def launch(
+        self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
+    ) -> tuple[LaunchedWorker, WorkerProcess]:
+        """Start a worker. If that cannot be done now, no process and no directory is left.
+
+        Raises UnavailableError or UsageError, in one sentence, or whatever else a configuration brings about.
+        """
+        directory = self._root / worker_id
+        log_dir = self.log_dir(work.topology_id, port)
+        process: WorkerProcess | None = None
+        try:
+            output = log_dir / OUTPUT
+            printed = output.stat().st_size if output.exists() else 0
+            launched = LaunchedWorker(worker_id, port, work, time.time(), printed)
+            conf = merge(self._config.conf, json.loads(work.conf_json or "{}"))
+            conf = worker_conf(conf, current(), work.topology_id)
+            directory.mkdir(parents=True)
+            log_dir.mkdir(parents=True, exist_ok=True)
+            facts = {"port": port, "launched_unix_s": launched.launched_unix_s, "work": work.to_json()}
+            _write(directory / "work.json", facts)
+            _write(directory / "launch.json", self._launch_facts(launched, bundle_dir, log_dir, conf))
+            command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
+            process = WorkerProcess.launch(command, str(directory), _environment(conf), str(output))
+            identity = identify(process.pid)
+            if identity is not None:  # else it has ended already, as the watch will tell
+                with contextlib.suppress(OSError):  # without the file, its command line still tells who it is
+                    _write(directory / "process.json", identity.to_json())
+        except BaseException as error:
+            if process is not None:
+                process.end()
+            remove_tree(directory)
+            if not isinstance(error, OSError):
+                raise
+            place = f" ({error.filename})" if error.filename else ""
+            raise UnavailableError(f"the worker on port {port} cannot be launched: {error.strerror}{place}") from error
+        return launched, process
+
+    def find(self) -> list[FoundWorker]:
+        """Every worker directory, in order of launch."""
+        if not self._root.is_dir():
+            return []
+        found = [self._read(directory) for directory in self._root.iterdir()]
+        return sorted(found, key=lambda one: one.launched.launched_unix_s if one.launched else 0.0)
+
+    def names(self) -> list[str]:
+        """The ids of all workers that have a directory."""
+        return os.listdir(self._root) if self._root.is_dir() else []
+
+    def remove(self, worker_id: str) -> None:
+        """Forget a worker whose process is gone. Nothing if it is forgotten already."""
+        remove_tree(self._root / worker_id)
+
+    def _launch_facts(
+        self, launched: LaunchedWorker, bundle_dir: Path, log_dir: Path, conf: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "topology_id": launched.work.topology_id,
+            "worker_id": launched.worker_id,
+            "supervisor_id": self._supervisor_id,
+            "supervisor_address": self.supervisor_address,
+            "host": self._config.host,
+            "port": launched.port,
+            "bind_host": self._config.bind_host,
+            "http_port": int(conf["worker.http.port"]),
+            "bundle_dir": str(bundle_dir),
+            "log_dir": str(log_dir),
+            "conf": conf,
+            "announce": None,
+        }
+
+    def _read(self, directory: Path) -> FoundWorker:
+        identity = _live_identity(directory)
+        try:
+            facts = json.loads(read_text(directory / "work.json"))
+            work = Work.from_json(facts["work"])
+            launched = LaunchedWorker(directory.name, int(facts["port"]), work, float(facts["launched_unix_s"]))
+        except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, InternalError):
+            launched = None
+        return FoundWorker(directory.name, launched, identity)
+
+
+def _live_identity(directory: Path) -> Identity | None:
+    """The process of a worker directory, if it lives."""
+    try:
+        noted = Identity(**json.loads(read_text(directory / "process.json")))
+    except (OSError, TypeError, ValueError, RecursionError):
+        pid = find_by_argument(str(directory / "launch.json"))
+        return None if pid is None else identify(pid)
+    return noted if identify(noted.pid) == noted else None
+
+
+def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
+    """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow.
+
+    gRPC must leave forks alone. What it does in them by default crashes one child in ten before it has become another
+    program, if there are calls at that moment: so Spark's JVM would not start. Raises UsageError for what is no
+    environment.
+    """
+    own = conf.get("topology.environment") or {}
+    fault = environment_fault(own)
+    if fault:
+        raise UsageError(f"topology.environment: {fault}")
+    own = {str(name): str(value) for name, value in own.items()}
+    return {"GRPC_ENABLE_FORK_SUPPORT": "0", **python_environment(), "PYTHONUNBUFFERED": "1", **own}
+
+
+def _write(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write JSON so that the file is there complete or not at all, readable by its owner alone."""
+    partial = path.with_suffix(".partial")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    os.replace(partial, path)

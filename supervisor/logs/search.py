@@ -1,0 +1,192 @@
+"""Searching a worker's log, its rotated files too, within bounds.
+
+A supervisor must not be slowed down by what an operator looks for. So the search runs in a thread, no more than a few
+at a time, and ends after so many matches, bytes or seconds, saying which. Regular expressions are RE2's, by way of
+Arrow: they take time in proportion to the text and none can explode, at the price of back references and look-around.
+Arrow is loaded when somebody first uses one.
+
+A line of a log is text in UTF-8; what is not is replaced. A very long line is searched only at its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tupletree.errors import UsageError
+
+from .files import open_log
+
+MOST_MATCHES: Final = 1000
+USUAL_MATCHES: Final = 100
+MOST_CONTEXT: Final = 20
+MOST_BYTES: Final = 512 * 1024 * 1024
+MOST_SECONDS: Final = 20.0
+LONGEST_LINE: Final = 16 * 1024  # bytes of a line that are searched
+LONGEST_SHOWN: Final = 4 * 1024  # characters of a line that are returned
+LONGEST_PATTERN: Final = 500
+CHUNK_BYTES: Final = 256 * 1024
+
+Matcher = Callable[[Sequence[str]], Sequence[bool]]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for, checked."""
+
+    pattern: str
+    is_regex: bool = False
+    ignore_case: bool = False
+    most_matches: int = USUAL_MATCHES
+    before: int = 0
+    after: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.pattern or len(self.pattern) > LONGEST_PATTERN:
+            raise UsageError(f"a pattern has 1 to {LONGEST_PATTERN} characters, not {len(self.pattern)}")
+        if "\n" in self.pattern:
+            raise UsageError("a pattern is looked for line by line, and cannot have a line break")
+        for what, number, most in (
+            ("matches", self.most_matches, MOST_MATCHES),
+            ("lines of context", self.before, MOST_CONTEXT),
+            ("lines of context", self.after, MOST_CONTEXT),
+        ):
+            if number > most:
+                raise UsageError(f"a search returns at most {most} {what}, not {number}")
+
+
+@dataclass
+class Match:
+    """A line that matches, with its neighbours."""
+
+    file: str
+    offset: int
+    line: str
+    before: list[str]
+    after: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class End:
+    """How far the search has come; ``incomplete`` says in words why no further."""
+
+    searched_bytes: int
+    incomplete: str = ""
+
+
+def matcher(query: Query) -> Matcher:
+    """What tells which of some lines match. Raises UsageError for a pattern that is none."""
+    if query.is_regex:
+        return _regex_matcher(query)
+    if query.ignore_case:
+        wanted = query.pattern.casefold()
+        return lambda lines: [wanted in line.casefold() for line in lines]
+    return lambda lines: [query.pattern in line for line in lines]
+
+
+def search(
+    files: Sequence[Path], query: Query, matches: Matcher, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Match | End | None]:
+    """Matches, oldest first, then one End. A None says that more was searched; the caller may stop after any."""
+    began_s = clock()
+    searched = found = 0
+    for path in files:
+        context = _Context(query)
+        for lines, offsets in _chunks(path):
+            hits = matches(lines)
+            for line, offset, is_hit in zip(lines, offsets, hits, strict=True):
+                if is_hit and found == query.most_matches:
+                    yield from context.rest()
+                    yield End(searched, f"there are more than {found} matches")
+                    return
+                found += is_hit
+                yield from context.take(path.name, line, offset, is_hit)
+            searched += sum(len(line) + 1 for line in lines)
+            if searched > MOST_BYTES or clock() - began_s > MOST_SECONDS:
+                yield from context.rest()
+                spent = f"{searched // 2**20} MiB" if searched > MOST_BYTES else f"{MOST_SECONDS:.0f} s"
+                yield End(searched, f"the search ended after {spent}, in {path.name}")
+                return
+            yield None
+        yield from context.rest()
+    yield End(searched)
+
+
+class _Context:
+    """Gives each match the lines around it. A match is complete when enough lines came after it."""
+
+    def __init__(self, query: Query) -> None:
+        self._after = query.after
+        self._before: deque[str] = deque(maxlen=query.before)
+        self._open: deque[Match] = deque()
+
+    def take(self, file: str, line: str, offset: int, is_hit: bool) -> Iterator[Match]:
+        shown = line if len(line) <= LONGEST_SHOWN else line[:LONGEST_SHOWN] + "…"
+        for match in self._open:
+            match.after.append(shown)
+        if is_hit:
+            self._open.append(Match(file, offset, shown, list(self._before)))
+        while self._open and len(self._open[0].after) >= self._after:
+            yield self._open.popleft()
+        self._before.append(shown)
+
+    def rest(self) -> Iterator[Match]:
+        while self._open:
+            yield self._open.popleft()
+
+
+def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
+    """A file's lines and their offsets, some at a time. A file that is gone has none."""
+    file = open_log(path)
+    if file is None:
+        return
+    with file:
+        rest, at = b"", 0
+        while chunk := file.read(CHUNK_BYTES):
+            *whole, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LONGEST_LINE:  # without an end in sight: what comes of it is not kept
+                whole, rest, skipped = [*whole, rest[:LONGEST_LINE]], b"", _skip_line(file, rest)
+            else:
+                skipped = 0
+            lines, offsets = [], []
+            for number, line in enumerate(whole):
+                offsets.append(at)
+                lines.append(line[:LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"))
+                at += skipped if skipped and number == len(whole) - 1 else len(line) + 1
+            if lines:
+                yield lines, offsets
+        if rest:
+            yield [rest.decode("utf-8", "replace")], [at]
+
+
+def _skip_line(file: object, begun: bytes) -> int:
+    """Read to the end of a line of which this much is read; how long it was, with its line break."""
+    length = len(begun)
+    while piece := file.readline(CHUNK_BYTES):  # type: ignore[attr-defined]
+        length += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return length
+
+
+def _regex_matcher(query: Query) -> Matcher:
+    import pyarrow
+    import pyarrow.compute
+
+    def matches(lines: Sequence[str]) -> Sequence[bool]:
+        texts = pyarrow.array(lines, pyarrow.string())
+        found = pyarrow.compute.match_substring_regex(texts, pattern=query.pattern, ignore_case=query.ignore_case)
+        hits: list[bool] = found.to_pylist()
+        return hits
+
+    try:
+        matches([""])
+    except pyarrow.ArrowInvalid as error:
+        why = re.sub(r"^Invalid regular expression: ", "", str(error))
+        raise UsageError(f"'{query.pattern}' is no regular expression that RE2 understands: {why}") from None
+    return matches
