@@ -9,8 +9,8 @@ from functools import cached_property
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
-from .leader.cluster_state import Loaded
-from .leader.leadership import Reign
+from .leader.cluster_state import ClusterState
+from .leader.leader_state import LeaderState
 from .leader.planner import unscheduled
 from .leader.shard_placement import Acker
 from .rpc_replies import free_slots, unread
@@ -18,16 +18,16 @@ from .statistics.acker_stats import LedgerHistory
 
 
 @dataclass(frozen=True)
-class Look:
+class ClusterView:
     """All that a page is made of, but the topologies' own definitions and errors."""
 
-    loaded: Loaded
+    loaded: ClusterState
     nimbuses: Mapping[str, pb.Presence]
     leader_id: str
     holders: int  # nimbuses that hold the bundles of all topologies
     ackers: Mapping[str, Acker]  # those that answer, by id
     ledgers: Mapping[str, LedgerHistory]  # what ackers said of their ledgers, by id
-    reign: Reign
+    leader_state: LeaderState
     version: str
     now_s: float  # monotonic
     now_unix_s: float
@@ -44,7 +44,7 @@ class Look:
         assignment = stored.value if stored is not None else None
         return (
             unread(self.loaded, record.id)
-            or self.reign.troubles.reason(record.id)
+            or self.leader_state.failed_writes.reason(record.id)
             or unscheduled(record, assignment, self.free_slots)
         )
 

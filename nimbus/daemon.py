@@ -43,16 +43,16 @@ from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord
 
 from .config import NimbusConfig
+from .leader.leader_state import LeaderState
 from .leader.leader_watch import LeaderWatch
-from .leader.leadership import Reign
-from .leader.reconciler import Rule
-from .leader_api import Desk
+from .leader.reconciler import Reconciler
+from .leader_api import LeaderApi
 from .metrics import NimbusMetrics
 from .rpc_clients import address_of
 from .service import NimbusService
 from .submission.blob_store import BlobStore
 from .submission.replication import Replication
-from .submission.submission import Uploads
+from .submission.submission import Submissions
 from .threads import widen_calls
 from .web.app import WebApplication
 from .web.server import WebServer
@@ -68,7 +68,7 @@ class NimbusDaemon:
 
     store: Store
     election: LeaderElection
-    uploads: Uploads
+    uploads: Submissions
     address: str
 
     def __init__(self, config: NimbusConfig, announce_path: str | None = None) -> None:
@@ -81,7 +81,7 @@ class NimbusDaemon:
         self._replicate_now = asyncio.Event()
         self._look_now = asyncio.Event()
         self._leadership: Leadership | None = None
-        self._rule: Rule | None = None
+        self._reconciler: Reconciler | None = None
         self._reigning: asyncio.Task[None] | None = None
         self._replication: Replication
         self._leader_watch: LeaderWatch
@@ -98,8 +98,8 @@ class NimbusDaemon:
         return self._config.conf
 
     @property
-    def rule(self) -> Rule | None:
-        return self._rule
+    def reconciler(self) -> Reconciler | None:
+        return self._reconciler
 
     @property
     def leadership(self) -> Leadership | None:
@@ -148,12 +148,12 @@ class NimbusDaemon:
             raise self._failure
 
     async def _serve(self, ends: contextlib.AsyncExitStack) -> tuple[RpcServer, int]:
-        desk = Desk(self)
-        service = functools.partial(add_NimbusServicer_to_server, NimbusService(desk))
+        leader_api = LeaderApi(self)
+        service = functools.partial(add_NimbusServicer_to_server, NimbusService(leader_api))
         host, port = self._config.bind_host, self._config.grpc_port
         server = await start_server([service], host, port, self._readiness, self.gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(server.stop, _GRACE_S)
-        application = WebApplication(self._readiness, self.metrics.registry, desk, self._config, self.gate)
+        application = WebApplication(self._readiness, self.metrics.registry, leader_api, self._config, self.gate)
         http = WebServer(application.asgi, tls=self._http_tls(ends))
         ends.push_async_callback(http.stop)
         http_port = await http.start(self._config.bind_host, self._config.http_port)
@@ -194,7 +194,9 @@ class NimbusDaemon:
         self._replication = Replication(
             self.store, self.blobs, self.identity, self._config.blob_delay_s, time.monotonic
         )
-        self.uploads = Uploads(self._config, self.store, self.blobs, self.election, self._replication, self._wake_rule)
+        self.uploads = Submissions(
+            self._config, self.store, self.blobs, self.election, self._replication, self._wake_rule
+        )
         registration = Registration(client, self._config.root, "nimbus", presence)
         await asyncio.to_thread(registration.start)
         ends.push_async_callback(asyncio.to_thread, registration.stop)
@@ -236,8 +238,8 @@ class NimbusDaemon:
             self._loop.call_soon_threadsafe(call, *arguments)  # type: ignore[arg-type]
 
     def _wake_rule(self) -> None:
-        if self._rule is not None:
-            self._rule.wake()
+        if self._reconciler is not None:
+            self._reconciler.wake()
 
     def _topologies_changed(self) -> None:
         self._replicate_now.set()
@@ -253,15 +255,15 @@ class NimbusDaemon:
     # Leadership
 
     def _elected(self, epoch: int) -> None:
-        self._reigning = asyncio.create_task(self._reign(epoch, self._reigning))
+        self._reigning = asyncio.create_task(self._leader_state(epoch, self._reigning))
 
     def _deposed(self, epoch: int) -> None:
-        self._rule = None
+        self._reconciler = None
         self.metrics.follows()
         if self._reigning is not None:
             self._reigning.cancel()
 
-    async def _reign(self, epoch: int, before: asyncio.Task[None] | None) -> None:
+    async def _leader_state(self, epoch: int, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait({before})
         while True:
@@ -274,13 +276,15 @@ class NimbusDaemon:
             self._give_up(missing)
             self._replicate_now.set()
             return
-        reign = Reign(epoch, self._config.task_timeout_s, self._config.task_launch_s, time.monotonic())
-        rule = Rule(reign, self.store, self.election, self._readiness, self.metrics, self._config.monitor_s)
-        self._rule = rule
+        leader_state = LeaderState(epoch, self._config.task_timeout_s, self._config.task_launch_s, time.monotonic())
+        reconciler = Reconciler(
+            leader_state, self.store, self.election, self._readiness, self.metrics, self._config.monitor_s
+        )
+        self._reconciler = reconciler
         self.metrics.leads(epoch)
         log.info("This nimbus leads as of epoch %d.", epoch)
         try:
-            await rule.run()
+            await reconciler.run()
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -304,7 +308,7 @@ class NimbusDaemon:
         while True:
             self._replicate_now.clear()
             pause_s = self._config.monitor_s
-            in_use = self._rule.reign.blobs_in_use if self._rule is not None else set()
+            in_use = self._reconciler.leader_state.blobs_in_use if self._reconciler is not None else set()
             try:
                 missing = await self._replication.sync(in_use)
             except UnavailableError as error:

@@ -39,10 +39,10 @@ class SetTracing:
     until_unix_s: float = 0.0
 
 
-Observation = SetLogLevels | SetSampling | SetTracing
+DebugSettings = SetLogLevels | SetSampling | SetTracing
 
 
-def observed(record: pb.TopologyRecord, request: Observation, now_s: float) -> pb.TopologyRecord:
+def observed(record: pb.TopologyRecord, request: DebugSettings, now_s: float) -> pb.TopologyRecord:
     """The record after such a request; equal to ``record`` if there is nothing to do. Raises UsageError."""
     after = pb.TopologyRecord()
     after.CopyFrom(record)

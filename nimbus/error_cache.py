@@ -11,7 +11,7 @@ from tupletree.v1 import topology_pb2 as pb
 _KEPT_S: Final = 10.0
 
 
-class RecentErrors:
+class ErrorCache:
     """Remembers what was read last of each topology that somebody asked for lately."""
 
     def __init__(self, read: Callable[[str], Awaitable[list[pb.ComponentError]]]) -> None:

@@ -12,7 +12,7 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
-from .cluster_view import Look
+from .cluster_view import ClusterView
 from .leader.planner import executors
 from .leader.scheduler import Slot
 from .rpc_replies import is_ready, worker
@@ -25,18 +25,18 @@ _FAILURES: Final = ("failed", "timeouts", "unheard")
 _DEFAULT_PORT: Final = 6627
 
 
-def ackers(look: Look) -> list[AckerFacts]:
+def ackers(view: ClusterView) -> list[AckerFacts]:
     """The registered ackers that are followed: where two were registered at one address, the older one is dead.
 
     One that was not heard of yet counts as ready.
     """
     found = []
-    for acker_id, presence in sorted(look.loaded.ackers.items()):
-        ledger = look.ledgers.get(acker_id)
+    for acker_id, presence in sorted(view.loaded.ackers.items()):
+        ledger = view.ledgers.get(acker_id)
         if ledger is None:
             continue
-        silence = look.silences.get(acker_id, "")
-        age_s = look.now_s - ledger.last.at_s if ledger.last is not None else 0.0
+        silence = view.silences.get(acker_id, "")
+        age_s = view.now_s - ledger.last.at_s if ledger.last is not None else 0.0
         if not silence and age_s > _OLD_S:
             silence = f"it has not answered for {age_s:.0f} s"
         found.append(
@@ -52,10 +52,10 @@ def ackers(look: Look) -> list[AckerFacts]:
     return found
 
 
-def supervisors(look: Look, answers: Mapping[str, supervisor_pb2.ListSlotsReply | str]) -> list[SupervisorFacts]:
+def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlotsReply | str]) -> list[SupervisorFacts]:
     """The registered supervisors. ``answers``: their slots, or why they do not answer, of those that were asked."""
     found = []
-    for supervisor_id, presence in sorted(look.loaded.supervisors.items()):
+    for supervisor_id, presence in sorted(view.loaded.supervisors.items()):
         said = answers.get(supervisor_id)
         silence = said if isinstance(said, str) else ""
         slots = said.slots if isinstance(said, supervisor_pb2.ListSlotsReply) else ()
@@ -63,9 +63,9 @@ def supervisors(look: Look, answers: Mapping[str, supervisor_pb2.ListSlotsReply 
     return found
 
 
-def absent_nimbuses(look: Look, seeds: Sequence[str]) -> list[tuple[str, int]]:
+def absent_nimbuses(view: ClusterView, seeds: Sequence[str]) -> list[tuple[str, int]]:
     """Where nimbus.seeds names a nimbus and none is registered; what it names on the loopback is not known."""
-    known = {(one.host, one.grpc_port) for one in look.nimbuses.values()}
+    known = {(one.host, one.grpc_port) for one in view.nimbuses.values()}
     places = map(_split, seeds)
     return [(host, port) for host, port in places if (host, port) not in known and not _is_loopback(host)]
 
@@ -76,30 +76,32 @@ def _split(seed: str) -> tuple[str, int]:
 
 
 def topology(
-    look: Look, record: pb.TopologyRecord, spec: pb.TopologySpec, errors: Sequence[pb.ComponentError]
+    view: ClusterView, record: pb.TopologyRecord, spec: pb.TopologySpec, errors: Sequence[pb.ComponentError]
 ) -> TopologyFacts:
     """What there is to be judged of a topology. ``spec`` is empty as long as its bundle is not here."""
-    assignment = look.assignment(record.id)
+    assignment = view.assignment(record.id)
     slots = [Slot(one.supervisor_id, one.port) for one in assignment.workers]
     return TopologyFacts(
         record=record,
-        uptime_s=look.now_unix_s - record.submitted_unix_s,
+        uptime_s=view.now_unix_s - record.submitted_unix_s,
         workers_used=len(slots),
-        workers_ready=sum(is_ready(look.reign, record.id, slot, look.now_s) for slot in slots),
+        workers_ready=sum(is_ready(view.leader_state, record.id, slot, view.now_s) for slot in slots),
         has_moved=assignment.version > 1,
         executors=len(executors(record)),
-        unscheduled=look.unscheduled(record),
-        components=_components(look, record, {one.id: one.kind for one in spec.components}),
-        complaints=_complaints(look, record, errors),
+        unscheduled=view.unscheduled(record),
+        components=_components(view, record, {one.id: one.kind for one in spec.components}),
+        complaints=_complaints(view, record, errors),
     )
 
 
-def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]) -> list[ComponentFacts]:
-    statistics, now_s = look.reign.statistics(record.id), look.now_s
+def _components(
+    view: ClusterView, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]
+) -> list[ComponentFacts]:
+    statistics, now_s = view.leader_state.statistics(record.id), view.now_s
     ranges = {first: range(first, last + 1) for first, last in executors(record)}
     trees = trees_of(statistics, record, [one for one in kinds if kinds[one] == pb.COMPONENT_KIND_SPOUT], now_s)
     conf = json.loads(record.conf_json or "{}")
-    ports = _ports(look, record)
+    ports = _ports(view, record)
     found = []
     for component_id, tasks in sorted(task_ranges(dict(record.tasks)).items()):
         failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
@@ -135,27 +137,27 @@ def _components(look: Look, record: pb.TopologyRecord, kinds: Mapping[str, pb.Co
     return found
 
 
-def _ports(look: Look, record: pb.TopologyRecord) -> dict[int, int]:
+def _ports(view: ClusterView, record: pb.TopologyRecord) -> dict[int, int]:
     """The port of each task's worker."""
     return {
         task: one.port
-        for one in look.assignment(record.id).workers
+        for one in view.assignment(record.id).workers
         for run in one.executors
         for task in range(run.first_task, run.last_task + 1)
     }
 
 
-def _complaints(look: Look, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
-    since_s = look.now_unix_s - LATELY_S
-    return folded(look, record, [one for one in errors if one.at_unix_s >= since_s])
+def _complaints(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
+    since_s = view.now_unix_s - LATELY_S
+    return folded(view, record, [one for one in errors if one.at_unix_s >= since_s])
 
 
-def folded(look: Look, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
+def folded(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
     """Errors of a topology, newest first, those that say the same as one."""
     if not errors:
         return []
-    workers = [worker(look.reign, record.id, one, look.now_s) for one in look.assignment(record.id).workers]
-    return complaints(errors, record.tasks, workers, look.now_unix_s)
+    workers = [worker(view.leader_state, record.id, one, view.now_s) for one in view.assignment(record.id).workers]
+    return complaints(errors, record.tasks, workers, view.now_unix_s)
 
 
 def _address(presence: pb.Presence) -> str:

@@ -20,14 +20,14 @@ from tupletree.errors import AuthorityError, ConflictError, NotFoundError, Unava
 from tupletree.v1 import topology_pb2 as pb
 
 from . import health_inputs, rpc_replies
-from .cluster_view import Look
-from .error_cache import RecentErrors
+from .cluster_view import ClusterView
+from .error_cache import ErrorCache
 from .leader import cluster_state, lifecycle
-from .leader.reconciler import Rule
+from .leader.reconciler import Reconciler
 from .metrics import NimbusMetrics
-from .slot_cache import RecentSlots
+from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
-from .submission.submission import Uploads, read_outline
+from .submission.submission import Submissions, read_outline
 from .threads import disk
 from .visibility import visible
 
@@ -43,7 +43,7 @@ class Office(Protocol):
     store: Store
     election: LeaderElection
     blobs: BlobStore
-    uploads: Uploads
+    uploads: Submissions
     metrics: NimbusMetrics
     identity: str
     version: str
@@ -54,7 +54,7 @@ class Office(Protocol):
         """The configuration it was started with."""
 
     @property
-    def rule(self) -> Rule | None:
+    def reconciler(self) -> Reconciler | None:
         """The leadership at work, None while this nimbus does not lead."""
 
     @property
@@ -66,71 +66,71 @@ class Office(Protocol):
         """Whether ZooKeeper is silent for so long that another nimbus may lead and this one would not know."""
 
 
-class Desk:
+class LeaderApi:
     """Answers for the leader. Every method but ``leader`` raises UnavailableError where this nimbus does not lead."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
-        self._recent_errors = RecentErrors(self.errors)
-        self._slots = RecentSlots()
+        self._recent_errors = ErrorCache(self.errors)
+        self._slots = SlotCache()
         self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # when read; nimbuses, holders
 
     @property
     def office(self) -> Office:
         return self._office
 
-    def rule(self) -> Rule:
+    def reconciler(self) -> Reconciler:
         """The leadership at work."""
-        rule = self._office.rule
-        if rule is not None:
-            return rule
+        reconciler = self._office.reconciler
+        if reconciler is not None:
+            return reconciler
         leadership = self._office.leadership
         if leadership is None:
             raise UnavailableError("no nimbus leads at the moment")
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
-    async def look(self, *, is_whole: bool = False) -> Look:
+    async def view(self, *, is_whole: bool = False) -> ClusterView:
         """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since.
 
         Of the topologies only those that whoever asks may see, unless it ``is_whole``.
         """
-        rule, office = self.rule(), self._office
-        loaded = rule.loaded
+        reconciler, office = self.reconciler(), self._office
+        loaded = reconciler.loaded
         if loaded is None:
-            loaded = await rule.fresh()
+            loaded = await reconciler.fresh()
         self._forget_outlines(loaded)
         if time.monotonic() - self._peers[0] > _OLD_S:
             nimbuses = await asyncio.to_thread(office.store.nimbuses)
             holders = await asyncio.to_thread(office.store.candidates)
             self._peers = (time.monotonic(), nimbuses, holders)
         leadership = office.leadership
-        return Look(
+        return ClusterView(
             loaded=loaded if is_whole else visible(loaded, caller.get(), current().admins),
             nimbuses=self._peers[1],
             leader_id=leadership.identity if leadership is not None else "",
             holders=self._peers[2],
-            ackers=rule.ackers.alive(),
-            ledgers=rule.ackers.ledgers,
-            reign=rule.reign,
+            ackers=reconciler.ackers.alive(),
+            ledgers=reconciler.ackers.ledgers,
+            leader_state=reconciler.leader_state,
             version=office.version,
             now_s=time.monotonic(),
             now_unix_s=time.time(),
-            silences=rule.ackers.silences,
+            silences=reconciler.ackers.silences,
         )
 
     async def verdict(self) -> Verdict:
         """The verdict on the cluster: of topologies, on those that whoever asks may see."""
-        look = await self.look()
-        slots = await self._slots.of(self.rule(), look.loaded.supervisors)
-        errors = await self.recent_errors(one.id for one in look.records())
+        view = await self.view()
+        slots = await self._slots.of(self.reconciler(), view.loaded.supervisors)
+        errors = await self.recent_errors(one.id for one in view.records())
         topologies = [
-            health_inputs.topology(look, one, await self.outline(one), errors.get(one.id, [])) for one in look.records()
+            health_inputs.topology(view, one, await self.outline(one), errors.get(one.id, [])) for one in view.records()
         ]
         seeds = self._office.conf["nimbus.seeds"]
-        absent = [f"{host}:{port}" for host, port in health_inputs.absent_nimbuses(look, seeds)]
+        absent = [f"{host}:{port}" for host, port in health_inputs.absent_nimbuses(view, seeds)]
         return judge(
-            health_inputs.ackers(look), health_inputs.supervisors(look, slots), topologies, absent, look.unread
+            health_inputs.ackers(view), health_inputs.supervisors(view, slots), topologies, absent, view.unread
         )
 
     async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
@@ -146,7 +146,7 @@ class Desk:
 
         Raises NotFoundError for an unknown name, UsageError if the request makes no sense now.
         """
-        rule, store = self.rule(), self._office.store
+        reconciler, store = self.reconciler(), self._office.store
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
             record = lifecycle.ask(stored.value, request, time.time())
@@ -154,13 +154,13 @@ class Desk:
                 return record
             write = Put(paths.topology(store.root, record.id), encode(record), stored.version)
             try:
-                await asyncio.to_thread(self._office.election.write, rule.reign.epoch, [write])
+                await asyncio.to_thread(self._office.election.write, reconciler.leader_state.epoch, [write])
             except ConflictError:
                 continue
             except AuthorityError as error:
                 raise UnavailableError(f"nothing was changed: {error}") from error
-            rule.reign.troubles.again(record.id)
-            rule.wake()
+            reconciler.leader_state.failed_writes.again(record.id)
+            reconciler.wake()
             status = lifecycle.status_name(record.status)
             was = lifecycle.status_name(stored.value.status)
             event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
@@ -169,11 +169,11 @@ class Desk:
 
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
         """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
-        rule = self.rule()
-        loaded = await rule.fresh()
+        reconciler = self.reconciler()
+        loaded = await reconciler.fresh()
         record = named(topology_name, loaded.records).value
         worker = rpc_replies.worker_at(loaded, record, host, port)
-        await rule.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
+        await reconciler.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
 
     async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
         """The topology without its objects; empty while the bundle is on its way from another nimbus."""
@@ -187,7 +187,7 @@ class Desk:
             return outline
         return self._outlines[sha256]
 
-    def _forget_outlines(self, loaded: cluster_state.Loaded) -> None:
+    def _forget_outlines(self, loaded: cluster_state.ClusterState) -> None:
         """Keep the outlines of bundles that a topology has."""
         if len(self._outlines) > len(loaded.records):
             used = {one.value.bundle_sha256 for one in loaded.records.values()}

@@ -13,8 +13,8 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import daemon_registry
 from tupletree.v1.topology_pb2 import TopologyStatus
 
-from .leader.cluster_state import Loaded
-from .leader.leadership import Reign
+from .leader.cluster_state import ClusterState
+from .leader.leader_state import LeaderState
 from .leader.planner import unscheduled
 from .rpc_replies import free_slots, summary
 
@@ -132,21 +132,25 @@ class NimbusMetrics:
         self._cluster.look = look
 
 
-def figures(loaded: Loaded, reign: Reign, ackers: int, dead: int, now_s: float, now_unix_s: float) -> ClusterFigures:
+def figures(
+    loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float, now_unix_s: float
+) -> ClusterFigures:
     """What is shown of one look at the cluster."""
     free = len(free_slots(loaded))
     topologies = []
     for one in loaded.records.values():
         record, stored = one.value, loaded.assignments.get(one.value.id)
         assignment = stored.value if stored is not None else None
-        about = summary(loaded, reign, record, now_s, now_unix_s)
+        about = summary(loaded, leader_state, record, now_s, now_unix_s)
         topologies.append(
             TopologyFigures(
                 name=record.name,
                 status=STATUSES[max(0, record.status - 1)],
                 workers=about.workers_used,
                 ready=about.workers_ready,
-                is_unscheduled=bool(reign.troubles.reason(record.id) or unscheduled(record, assignment, free)),
+                is_unscheduled=bool(
+                    leader_state.failed_writes.reason(record.id) or unscheduled(record, assignment, free)
+                ),
                 shards_without_acker=sum(not shard.acker_id for shard in assignment.shards) if assignment else 0,
             )
         )

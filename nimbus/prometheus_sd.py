@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from .cluster_view import Look
+from .cluster_view import ClusterView
 
 _META = "__meta_tupletree_"
 
 FORGOTTEN_S = 60.0
 
 
-def targets(look: Look) -> list[dict[str, Any]]:
+def targets(view: ClusterView) -> list[dict[str, Any]]:
     """One entry for each process: where its /metrics is, and what it is."""
-    daemons = {"nimbus": look.nimbuses, "supervisor": look.loaded.supervisors, "acker": look.loaded.ackers}
+    daemons = {"nimbus": view.nimbuses, "supervisor": view.loaded.supervisors, "acker": view.loaded.ackers}
     found = [
         _target(one.host, one.http_port, role=role, id=one.id)
         for role, presences in daemons.items()
         for one in sorted(presences.values(), key=lambda one: one.id)
         if one.http_port
     ]
-    names = {id: one.value.name for id, one in look.loaded.records.items()}
-    reports = [one.report for one in look.reign.reports.values() if look.now_s - one.at_s <= FORGOTTEN_S]
+    names = {id: one.value.name for id, one in view.loaded.records.items()}
+    reports = [one.report for one in view.leader_state.reports.values() if view.now_s - one.at_s <= FORGOTTEN_S]
     found += [
         _target(
             report.host,

@@ -14,8 +14,8 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
-from .leader.cluster_state import Loaded
-from .leader.leadership import Reign
+from .leader.cluster_state import ClusterState
+from .leader.leader_state import LeaderState
 from .leader.planner import executors, placement_of, unscheduled
 from .leader.scheduler import Slot
 from .statistics.ack_detector import remarks
@@ -24,20 +24,22 @@ from .statistics.topology_statistics import summarize
 _FRESH_S = 5.0  # a worker counts as ready while its last report is no older
 
 
-def topologies(loaded: Loaded, reign: Reign, now_s: float, now_unix_s: float) -> list[rpc.TopologySummary]:
+def topologies(
+    loaded: ClusterState, leader_state: LeaderState, now_s: float, now_unix_s: float
+) -> list[rpc.TopologySummary]:
     """Every topology of ``loaded``, the oldest first."""
     records = sorted((one.value for one in loaded.records.values()), key=lambda one: (one.submitted_unix_s, one.id))
-    return [summary(loaded, reign, record, now_s, now_unix_s) for record in records]
+    return [summary(loaded, leader_state, record, now_s, now_unix_s) for record in records]
 
 
 def summary(
-    loaded: Loaded, reign: Reign, record: pb.TopologyRecord, now_s: float, now_unix_s: float
+    loaded: ClusterState, leader_state: LeaderState, record: pb.TopologyRecord, now_s: float, now_unix_s: float
 ) -> rpc.TopologySummary:
     stored = loaded.assignments.get(record.id)
     placement = placement_of(stored.value) if stored is not None else {}
-    ready = [one for slot in placement if (one := is_ready(reign, record.id, slot, now_s))]
+    ready = [one for slot in placement if (one := is_ready(leader_state, record.id, slot, now_s))]
     return rpc.TopologySummary(
-        record=shown(record, reign.unfinished(record.id)),
+        record=shown(record, leader_state.unfinished(record.id)),
         workers_used=len(placement),
         executors_total=len(executors(record)),
         tasks_total=sum(record.tasks.values()),
@@ -47,8 +49,8 @@ def summary(
 
 
 def topology(
-    loaded: Loaded,
-    reign: Reign,
+    loaded: ClusterState,
+    leader_state: LeaderState,
     record: pb.TopologyRecord,
     spec: pb.TopologySpec,
     errors: Sequence[pb.ComponentError],
@@ -59,24 +61,24 @@ def topology(
     stored = loaded.assignments.get(record.id)
     assignment = stored.value if stored is not None else None
     kinds = {component.id: component.kind for component in spec.components}
-    statistics = reign.statistics(record.id)
+    statistics = leader_state.statistics(record.id)
     said = {one: remark.sentence for one, remark in remarks(statistics, record, kinds, now_s).items()}
     return rpc.DescribeTopologyReply(
-        summary=summary(loaded, reign, record, now_s, now_unix_s),
+        summary=summary(loaded, leader_state, record, now_s, now_unix_s),
         assignment=assignment,
         components=summarize(
             statistics, record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s, said
         ),
-        workers=[worker(reign, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
+        workers=[worker(leader_state, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,
         spec=shown_spec(spec),
         unscheduled=unread(loaded, record.id)
-        or reign.troubles.reason(record.id)
+        or leader_state.failed_writes.reason(record.id)
         or unscheduled(record, assignment, len(free_slots(loaded))),
     )
 
 
-def unread(loaded: Loaded, topology_id: str) -> str:
+def unread(loaded: ClusterState, topology_id: str) -> str:
     """Why nimbus leaves a topology as it is, in a sentence; empty if it can read all of it."""
     why = loaded.unread.get(topology_id)
     if why is None:
@@ -115,7 +117,7 @@ def _masked(conf_json: str) -> str:
 
 
 def cluster(
-    loaded: Loaded,
+    loaded: ClusterState,
     nimbuses: Mapping[str, pb.Presence],
     leader_id: str,
     reachable: Mapping[str, object],
@@ -152,7 +154,7 @@ def health(verdict: Verdict) -> rpc.DescribeHealthReply:
     return rpc.DescribeHealthReply(verdict=verdict.status, faults=reasons(verdict.faults), notes=reasons(verdict.notes))
 
 
-def worker_at(loaded: Loaded, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
+def worker_at(loaded: ClusterState, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
     """The worker of a topology in that place. Raises NotFoundError."""
     stored = loaded.assignments.get(record.id)
     workers = list(stored.value.workers) if stored is not None else []
@@ -163,13 +165,13 @@ def worker_at(loaded: Loaded, record: pb.TopologyRecord, host: str, port: int) -
     raise NotFoundError(f"topology '{record.name}' has no worker at {host}:{port}; it has {places}")
 
 
-def free_slots(loaded: Loaded) -> set[Slot]:
+def free_slots(loaded: ClusterState) -> set[Slot]:
     """The slots that no topology uses."""
     offered = {Slot(one.id, port) for one in loaded.supervisors.values() for port in one.slots}
     return offered - _used(loaded)
 
 
-def _used(loaded: Loaded) -> set[Slot]:
+def _used(loaded: ClusterState) -> set[Slot]:
     return {slot for one in loaded.assignments.values() for slot in placement_of(one.value)}
 
 
@@ -177,18 +179,18 @@ def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
     return [presences[one] for one in sorted(presences)]
 
 
-def is_ready(reign: Reign, topology_id: str, slot: Slot, now_s: float) -> bool:
+def is_ready(leader_state: LeaderState, topology_id: str, slot: Slot, now_s: float) -> bool:
     """Whether the worker in a slot is ready, as it said lately."""
-    reported = reign.reports.get((topology_id, slot))
+    reported = leader_state.reports.get((topology_id, slot))
     return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
 
-def worker(reign: Reign, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
+def worker(leader_state: LeaderState, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
     """A worker as it is shown, with what it reported last."""
     slot = Slot(worker.supervisor_id, worker.port)
-    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=is_ready(reign, topology_id, slot, now_s))
+    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=is_ready(leader_state, topology_id, slot, now_s))
     view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
-    reported = reign.reports.get((topology_id, slot))
+    reported = leader_state.reports.get((topology_id, slot))
     if reported is not None:
         view.worker_id = reported.report.worker_id
         view.pid = reported.report.pid

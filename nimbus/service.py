@@ -20,7 +20,7 @@ from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
 from . import debug_settings, rpc_replies
 from .leader import lifecycle
-from .leader_api import Desk, named
+from .leader_api import LeaderApi, named
 from .statistics.report_validation import check_report
 from .threads import disk
 from .visibility import visible
@@ -33,27 +33,27 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class NimbusService(NimbusServicer):
     """Translates; the work is done elsewhere."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._office = desk.office
+    def __init__(self, leader_api: LeaderApi) -> None:
+        self._leader_api = leader_api
+        self._office = leader_api.office
 
     async def GetLeader(self, request: rpc.GetLeaderRequest, context: Context) -> rpc.GetLeaderReply:
-        rule, leadership = self._office.rule, self._office.leadership
-        if leadership is None or (rule is None and leadership.identity == self._office.identity):
+        reconciler, leadership = self._office.reconciler, self._office.leadership
+        if leadership is None or (reconciler is None and leadership.identity == self._office.identity):
             return rpc.GetLeaderReply()  # nobody, or this one but not ready yet
         if leadership.identity == self._office.identity and self._office.is_cut_off:
             raise UnavailableError("ZooKeeper does not answer, and whether this nimbus still leads is not known")
         return rpc.GetLeaderReply(
             address=leadership.address,
             epoch=leadership.epoch,
-            is_me=rule is not None and rule.reign.epoch == leadership.epoch,
+            is_me=reconciler is not None and reconciler.leader_state.epoch == leadership.epoch,
         )
 
     async def Submit(self, request_iterator: AsyncIterator[rpc.SubmitRequest], context: Context) -> rpc.SubmitReply:
-        rule = self._desk.rule()
+        reconciler = self._leader_api.reconciler()
         outcome = "failed"
         try:
-            topology_id = await self._office.uploads.submit(request_iterator, rule.reign)
+            topology_id = await self._office.uploads.submit(request_iterator, reconciler.leader_state)
             outcome = "accepted"
         except AuthorityError as error:
             raise UnavailableError(f"nothing was submitted: {error}") from error
@@ -91,43 +91,47 @@ class NimbusService(NimbusServicer):
     async def RestartWorker(
         self, request: rpc.RestartTopologyWorkerRequest, context: Context
     ) -> rpc.RestartTopologyWorkerReply:
-        await self._desk.restart_worker(request.name, request.host, request.port)
+        await self._leader_api.restart_worker(request.name, request.host, request.port)
         return rpc.RestartTopologyWorkerReply()
 
     async def GetConfiguration(
         self, request: rpc.GetConfigurationRequest, context: Context
     ) -> rpc.GetConfigurationReply:
-        self._desk.rule()
+        self._leader_api.reconciler()
         return rpc.GetConfigurationReply(conf_json=json.dumps(masked(self._office.conf)), address=self._office.address)
 
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
-        rule = self._desk.rule()
-        loaded = await rule.fresh()
+        reconciler = self._leader_api.reconciler()
+        loaded = await reconciler.fresh()
         seen = visible(loaded, caller.get(), current().admins)
-        found = rpc_replies.topologies(seen, rule.reign, time.monotonic(), time.time())
+        found = rpc_replies.topologies(seen, reconciler.leader_state, time.monotonic(), time.time())
         return rpc.ListTopologiesReply(topologies=found)
 
     async def DescribeTopology(
         self, request: rpc.DescribeTopologyRequest, context: Context
     ) -> rpc.DescribeTopologyReply:
-        rule, store = self._desk.rule(), self._office.store
-        loaded = await rule.fresh()
+        reconciler, store = self._leader_api.reconciler(), self._office.store
+        loaded = await reconciler.fresh()
         record = named(request.name, loaded.records).value
         errors = await asyncio.to_thread(store.errors, record.id)
-        spec = await self._desk.outline(record)
-        return rpc_replies.topology(loaded, rule.reign, record, spec, errors, time.monotonic(), time.time())
+        spec = await self._leader_api.outline(record)
+        return rpc_replies.topology(
+            loaded, reconciler.leader_state, record, spec, errors, time.monotonic(), time.time()
+        )
 
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
-        rule, store = self._desk.rule(), self._office.store
-        loaded = await rule.fresh()
+        reconciler, store = self._leader_api.reconciler(), self._office.store
+        loaded = await reconciler.fresh()
         nimbuses = await asyncio.to_thread(store.nimbuses)
         leadership = self._office.leadership
         leader_id = leadership.identity if leadership is not None else ""
-        reachable = rule.ackers.alive()
-        return rpc_replies.cluster(loaded, nimbuses, leader_id, reachable, rule.reign.epoch, self._office.version)
+        reachable = reconciler.ackers.alive()
+        return rpc_replies.cluster(
+            loaded, nimbuses, leader_id, reachable, reconciler.leader_state.epoch, self._office.version
+        )
 
     async def DescribeHealth(self, request: rpc.DescribeHealthRequest, context: Context) -> rpc.DescribeHealthReply:
-        return rpc_replies.health(await self._desk.verdict())
+        return rpc_replies.health(await self._leader_api.verdict())
 
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
@@ -141,14 +145,16 @@ class NimbusService(NimbusServicer):
     ) -> AsyncIterator[rpc.WorkerReportReply]:
         topology_id: str | None = None
         async for report in request_iterator:
-            rule = self._desk.rule()
+            reconciler = self._leader_api.reconciler()
             if topology_id is None:
                 topology_id = report.topology_id  # which the caller may report for
-            check_report(report, topology_id, functools.partial(rule.reign.latest, topology_id))
-            rule.reign.report(report, time.monotonic())
+            check_report(report, topology_id, functools.partial(reconciler.leader_state.latest, topology_id))
+            reconciler.leader_state.report(report, time.monotonic())
             self._office.metrics.reports.inc()
-            yield rpc.WorkerReportReply(epoch=rule.reign.epoch)
+            yield rpc.WorkerReportReply(epoch=reconciler.leader_state.epoch)
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
-        record = await self._desk.ask(name, request)
-        return rpc.TopologyReply(record=rpc_replies.shown(record, self._desk.rule().reign.unfinished(record.id)))
+        record = await self._leader_api.ask(name, request)
+        return rpc.TopologyReply(
+            record=rpc_replies.shown(record, self._leader_api.reconciler().leader_state.unfinished(record.id))
+        )

@@ -17,7 +17,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1.topology_pb2 import Presence
 
-from .leader.reconciler import Rule
+from .leader.reconciler import Reconciler
 from .rpc_clients import address_of
 
 _FRESH_S: Final = 2.0
@@ -34,14 +34,14 @@ class _Said:
     answer: Answer
 
 
-class RecentSlots:
+class SlotCache:
     """What each supervisor said last. All in the event loop's thread."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def of(self, rule: Rule, supervisors: Mapping[str, Presence]) -> dict[str, Answer]:
+    async def of(self, reconciler: Reconciler, supervisors: Mapping[str, Presence]) -> dict[str, Answer]:
         """The slots of some supervisors by id, or why one does not answer."""
         self._said = {one: said for one, said in self._said.items() if one in supervisors}
         patient: list[asyncio.Task[None]] = []
@@ -50,7 +50,7 @@ class RecentSlots:
             said = self._said.get(supervisor_id)
             age_s = time.monotonic() - said.at_s if said is not None else float("inf")
             if age_s > _FRESH_S:
-                asking = self._asking.get(supervisor_id) or self._ask(rule, supervisor_id, presence)
+                asking = self._asking.get(supervisor_id) or self._ask(reconciler, supervisor_id, presence)
                 (eager if age_s <= _KNOWN_S else patient).append(asking)
         if patient:
             await asyncio.wait(patient, timeout=2 * _CALL_S)
@@ -58,8 +58,8 @@ class RecentSlots:
             await asyncio.wait(eager, timeout=_PATIENCE_S)
         return {one: self._said[one].answer for one in supervisors if one in self._said}
 
-    def _ask(self, rule: Rule, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
-        asking = asyncio.create_task(self._take(rule, supervisor_id, address_of(presence)))
+    def _ask(self, reconciler: Reconciler, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
+        asking = asyncio.create_task(self._take(reconciler, supervisor_id, address_of(presence)))
         self._asking[supervisor_id] = asking
         asking.add_done_callback(lambda done: self._asked(supervisor_id, done))
         return asking
@@ -69,9 +69,9 @@ class RecentSlots:
         if not done.cancelled():
             done.exception()  # as when the leadership has just ended: it is asked again where it matters
 
-    async def _take(self, rule: Rule, supervisor_id: str, address: str) -> None:
+    async def _take(self, reconciler: Reconciler, supervisor_id: str, address: str) -> None:
         who = f"supervisor at {address}"
-        stub: Any = rule.supervisor(address)  # the asynchronous one, which the generated types do not tell
+        stub: Any = reconciler.supervisor(address)  # the asynchronous one, which the generated types do not tell
         answer: Answer
         try:
             answer = await stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_CALL_S)

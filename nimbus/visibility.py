@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tupletree._security.rights import Principal, acl_of, is_admin, may_read
 
-from .leader.cluster_state import Loaded
+from .leader.cluster_state import ClusterState
 
 
-def visible(loaded: Loaded, who: Principal | None, admins: Collection[str]) -> Loaded:
+def visible(loaded: ClusterState, who: Principal | None, admins: Collection[str]) -> ClusterState:
     """``loaded`` as if only the topologies existed that ``who`` may read. None: everybody may read everything.
 
     A topology whose owner cannot be read is an administrator's to see.

@@ -44,10 +44,10 @@ from .bundles import Bundles, find_leader
 from .config import SupervisorConfig
 from .effects import Effects
 from .faults import reason
-from .fencing import NewestEpoch
+from .fencing import EpochFence
 from .files import remove_tree
 from .identity import choose_slots, claim, former_port, keep_port, load_id
-from .launcher import OUTPUT, FoundWorker, Workers
+from .launcher import OUTPUT, FoundWorker, Launcher
 from .local_assignment import newest_epoch, plan_work
 from .logs.files import last_written_unix_s
 from .logs.tail import limit_output
@@ -58,8 +58,8 @@ from .service import SupervisorService, summarize
 from .slot import state_name
 from .slot_events import Assigned
 from .slots import Slots
-from .task_group import Background
-from .zookeeper_session import Coordination
+from .task_group import TaskGroup
+from .zookeeper_session import ZooKeeperSession
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +81,9 @@ class SupervisorDaemon:
         self._supervisor_id = load_id(config.local_dir, config.supervisor_id)
         self._reserved = ReservedPorts()
         self._readiness = Readiness()
-        self._epoch = NewestEpoch()
+        self._epoch = EpochFence()
         self._living: frozenset[str] | None = None  # all topologies that have an assignment, once that is known
-        self._workers = Workers(config, self._supervisor_id)
+        self._workers = Launcher(config, self._supervisor_id)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until ``stop`` is set. Returns the exit status."""
@@ -119,9 +119,9 @@ class SupervisorDaemon:
         found = self._workers.find()
         occupied = [one.launched.port for one in found if one.launched and one.identity]
         ports = choose_slots(config.local_dir, config.bind_host, config.slots_ports, occupied, self._reserved)
-        self._background = Background()
+        self._background = TaskGroup()
         self._wake = asyncio.Event()
-        self._coordination = Coordination(config.conf, self._readiness)
+        self._coordination = ZooKeeperSession(config.conf, self._readiness)
         self._readiness.set("assignments", "not read yet")
         self._metrics = Metrics(
             self._readiness,

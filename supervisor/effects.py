@@ -22,8 +22,8 @@ from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 from .bundles import Bundles
 from .config import SupervisorConfig
 from .faults import MAX_REASON, reason
-from .launcher import OUTPUT, FoundWorker, LaunchedWorker, Workers
-from .local_assignment import Work
+from .launcher import OUTPUT, FoundWorker, LaunchedWorker, Launcher
+from .local_assignment import LocalAssignment
 from .metrics import Metrics
 from .presences import WorkerPresences
 from .processes import WorkerProcess, last_line
@@ -47,9 +47,9 @@ from .slot_events import (
     WorkerExited,
     WorkerLaunched,
 )
-from .task_group import Background
+from .task_group import TaskGroup
 from .virtualenv import prepare_python
-from .zookeeper_session import Coordination
+from .zookeeper_session import ZooKeeperSession
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +69,10 @@ class Effects:
         config: SupervisorConfig,
         supervisor_id: str,
         bundles: Bundles,
-        workers: Workers,
+        workers: Launcher,
         presences: WorkerPresences,
-        coordination: Coordination,
-        background: Background,
+        coordination: ZooKeeperSession,
+        background: TaskGroup,
         metrics: Metrics,
     ) -> None:
         self._config = config
@@ -144,12 +144,12 @@ class Effects:
 
     # Bundles
 
-    def _localize(self, work: Work) -> None:
+    def _localize(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
         if sha256 not in self._localizing:
             self._localizing[sha256] = self._background.start(self._fetch(work), f"localize-{sha256[:12]}")
 
-    async def _fetch(self, work: Work) -> None:
+    async def _fetch(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
         failure = ""
         try:
@@ -182,7 +182,7 @@ class Effects:
 
     # Processes
 
-    async def _launch(self, port: int, work: Work, worker_id: str) -> None:
+    async def _launch(self, port: int, work: LocalAssignment, worker_id: str) -> None:
         try:
             directory = self._bundles.directory(work.bundle_sha256)
             python = self._pythons[work.bundle_sha256]
@@ -311,7 +311,7 @@ class Effects:
             launched_unix_s=self._live[worker.worker_id][0].launched_unix_s,
         )
 
-    def _report(self, port: int, work: Work, message: str) -> None:
+    def _report(self, port: int, work: LocalAssignment, message: str) -> None:
         """Report an error; the same one again with a count, in the place of the report before."""
         message = message.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
         topology_id = work.topology_id

@@ -11,7 +11,7 @@ OPERATOR = 0
 """The epoch of a command from an operator's command line, which is always obeyed."""
 
 
-class NewestEpoch:
+class EpochFence:
     """The newest leader's epoch seen so far."""
 
     def __init__(self) -> None:

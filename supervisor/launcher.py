@@ -27,7 +27,7 @@ from tupletree.errors import InternalError, UnavailableError, UsageError
 
 from .config import SupervisorConfig
 from .files import read_text, remove_tree
-from .local_assignment import Work
+from .local_assignment import LocalAssignment
 from .processes import Identity, WorkerProcess, find_by_argument, identify
 from .virtualenv import python_environment
 
@@ -41,7 +41,7 @@ class LaunchedWorker:
 
     worker_id: str
     port: int
-    work: Work
+    work: LocalAssignment
     launched_unix_s: float
     output_start: int = 0  # how long worker.out was before this one
 
@@ -55,7 +55,7 @@ class FoundWorker:
     identity: Identity | None  # None: no such process
 
 
-class Workers:
+class Launcher:
     """Launches workers and finds them again. Methods block on the disk."""
 
     def __init__(self, config: SupervisorConfig, supervisor_id: str) -> None:
@@ -68,7 +68,7 @@ class Workers:
         return Path(self._config.logs_dir, topology_id, str(port))
 
     def launch(
-        self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
+        self, worker_id: str, port: int, work: LocalAssignment, bundle_dir: Path, python: str
     ) -> tuple[LaunchedWorker, WorkerProcess]:
         """Start a worker. If that cannot be done now, no process and no directory is left.
 
@@ -141,7 +141,7 @@ class Workers:
         identity = _live_identity(directory)
         try:
             facts = json.loads(read_text(directory / "work.json"))
-            work = Work.from_json(facts["work"])
+            work = LocalAssignment.from_json(facts["work"])
             launched = LaunchedWorker(directory.name, int(facts["port"]), work, float(facts["launched_unix_s"]))
         except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, InternalError):
             launched = None

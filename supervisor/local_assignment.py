@@ -1,8 +1,8 @@
-"""What the assignments in ZooKeeper ask of this supervisor's slots.
+"""The part of the assignments in ZooKeeper that concerns this supervisor's slots.
 
-``plan_work`` is a pure function of one snapshot. A worker is restarted when its ``Work`` changes, so ``Work`` holds
-exactly what a process is started with and cannot learn later: its topology, code, configuration and executors. (Where
-its peers and ackers are, a worker follows by itself.)
+``plan_work`` is a pure function of one snapshot. A worker is restarted when its ``LocalAssignment`` changes. So that
+holds exactly what a process is started with and cannot learn later: its topology, code, configuration and executors.
+(The addresses of its peers and ackers a worker follows by itself.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_SILENCE_S = 600.0
 
 
 @dataclass(frozen=True)
-class Work:
+class LocalAssignment:
     """One worker's worth of a topology."""
 
     topology_id: str
@@ -34,7 +34,7 @@ class Work:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Work:
+    def from_json(cls, facts: Mapping[str, Any]) -> LocalAssignment:
         """The opposite of ``to_json``. Raises InternalError for anything else."""
         try:
             executors = tuple((int(first), int(last)) for first, last in facts["executors"])
@@ -57,14 +57,14 @@ def plan_work(
     supervisor_id: str,
     ports: Collection[int],
     silence_timeout_s: float,
-) -> dict[int, Work | None]:
+) -> dict[int, LocalAssignment | None]:
     """What belongs in each of ``ports``; None: nothing.
 
     An assignment without a record belongs to a topology that is being removed: nothing. If a snapshot taken amid a
     change shows two topologies in one slot, the one that was assigned under the newer epoch wins, then the one with
     the greater id; the next snapshot shows one.
     """
-    plan: dict[int, Work | None] = dict.fromkeys(ports)
+    plan: dict[int, LocalAssignment | None] = dict.fromkeys(ports)
     for assignment in sorted(assignments, key=lambda one: (one.epoch, one.topology_id)):
         record = records.get(assignment.topology_id)
         if record is None:
@@ -80,8 +80,8 @@ def newest_epoch(assignments: Iterable[Assignment]) -> int:
     return max((assignment.epoch for assignment in assignments), default=0)
 
 
-def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: float) -> Work:
-    return Work(
+def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: float) -> LocalAssignment:
+    return LocalAssignment(
         topology_id=record.id,
         bundle_sha256=record.bundle_sha256,
         bundle_bytes=record.bundle_bytes,

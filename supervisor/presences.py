@@ -20,8 +20,8 @@ from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.v1.topology_pb2 import WorkerPresence
 
 from .faults import reason
-from .task_group import Background
-from .zookeeper_session import Coordination
+from .task_group import TaskGroup
+from .zookeeper_session import ZooKeeperSession
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class WorkerPresences:
 
     def __init__(
         self,
-        coordination: Coordination,
-        background: Background,
+        coordination: ZooKeeperSession,
+        background: TaskGroup,
         supervisor_id: str,
         removal_took: Callable[[float], None] = lambda seconds: None,
     ) -> None:

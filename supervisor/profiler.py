@@ -30,7 +30,7 @@ _MORE_S: Final = 30.0  # for py-spy to begin, and to write what it has seen
 _STACKS_S: Final = 15.0
 
 
-class Inspections:
+class Profiler:
     """What is being looked at. One profile of a worker at a time."""
 
     def __init__(self) -> None:

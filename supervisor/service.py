@@ -14,12 +14,12 @@ from tupletree.errors import ForbiddenError, NotFoundError, UnavailableError
 from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc
 
-from .fencing import OPERATOR, NewestEpoch
+from .fencing import OPERATOR, EpochFence
 from .logs.files import check_name, files_of, list_files, ports_in, topology_directory
 from .logs.search import USUAL_MATCHES, Match, Query, matcher, search
 from .logs.search import End as SearchEnd
 from .logs.tail import Start, tail
-from .profiler import USUAL_PER_SECOND, Inspections
+from .profiler import USUAL_PER_SECOND, Profiler
 from .slot import Running, Slot, knows, live_worker, state_name
 from .slot_events import WorkerBeat
 from .slots import Slots, log
@@ -37,7 +37,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     """
 
     def __init__(
-        self, supervisor_id: str, slots: Slots, epoch: NewestEpoch, wake: Callable[[], None], logs_dir: str
+        self, supervisor_id: str, slots: Slots, epoch: EpochFence, wake: Callable[[], None], logs_dir: str
     ) -> None:
         self._supervisor_id = supervisor_id
         self._slots = slots
@@ -46,7 +46,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         self._logs_dir = Path(logs_dir)
         self._searches = asyncio.Semaphore(MOST_SEARCHES)
         self._readers = 0
-        self._inspections = Inspections()
+        self._inspections = Profiler()
 
     async def Wake(self, request: pb.WakeRequest, context: Any) -> pb.WakeReply:
         self._epoch.admit(request.epoch)

@@ -39,7 +39,7 @@ from typing import TypeAlias, assert_never
 from tupletree.errors import InternalError
 
 from .backoff import restart_delay_s, retry_delay_s
-from .local_assignment import Work
+from .local_assignment import LocalAssignment
 from .slot_events import (
     Assigned,
     BundleFailed,
@@ -90,31 +90,31 @@ class Empty:
 
 @dataclass(frozen=True)
 class Localizing:
-    work: Work
+    work: LocalAssignment
 
 
 @dataclass(frozen=True)
 class Delayed:
-    work: Work
+    work: LocalAssignment
     until_s: float
 
 
 @dataclass(frozen=True)
 class Launching:
-    work: Work
+    work: LocalAssignment
     worker_id: str
 
 
 @dataclass(frozen=True)
 class Starting:
-    work: Work
+    work: LocalAssignment
     worker: Worker
     since_s: float
 
 
 @dataclass(frozen=True)
 class Running:
-    work: Work
+    work: LocalAssignment
     worker: Worker
     last_beat_s: float
     ready_since_s: float | None
@@ -123,7 +123,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Stopping:
-    work: Work
+    work: LocalAssignment
     worker: Worker
     reason: StopReason
     kill_at_s: float
@@ -140,7 +140,7 @@ class Slot:
 
     port: int
     limits: Limits = Limits()
-    desired: Work | None = None
+    desired: LocalAssignment | None = None
     state: State = Empty()
     deaths: int = 0  # workers that died before they had settled
     misses: int = 0  # failures to localize the bundle
@@ -221,7 +221,7 @@ def step(slot: Slot, event: Event, now_s: float) -> Step:
             assert_never(unreachable)
 
 
-def _assigned(slot: Slot, work: Work | None, now_s: float) -> Step:
+def _assigned(slot: Slot, work: LocalAssignment | None, now_s: float) -> Step:
     if work == slot.desired:
         return slot, ()
     slot = replace(slot, desired=work, deaths=0, misses=0)
@@ -396,5 +396,5 @@ def _has_settled(slot: Slot, now_s: float) -> bool:
     return since_s is not None and now_s - since_s >= slot.limits.settled_s
 
 
-def _silence_s(slot: Slot, work: Work) -> float:
+def _silence_s(slot: Slot, work: LocalAssignment) -> float:
     return slot.limits.silence_timeout_s if work.silence_timeout_s is None else work.silence_timeout_s

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from .local_assignment import Work
+from .local_assignment import LocalAssignment
 
 
 class StopReason(Enum):
@@ -45,7 +45,7 @@ class Worker:
 class Assigned:
     """The assignments say that this work belongs here; None: nothing does."""
 
-    work: Work | None
+    work: LocalAssignment | None
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class LaunchFailed:
 class WorkerAdopted:
     """A worker of an earlier supervisor process was found alive. Only for an empty slot, before anything else."""
 
-    work: Work
+    work: LocalAssignment
     worker: Worker
 
 
@@ -138,20 +138,20 @@ Event: TypeAlias = (
 class Localize:
     """Fetch and unpack the bundle, build its environment; answer BundleReady or BundleFailed. Idempotent."""
 
-    work: Work
+    work: LocalAssignment
 
 
 @dataclass(frozen=True)
 class Launch:
     """Start the process; answer WorkerLaunched or LaunchFailed."""
 
-    work: Work
+    work: LocalAssignment
     worker_id: str
 
 
 @dataclass(frozen=True)
 class PutPresence:
-    work: Work
+    work: LocalAssignment
     worker: Worker
 
 
@@ -159,7 +159,7 @@ class PutPresence:
 class RemovePresence:
     """The process is gone: tell the other workers at once, and keep trying until they can know."""
 
-    work: Work
+    work: LocalAssignment
     worker: Worker
 
 
@@ -181,7 +181,7 @@ class Kill:
 class ForgetWorker:
     """The process is gone: count it by ``cause``, kill what is left of its group, remove its directory."""
 
-    work: Work
+    work: LocalAssignment
     worker: Worker
     cause: str
     text: str
@@ -191,7 +191,7 @@ class ForgetWorker:
 class ReportError:
     """Tell the topology's users what keeps it from running here."""
 
-    work: Work
+    work: LocalAssignment
     message: str
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tupletree._daemon.logs import event as log_event
 from tupletree.errors import NotFoundError
 
-from .local_assignment import Work
+from .local_assignment import LocalAssignment
 from .slot import Empty, Limits, Slot, bundles_in_use, knows, live_worker, next_deadline_s, state_name, step
 from .slot_events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
 
@@ -73,7 +73,7 @@ class Slots:
     def bundles_in_use(self) -> frozenset[str]:
         return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
 
-    def ports_kept(self, plan: Mapping[int, Work | None], unread: Collection[str]) -> set[int]:
+    def ports_kept(self, plan: Mapping[int, LocalAssignment | None], unread: Collection[str]) -> set[int]:
         """The slots that go on with what they run: nothing else is planned for them, and their topology is ``unread``,
         so nobody can tell whether it is still assigned here."""
         desired = {port: slot.desired for port, slot in self._slots.items() if plan.get(port) is None}

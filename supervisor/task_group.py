@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Background:
+class TaskGroup:
     """A set of tasks of which none may fail: what they expect to go wrong, they handle.
 
     The first exception that escapes one of them ends the daemon (``failed``): a supervisor process is safe to restart,

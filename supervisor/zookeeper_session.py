@@ -26,7 +26,7 @@ _RETRY_S = 1.0
 T = TypeVar("T")
 
 
-class Coordination:
+class ZooKeeperSession:
     """Connects in the background and keeps trying; ``connected`` is set once there was a session.
 
     Readiness "zookeeper" tells whether it answers now.

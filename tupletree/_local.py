@@ -30,7 +30,7 @@ from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.windows import WindowedBolt
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed, TreesReset
-from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.tasks import Environment, Observer, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
@@ -107,13 +107,13 @@ class LocalTopology:
         """Nothing is ever for another worker."""
         raise AssertionError(f"a local topology has no other worker to send {batch} to")
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         """Apply ledger updates and tell the spouts the verdicts. Run loop threads."""
         with self._lock:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
                 self._tell(self._apply(self._ledgers[shard], part))
 
-    def _apply(self, ledger: Ledger, part: Updates) -> Any:
+    def _apply(self, ledger: Ledger, part: AckUpdates) -> Any:
         return ledger.apply(*part.columns(), self._clock())
 
     def _tell(self, verdicts: Any) -> None:

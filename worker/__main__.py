@@ -17,7 +17,7 @@ from tupletree.errors import TupletreeError
 
 from . import ptrace
 from .daemon import WorkerDaemon, add_code_path
-from .launch_file import Launch
+from .launch_file import LaunchFile
 from .reporting.stdio_capture import capture
 
 GC_THRESHOLD = 50_000
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--launch", metavar="FILE", required=True, help="the launch file that the supervisor wrote")
     arguments = parser.parse_args(argv)
     try:
-        launch = Launch.load(arguments.launch)
+        launch = LaunchFile.load(arguments.launch)
         setup_logging(
             "worker",
             launch.log_dir,

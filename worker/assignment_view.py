@@ -9,7 +9,7 @@ from typing import TypeGuard
 from tupletree.parallelism import ExecutorTasks
 from tupletree.v1 import topology_pb2
 
-from .debugging.settings import Observed
+from .debugging.settings import DebugSettings
 from .engine import local_tasks
 from .launch_file import slot_name
 from .network.peer_links import Peer
@@ -18,7 +18,7 @@ Presences = Mapping[tuple[str, int], topology_pb2.WorkerPresence]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AssignmentView:
     """The topology as one worker sees it.
 
     ``peers``: for each other slot of the assignment, the worker that runs there, None while it is not known.
@@ -33,7 +33,7 @@ class View:
     workers: frozenset[str]
     shards: tuple[topology_pb2.ShardAssignment, ...]
     shard_version: int
-    observed: Observed = field(default_factory=Observed)
+    observed: DebugSettings = field(default_factory=DebugSettings)
 
 
 def view(
@@ -41,7 +41,7 @@ def view(
     record: topology_pb2.TopologyRecord | None,
     assignment: topology_pb2.Assignment | None,
     presences: Presences,
-) -> View | None:
+) -> AssignmentView | None:
     """What the worker in ``slot`` should follow; None if the topology has no place for it any more."""
     if record is None or assignment is None:
         return None
@@ -58,7 +58,7 @@ def view(
         peers[name] = (
             Peer(presence.worker_id, f"{presence.host}:{presence.port}", tasks) if presence is not None else None
         )
-    return View(
+    return AssignmentView(
         version=assignment.version,
         executors=_executors(own),
         is_active=record.status == topology_pb2.TOPOLOGY_STATUS_ACTIVE,
@@ -67,11 +67,11 @@ def view(
         workers=frozenset(presence.worker_id for presence in presences.values()),
         shards=tuple(assignment.shards),
         shard_version=assignment.shard_version,
-        observed=Observed.of(record),
+        observed=DebugSettings.of(record),
     )
 
 
-def has_place(latest: View | None, executors: tuple[ExecutorTasks, ...]) -> TypeGuard[View]:
+def has_place(latest: AssignmentView | None, executors: tuple[ExecutorTasks, ...]) -> TypeGuard[AssignmentView]:
     """Whether a worker that was built with these executors still has its place; given others, another worker starts.
 
     To be asked of each snapshot from the first on: the assignment may have changed while the worker was built.

@@ -22,7 +22,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
 
 from .checkpoint.membership import build_participant, max_pending, step_sources
-from .component_graph import Graph
+from .component_graph import ComponentGraph
 from .control_messages import Call
 from .core import routing
 from .core.output_streams import OutBuffer, OutStream
@@ -51,13 +51,13 @@ class Plan:
     environment: Environment
     seed: int
     observer: Observer | None = None
-    graph: Graph = field(init=False, repr=False)
+    graph: ComponentGraph = field(init=False, repr=False)
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # and the position in the spec
     _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
 
     def __post_init__(self) -> None:
         firsts = sorted((self.tasks[component.id][0], at) for at, component in enumerate(self.spec.components))
-        object.__setattr__(self, "graph", Graph(self.spec))
+        object.__setattr__(self, "graph", ComponentGraph(self.spec))
         object.__setattr__(self, "_by_first_task", firsts)
 
     def component_of(self, task: int) -> topology_pb2.ComponentSpec:
@@ -189,7 +189,7 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     return task
 
 
-def _subscribers(graph: Graph, source: str, stream: str) -> dict[str, str]:
+def _subscribers(graph: ComponentGraph, source: str, stream: str) -> dict[str, str]:
     return {component.id: grouping_name(item.grouping) for component, item in graph.subscriptions(source, stream)}
 
 

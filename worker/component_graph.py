@@ -22,7 +22,7 @@ from tupletree.v1 import topology_pb2
 Subscription = tuple[topology_pb2.ComponentSpec, topology_pb2.InputSpec]
 
 
-class Graph:
+class ComponentGraph:
     """Who feeds whom.
 
     ``order``: every component after those that feed it, leaving back edges aside; by name where that leaves a choice.

@@ -36,17 +36,17 @@ from tupletree.errors import InternalError, TopologyError, TupletreeError, Unava
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, worker_pb2_grpc
 
-from .assignment_view import View, has_place, view
+from .assignment_view import AssignmentView, has_place, view
 from .builder import Plan
 from .control_messages import WorkerLost
 from .core.tasks import Environment, TaskFailure
-from .debugging.controller import Observing
+from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.executor import Executor
-from .launch_file import Launch
-from .network.acker_links import Ackers, TrackTies
-from .network.peer_links import Peers, Ties
-from .network.transfer import Outbound
+from .launch_file import LaunchFile
+from .network.acker_links import AckerLinks, TrackTies
+from .network.peer_links import PeerLinks, Ties
+from .network.transfer import Transfer
 from .reporting.heartbeats import ErrorThrottle, Reporter, component_error, store_error
 from .reporting.metrics import About, Links, registry
 from .service import WorkerService
@@ -63,7 +63,7 @@ DRAIN_S = 0.5
 class WorkerDaemon:
     """One run of the worker process."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: LaunchFile) -> None:
         self._launch = launch
         self._conf = launch.conf
         self._readiness = Readiness()
@@ -71,13 +71,13 @@ class WorkerDaemon:
             self._conf["topology.max.error.report.per.interval"], self._conf["topology.error.throttle.interval.secs"]
         )
         self._loop = asyncio.get_running_loop()
-        self._outbound = Outbound(self._loop, launch.conf["topology.flush.interval.ms"] / 1000)
+        self._outbound = Transfer(self._loop, launch.conf["topology.flush.interval.ms"] / 1000)
         self._opened = asyncio.Event()
         self._changed = asyncio.Event()
         self._unwanted = asyncio.Event()
         self._known_workers: frozenset[str] = frozenset()
         self._was_ready = False
-        self._view: View | None = None
+        self._view: AssignmentView | None = None
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -94,7 +94,7 @@ class WorkerDaemon:
         finally:
             await asyncio.to_thread(disconnect, client)
 
-    async def _work(self, first: View, client: KazooClient, stop: asyncio.Event) -> int:
+    async def _work(self, first: AssignmentView, client: KazooClient, stop: asyncio.Event) -> int:
         self._executors = first.executors  # with which it lives: given others, it ends, and another is started
         try:
             self._engine = self._build(first)
@@ -108,7 +108,7 @@ class WorkerDaemon:
             return await self._give_up("__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
         self._reporter = Reporter(self._launch, self._engine, self._store, http_port)
-        self._observing = Observing(self._launch, self._engine)
+        self._observing = DebugController(self._launch, self._engine)
         self._start_background(http_port)
         try:
             return await self._wait_for_end(stop)
@@ -125,7 +125,7 @@ class WorkerDaemon:
             await rpc.stop(0)
             await http.stop()
 
-    def _build(self, first: View) -> Engine:
+    def _build(self, first: AssignmentView) -> Engine:
         """The engine for the executors of this slot. Unpickles user code."""
         spec = load_spec(self._launch.bundle_dir)
         environment = Environment(
@@ -146,7 +146,7 @@ class WorkerDaemon:
         )
         return Engine(plan, first.executors, self._outbound, self._on_blocking)
 
-    def _connect(self, first: View) -> None:
+    def _connect(self, first: AssignmentView) -> None:
         """Make the links, which connect by themselves, and the service."""
         ties = Ties(
             topology_id=self._launch.topology_id,
@@ -156,7 +156,7 @@ class WorkerDaemon:
             fail=self._outbound.fail,
             on_link_change=self._update_readiness,
         )
-        self._peers = Peers(ties)
+        self._peers = PeerLinks(ties)
         self._ackers = self._make_ackers(first)
         self._service = WorkerService(
             self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
@@ -177,7 +177,7 @@ class WorkerDaemon:
         http = HttpServer(self._readiness, registry(self._engine, about, self._readiness, links))
         return rpc, http, await http.start(host, self._launch.http_port)
 
-    def _make_ackers(self, first: View) -> Ackers | None:
+    def _make_ackers(self, first: AssignmentView) -> AckerLinks | None:
         if not first.shards:
             return None
         has_timeouts = self._conf["topology.enable.message.timeouts"]
@@ -188,7 +188,7 @@ class WorkerDaemon:
             message_timeout_s=self._conf["topology.message.timeout.secs"] if has_timeouts else 0,
             shards=len(first.shards),
         )
-        return Ackers(TrackTies(hello, self._engine, self._update_readiness))
+        return AckerLinks(TrackTies(hello, self._engine, self._update_readiness))
 
     def _start_background(self, http_port: int) -> None:
         self._engine.set_ackers_ready(self._ackers is None)
@@ -256,11 +256,11 @@ class WorkerDaemon:
     def _wake(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def _snapshot(self, *, synced: bool) -> View | None:
+    async def _snapshot(self, *, synced: bool) -> AssignmentView | None:
         """What ZooKeeper holds; with ``synced`` all of it that was written before now."""
         topology_id = self._launch.topology_id
 
-        def load() -> View | None:
+        def load() -> AssignmentView | None:
             if synced:
                 self._store.sync()
             record = self._store.topology(topology_id)
@@ -307,7 +307,7 @@ class WorkerDaemon:
         gc.freeze()  # what was imported and built stays: no collection need look at it
         self._opened.set()
 
-    async def _apply(self, latest: View) -> None:
+    async def _apply(self, latest: AssignmentView) -> None:
         lost = self._known_workers - latest.workers - {self._launch.worker_id}
         self._known_workers = latest.workers
         self._view = latest

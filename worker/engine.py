@@ -19,7 +19,7 @@ from tupletree.v1 import nimbus_pb2, worker_pb2
 
 from .builder import Plan, build_executors, origins
 from .control_messages import Control
-from .core.ack_updates import Updates
+from .core.ack_updates import AckUpdates
 from .core.batches import Batch, Rows, bytes_of, check, decode
 from .core.spout_task import SpoutTask
 from .core.tasks import BoltTask, TaskFailure
@@ -39,7 +39,7 @@ class Outside(Protocol):
     def send(self, batch: worker_pb2.Batch) -> None:
         """Tuples for a task of another worker."""
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         """News for the ackers."""
 
     def failed(self, failure: TaskFailure) -> None:

@@ -12,7 +12,7 @@ from tupletree.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchFile:
     """The contents of launch.json; ``conf`` is the daemon's configuration with the topology's laid over it."""
 
     topology_id: str
@@ -29,7 +29,7 @@ class Launch:
     announce: str | None = None
 
     @classmethod
-    def load(cls, path: str) -> Launch:
+    def load(cls, path: str) -> LaunchFile:
         """Read a launch file.
 
         Raises:

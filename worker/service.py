@@ -12,7 +12,7 @@ from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .engine import Engine
-from .network.fragments import Assembly
+from .network.fragments import Reassembly
 
 CONFIRM_INTERVAL_S = 0.05
 CONFIRM_BYTES = 1024 * 1024
@@ -23,7 +23,7 @@ CONFIRM_BYTES = 1024 * 1024
 class Sender:
     """The stream of one sending worker: the last frame taken, and how much was taken since it was told so."""
 
-    pieces: Assembly
+    pieces: Reassembly
     confirmed: int = 0
     untold_bytes: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # something is to be told, now or later
@@ -67,7 +67,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     ) -> AsyncIterator[worker_pb2.TransferStatus]:
         self._check_hello(await anext(requests, None))
         await self._opened.wait()
-        sender = Sender(Assembly(self._engine.most_bytes))
+        sender = Sender(Reassembly(self._engine.most_bytes))
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
         reader.add_done_callback(lambda _: sender.tell_now())

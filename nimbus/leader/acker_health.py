@@ -53,7 +53,7 @@ class State(enum.Enum):
 _HEARD = frozenset({State.SERVING, State.NOT_SERVING})
 
 
-class AckerWatch:
+class AckerHealth:
     """Follows the ackers that ``follow`` names. ``wake`` is called after every change of a state."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from .shard_placement import Acker
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ClusterState:
     """What ZooKeeper holds, at one moment as nearly as it can be read.
 
     ``unread_records`` and ``unread_assignments``: the reasons why these could not be read, by topology id. A topology
@@ -39,7 +39,7 @@ class Loaded:
         return {**self.unread_assignments, **self.unread_records}
 
 
-def load(store: Store) -> Loaded:
+def load(store: Store) -> ClusterState:
     """Read everything a decision needs. Assignments come before records: one without a record is a leftover, not one
     whose record was written in between. An unreadable assignment without a record is a leftover as well."""
     assignments = store.assignments()
@@ -48,7 +48,7 @@ def load(store: Store) -> Loaded:
     workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(known).items()}
     unread = {one: why for one, why in assignments.unreadable.items() if one in known}
     leftovers = {one: Versioned(pb.Assignment(topology_id=one), -1) for one in assignments.unreadable.keys() - known}
-    return Loaded(
+    return ClusterState(
         records,
         {**assignments, **leftovers},
         store.supervisors(),
@@ -59,7 +59,7 @@ def load(store: Store) -> Loaded:
     )
 
 
-def with_known(loaded: Loaded, before: Loaded | None) -> Loaded:
+def with_known(loaded: ClusterState, before: ClusterState | None) -> ClusterState:
     """``loaded`` with what an earlier look found where a record or an assignment cannot be read any more.
 
     So the workers of such a topology stay alive for nimbus, their slots stay taken, and its statistics are kept.
@@ -72,7 +72,7 @@ def with_known(loaded: Loaded, before: Loaded | None) -> Loaded:
 
 
 def snapshot(
-    loaded: Loaded,
+    loaded: ClusterState,
     epoch: int,
     ackers: Mapping[str, Acker],
     dead: frozenset[tuple[str, Slot]],

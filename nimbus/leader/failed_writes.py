@@ -28,15 +28,15 @@ class _Trouble:
     reason: str = ""
 
 
-class Troubles:
+class FailedWrites:
     """What could not be written, by topology id."""
 
     def __init__(self) -> None:
-        self._troubles: dict[str, _Trouble] = {}
+        self._failed_writes: dict[str, _Trouble] = {}
 
     def failed(self, topology_id: str, error: Exception, now_s: float) -> bool:
         """Note a failure. True if the topology is held back now, False if the error may be everybody's."""
-        one = self._troubles.setdefault(topology_id, _Trouble())
+        one = self._failed_writes.setdefault(topology_id, _Trouble())
         one.failures += 1
         tolerated = _TOLERATED.get(type(error), 1)
         if one.failures < tolerated:
@@ -48,29 +48,31 @@ class Troubles:
 
     def written(self, topology_id: str) -> None:
         """A change of the topology was written: its trouble is over."""
-        self._troubles.pop(topology_id, None)
+        self._failed_writes.pop(topology_id, None)
 
     def again(self, topology_id: str) -> None:
         """An operator has changed the topology: try it now."""
-        if topology_id in self._troubles:
-            self._troubles[topology_id].until_s = 0.0
+        if topology_id in self._failed_writes:
+            self._failed_writes[topology_id].until_s = 0.0
 
     def settled(self, changed: Collection[str], now_s: float) -> None:
         """Forget what is over: nothing is to be changed any more for a topology that was not held back."""
-        for one in [one for one, trouble in self._troubles.items() if trouble.until_s <= now_s and one not in changed]:
-            del self._troubles[one]
+        for one in [
+            one for one, trouble in self._failed_writes.items() if trouble.until_s <= now_s and one not in changed
+        ]:
+            del self._failed_writes[one]
 
     def held(self, now_s: float) -> frozenset[str]:
         """The topologies to leave as they are."""
-        return frozenset(one for one, trouble in self._troubles.items() if trouble.until_s > now_s)
+        return frozenset(one for one, trouble in self._failed_writes.items() if trouble.until_s > now_s)
 
     def next_s(self, now_s: float) -> float | None:
         """When the next topology is to be tried again."""
-        return min((one.until_s for one in self._troubles.values() if one.until_s > now_s), default=None)
+        return min((one.until_s for one in self._failed_writes.values() if one.until_s > now_s), default=None)
 
     def reason(self, topology_id: str) -> str:
         """Why a topology is not as it should be, in a sentence; empty if it has no trouble."""
-        one = self._troubles.get(topology_id)
+        one = self._failed_writes.get(topology_id)
         if one is None or not one.reason:
             return ""
         return f"Its last change could not be written and is tried again at least once a minute: {one.reason}"

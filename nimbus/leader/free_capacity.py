@@ -13,7 +13,7 @@ from .scheduler import Slot
 from .shard_placement import Shard, load_of
 
 
-class Room:
+class FreeCapacity:
     """``slots``: those of all registered supervisors. ``used``: the slots of each topology's stored assignment.
     ``shards``: the shards of each topology, likewise."""
 

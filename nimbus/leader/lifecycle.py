@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-from ..debug_settings import Observation, SetLogLevels, SetSampling, SetTracing, observed
+from ..debug_settings import DebugSettings, SetLogLevels, SetSampling, SetTracing, observed
 
 ACTIVE = pb.TOPOLOGY_STATUS_ACTIVE
 INACTIVE = pb.TOPOLOGY_STATUS_INACTIVE
@@ -60,7 +60,7 @@ class Rebalance:
     executors: Mapping[str, int]  # per component; one that is absent stays as it is
 
 
-Request = Kill | Activate | Deactivate | Rebalance | Observation
+Request = Kill | Activate | Deactivate | Rebalance | DebugSettings
 
 
 def status_name(status: pb.TopologyStatus) -> str:

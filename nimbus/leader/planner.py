@@ -16,7 +16,7 @@ from tupletree.parallelism import executors_of, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from . import lifecycle
-from .free_capacity import Room
+from .free_capacity import FreeCapacity
 from .scheduler import Executor, Placement, Request, Slot, place, place_from_scratch
 from .shard_placement import Acker, Shard, place_shards
 
@@ -99,7 +99,7 @@ def decide(snapshot: Snapshot) -> list[Change]:
     return changes
 
 
-def _room(snapshot: Snapshot) -> Room:
+def _room(snapshot: Snapshot) -> FreeCapacity:
     slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
     # Where an assignment cannot be read, its workers are wherever one is registered and no other topology is assigned.
     used: dict[str, list[Slot]] = {
@@ -107,10 +107,10 @@ def _room(snapshot: Snapshot) -> Room:
     }
     for one, stored in snapshot.assignments.items():
         used.setdefault(one, []).extend(_slots_of(stored.value))
-    return Room(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
+    return FreeCapacity(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
 
 
-def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room) -> Change | None:
+def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: FreeCapacity) -> Change | None:
     record = stored.value
     if record.status == lifecycle.KILLED and _is_due(snapshot, record):
         return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
@@ -169,7 +169,7 @@ def _slots_of(assignment: pb.Assignment) -> list[Slot]:
 
 
 def _decide_topology(
-    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: Room, load: Mapping[str, int]
+    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: FreeCapacity, load: Mapping[str, int]
 ) -> Update | None:
     record, topology_id = stored.value, stored.value.id
     found = snapshot.assignments.get(topology_id)
@@ -203,7 +203,7 @@ def _decide_topology(
     )
 
 
-def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> bool:
+def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> bool:
     """Whether ``place`` would leave everything where it is, without looking at all the slots that are offered."""
     wanted = executors(record)
     placed = [executor for run in current.values() for executor in run]
@@ -213,7 +213,7 @@ def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[S
     return len(current) == most or (len(current) < most and not room.free)
 
 
-def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: Room) -> Placement:
+def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> Placement:
     offered = room.offered(record.id, current)
     alive = {slot: run for slot, run in current.items() if slot not in dead}
     return place(Request(executors(record), record.workers, alive, offered, offered & set(dead)))

@@ -22,11 +22,11 @@ from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 
 from ..metrics import ClusterFigures, NimbusMetrics, figures
 from ..rpc_clients import Peers, address_of
-from ..statistics.stats_store import Recollection
+from ..statistics.stats_store import StatsStore
 from ..threads import leading
 from . import cluster_state, lifecycle
-from .acker_health import AckerWatch
-from .leadership import Reign, timeouts
+from .acker_health import AckerHealth
+from .leader_state import LeaderState, timeouts
 from .liveness import Placements
 from .planner import Change, Failure, Remove, Update, decide, placement_of
 from .scheduler import Slot
@@ -41,19 +41,19 @@ _CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
 
 
-class Rule:
+class Reconciler:
     """One leadership at work."""
 
     def __init__(
         self,
-        reign: Reign,
+        leader_state: LeaderState,
         store: Store,
         election: LeaderElection,
         readiness: Readiness,
         metrics: NimbusMetrics,
         monitor_s: float,
     ) -> None:
-        self.reign = reign
+        self.leader_state = leader_state
         self._store = store
         self._election = election
         self._readiness = readiness
@@ -61,26 +61,26 @@ class Rule:
         self._monitor_s = monitor_s
         self._woken = asyncio.Event()
         self._peers = Peers()
-        self.ackers = AckerWatch(self.wake)
+        self.ackers = AckerHealth(self.wake)
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._drained: frozenset[str] = frozenset()
         self._placements: Placements = {}
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
-        self._recollection = Recollection(store, election, reign)
+        self._stats_store = StatsStore(store, election, leader_state)
         self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
-        self._loaded: cluster_state.Loaded | None = None
-        self._known: cluster_state.Loaded | None = (
+        self._loaded: cluster_state.ClusterState | None = None
+        self._known: cluster_state.ClusterState | None = (
             None  # the latest look, with all that could ever be read of what is there
         )
 
     @property
-    def loaded(self) -> cluster_state.Loaded | None:
+    def loaded(self) -> cluster_state.ClusterState | None:
         """What the last look found; None if it may have changed since, as far as this nimbus knows."""
         return None if self._woken.is_set() else self._loaded
 
-    async def fresh(self) -> cluster_state.Loaded:
+    async def fresh(self) -> cluster_state.ClusterState:
         """What ZooKeeper holds now. Raises UnavailableError."""
         return cluster_state.with_known(await asyncio.to_thread(cluster_state.load, self._store), self._known)
 
@@ -99,7 +99,7 @@ class Rule:
         if supervisor is None:
             raise UnavailableError(f"the supervisor of worker {worker.host}:{worker.port} is not there")
         address = address_of(supervisor)
-        await self._peers.restart_worker(address, self.reign.epoch, topology_id, worker.port)
+        await self._peers.restart_worker(address, self.leader_state.epoch, topology_id, worker.port)
         event(log, "worker.restart_asked", topology=topology_id, slot=f"{worker.supervisor_id}:{worker.port}")
 
     async def run(self) -> None:
@@ -118,7 +118,7 @@ class Rule:
                     continue
                 await self._wait()
         except AuthorityError as error:
-            event(log, "leader.rule_ended", epoch=self.reign.epoch, cause=error)
+            event(log, "leader.rule_ended", epoch=self.leader_state.epoch, cause=error)
         finally:
             clock.cancel()
             await self.ackers.close()
@@ -127,14 +127,14 @@ class Rule:
     async def _keep_time(self) -> None:
         """Step the clock of liveness, however long a look, a decision or a row of writes takes."""
         while True:
-            self.reign.liveness.step(time.monotonic())
+            self.leader_state.liveness.step(time.monotonic())
             await asyncio.sleep(_STEP_S)
 
     async def _begin(self) -> None:
         """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
         while True:
             try:
-                self._recollection.recall(await leading.run(self._recollection.load))
+                self._stats_store.recall(await leading.run(self._stats_store.load))
                 self.ackers.follow(await leading.run(self._store.ackers))
                 await self.ackers.settle(_SETTLE_S)
                 return
@@ -151,8 +151,8 @@ class Rule:
     async def _remember(self) -> None:
         if time.monotonic() >= self._remember_at_s:
             self._remember_at_s = time.monotonic() + self._monitor_s
-            memories = await self._recollection.memories()
-            await leading.run(self._recollection.store, memories)
+            memories = await self._stats_store.memories()
+            await leading.run(self._stats_store.store, memories)
 
     async def _look(self) -> bool:
         """One look; True if something was changed, or could not be."""
@@ -162,17 +162,17 @@ class Rule:
         self._notice(loaded)
         placements, self._timeouts_s = await leading.run(_known, loaded)
         now_s = time.monotonic()
-        self.reign.assigned(placements, loaded.records.keys() | loaded.unread.keys(), now_s)
-        dead = self.reign.liveness.dead(self._timeouts_s, now_s)
+        self.leader_state.assigned(placements, loaded.records.keys() | loaded.unread.keys(), now_s)
+        dead = self.leader_state.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
-        held = self.reign.troubles.held(now_s)
-        self.reign.draining.waiting([one for one, r in loaded.records.items() if lifecycle.is_waiting(r.value)])
-        self._drained = self.reign.draining.drained(placements, now_s)
+        held = self.leader_state.failed_writes.held(now_s)
+        self.leader_state.draining.waiting([one for one, r in loaded.records.items() if lifecycle.is_waiting(r.value)])
+        self._drained = self.leader_state.draining.drained(placements, now_s)
         self._placements = placements
         alive = self.ackers.alive()
-        snapshot = cluster_state.snapshot(loaded, self.reign.epoch, alive, dead, held, self._drained)
+        snapshot = cluster_state.snapshot(loaded, self.leader_state.epoch, alive, dead, held, self._drained)
         changes = await leading.run(decide, snapshot)
-        self.reign.troubles.settled({one.topology_id for one in changes}, now_s)
+        self.leader_state.failed_writes.settled({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, loaded) for change in changes])
         dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
@@ -183,14 +183,14 @@ class Rule:
             await self._pause(_CONFLICT_PAUSE_S)
         return bool(changes)
 
-    def _with_known(self, loaded: cluster_state.Loaded) -> cluster_state.Loaded:
+    def _with_known(self, loaded: cluster_state.ClusterState) -> cluster_state.ClusterState:
         """Complete a look by what is known already; a topology that can be read again is tried at once."""
         before, self._known = self._known, cluster_state.with_known(loaded, self._known)
         for topology_id in () if before is None else before.unread.keys() - loaded.unread.keys():
-            self.reign.troubles.again(topology_id)
+            self.leader_state.failed_writes.again(topology_id)
         return self._known
 
-    async def _write(self, change: Change, loaded: cluster_state.Loaded) -> bool:
+    async def _write(self, change: Change, loaded: cluster_state.ClusterState) -> bool:
         """Write one topology's change. False if somebody else's came first.
 
         An error that is the topology's own holds this topology back and none of the others. Raises AuthorityError, and
@@ -199,28 +199,28 @@ class Rule:
         try:
             if isinstance(change, Failure):
                 raise InternalError(change.reason)
-            await leading.run(cluster_state.apply, self._store, self._election, self.reign.epoch, change)
+            await leading.run(cluster_state.apply, self._store, self._election, self.leader_state.epoch, change)
         except AuthorityError:
             raise
         except Exception as error:
             name = change.topology_id
-            before = self.reign.troubles.reason(name)
-            if self.reign.troubles.failed(name, error, time.monotonic()):
-                if self.reign.troubles.reason(name) != before:
+            before = self.leader_state.failed_writes.reason(name)
+            if self.leader_state.failed_writes.failed(name, error, time.monotonic()):
+                if self.leader_state.failed_writes.reason(name) != before:
                     await self._complain(name, error)
             elif isinstance(error, UnavailableError):
                 raise
             else:
                 event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
             return not isinstance(error, ConflictError)
-        self.reign.troubles.written(change.topology_id)
+        self.leader_state.failed_writes.written(change.topology_id)
         self._changed(change, loaded)
         return True
 
     async def _complain(self, topology_id: str, error: Exception) -> None:
         """Say that a topology cannot be changed: in the log, and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
-        message = self.reign.troubles.reason(topology_id)
+        message = self.leader_state.failed_writes.reason(topology_id)
         host, _, port = self._election.address.rpartition(":")
         complaint = pb.ComponentError(
             component_id=COMPONENT, host=host, port=int(port), at_unix_s=time.time(), message=message
@@ -228,13 +228,13 @@ class Rule:
         with contextlib.suppress(TupletreeError):
             await leading.run(self._store.report_error, topology_id, complaint)
 
-    def _figures(self, loaded: cluster_state.Loaded, dead: int) -> ClusterFigures:
-        return figures(loaded, self.reign, len(self.ackers.alive()), dead, time.monotonic(), time.time())
+    def _figures(self, loaded: cluster_state.ClusterState, dead: int) -> ClusterFigures:
+        return figures(loaded, self.leader_state, len(self.ackers.alive()), dead, time.monotonic(), time.time())
 
-    def _changed(self, change: Remove | Update, loaded: cluster_state.Loaded) -> None:
+    def _changed(self, change: Remove | Update, loaded: cluster_state.ClusterState) -> None:
         """Log a change that is written, and tell those whom it concerns."""
         self._metrics.changes.inc()
-        epoch = self.reign.epoch
+        epoch = self.leader_state.epoch
         match change:
             case Remove(topology_id):
                 event(log, "topology.removed", topology=topology_id, epoch=epoch)
@@ -243,7 +243,7 @@ class Rule:
                 self._peers.wake_supervisors(map(address_of, loaded.supervisors.values()), epoch)
             case Update(topology_id, record, assignment, forget, touched):
                 if record is not None:
-                    self.reign.draining.forget(topology_id)
+                    self.leader_state.draining.forget(topology_id)
                     status = lifecycle.status_name(record.value.status)
                     event(log, "topology.status", topology=topology_id, status=status, cause="rebalanced")
                 if assignment is not None:
@@ -255,7 +255,7 @@ class Rule:
                 self._peers.wake_supervisors(map(address_of, concerned), epoch)
         log.info("%s", change.sentence)
 
-    def _notice(self, loaded: cluster_state.Loaded) -> None:
+    def _notice(self, loaded: cluster_state.ClusterState) -> None:
         """Log who came and went since the last look, and follow the ackers that are registered."""
         self.ackers.follow(loaded.ackers)
         found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": loaded.supervisors, "acker": loaded.ackers}
@@ -281,14 +281,14 @@ class Rule:
         """Until woken, or something is due, or the next regular look."""
         began_s = time.monotonic()
         look_at_s = began_s + self._monitor_s
-        again_at_s = self.reign.troubles.next_s(began_s)
+        again_at_s = self.leader_state.failed_writes.next_s(began_s)
         while not self._woken.is_set():
             now_s = time.monotonic()
-            if self.reign.liveness.dead(self._timeouts_s, now_s) != self._dead:
+            if self.leader_state.liveness.dead(self._timeouts_s, now_s) != self._dead:
                 return
-            if self.reign.draining.drained(self._placements, now_s) != self._drained:
+            if self.leader_state.draining.drained(self._placements, now_s) != self._drained:
                 return
-            silent_at_s = self.reign.liveness.next_deadline_s(self._timeouts_s, now_s)
+            silent_at_s = self.leader_state.liveness.next_deadline_s(self._timeouts_s, now_s)
             at_s = min(one for one in (look_at_s, silent_at_s, again_at_s) if one is not None)
             if self._due_unix_s is not None:
                 at_s = min(at_s, now_s + max(0.0, self._due_unix_s - time.time()))
@@ -301,7 +301,7 @@ class Rule:
             await asyncio.wait_for(self._woken.wait(), seconds)
 
 
-def _known(loaded: cluster_state.Loaded) -> tuple[Placements, dict[str, float]]:
+def _known(loaded: cluster_state.ClusterState) -> tuple[Placements, dict[str, float]]:
     """What liveness is judged by: where workers are, and the timeouts that topologies set for themselves."""
     placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
     return placements, timeouts({one: stored.value.conf_json for one, stored in loaded.records.items()})

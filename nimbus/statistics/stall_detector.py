@@ -16,7 +16,7 @@ from .counters import is_system
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class Stall:
     """What some tasks together do not get done."""
 
     stuck: int = 0  # tasks that have tuples waiting and execute none
@@ -115,7 +115,7 @@ class Movement:
         return self._last.failed - self._failed, self._reported_s - self._fails_since_s
 
 
-def together(movements: Iterable[Movement], after_s: float) -> Standstill:
+def together(movements: Iterable[Movement], after_s: float) -> Stall:
     """Of the tasks of a component: what has lasted for more than ``after_s``."""
     found = list(movements)
     stuck = [one.stuck_s for one in found if one.stuck_s > after_s]
@@ -126,7 +126,7 @@ def together(movements: Iterable[Movement], after_s: float) -> Standstill:
         fails = sum(count for count, _ in failing)
     if fails_s <= after_s:
         fails, fails_s = 0, 0.0
-    return Standstill(len(stuck), max(stuck, default=0.0), fails, fails_s)
+    return Stall(len(stuck), max(stuck, default=0.0), fails, fails_s)
 
 
 def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:

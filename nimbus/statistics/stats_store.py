@@ -15,7 +15,7 @@ from tupletree._coord.store import Store
 from tupletree._daemon.logs import event
 from tupletree.errors import ConflictError
 
-from ..leader.leadership import Reign
+from ..leader.leader_state import LeaderState
 from .stats_encoding import decode_memory, encode_memory
 from .topology_statistics import Memory
 
@@ -25,13 +25,13 @@ _LIMIT_BYTES = 900_000  # a ZooKeeper node holds 1 MiB
 _ANY_VERSION = -1  # the epoch guards it; nobody but the leader writes here
 
 
-class Recollection:
+class StatsStore:
     """Loads and stores the statistics of one leadership."""
 
-    def __init__(self, store: Store, election: LeaderElection, reign: Reign) -> None:
+    def __init__(self, store: Store, election: LeaderElection, leader_state: LeaderState) -> None:
         self._store = store
         self._election = election
-        self._reign = reign
+        self._leader_state = leader_state
         self._stored: dict[str, bytes] = {}
         self._shortened: set[str] = set()  # topologies of which it was said that not everything fits
 
@@ -48,14 +48,14 @@ class Recollection:
         return found
 
     def recall(self, found: dict[str, Memory]) -> None:
-        """Begin with it. In the thread that owns the reign."""
+        """Begin with it. In the thread that owns the leader state."""
         for topology_id, memory in found.items():
-            self._reign.statistics(topology_id).recall(memory)
+            self._leader_state.statistics(topology_id).recall(memory)
 
     async def memories(self) -> dict[str, Memory]:
-        """All that is worth keeping. In the thread that owns the reign; other work has its turn between topologies."""
+        """Collect all that is worth keeping. In the thread that owns the leader state; yields between topologies."""
         found = {}
-        for topology_id, kept in self._reign.statistics_kept().items():
+        for topology_id, kept in self._leader_state.statistics_kept().items():
             found[topology_id] = kept.memory()
             await asyncio.sleep(0)
         return found
@@ -74,6 +74,6 @@ class Recollection:
             self._stored[topology_id] = data
             try:
                 write = Put(paths.statistics_of(self._store.root, topology_id), data, _ANY_VERSION)
-                self._election.write(self._reign.epoch, [write])
+                self._election.write(self._leader_state.epoch, [write])
             except ConflictError as error:
                 event(log, "statistics.not_kept", level=logging.DEBUG, topology=topology_id, cause=error)

@@ -16,7 +16,7 @@ from .counters import SUMS, TASK_COUNTERS, Counts, scalars_of
 from .stall_detector import Movement
 from .sums import add, has_counted
 from .task_statuses import STALE_S
-from .windowed_counters import History
+from .windowed_counters import WindowedCounters
 
 RATE_WINDOW_S: Final = 10.0
 CAPACITY_WINDOW_S: Final = 600.0
@@ -42,14 +42,14 @@ class TaskStatistics:
         self._seen_s = self._changed_s = now_s
         self._recent: deque[_Point] = deque()  # time; emitted, executed, acked
         self._busy: deque[_Point] = deque([(self._since_s, 0.0)])  # time; seconds executing, over all incarnations
-        self._history: History | None = None  # none before something is counted
+        self._history: WindowedCounters | None = None  # none before something is counted
         if has_counted(stats):
             self._begin_history(now_s)
         self._noted_s = -math.inf
         self._record(now_s)
 
-    def _begin_history(self, now_s: float) -> History:
-        history = self._history = History((*TASK_COUNTERS, *SUMS))
+    def _begin_history(self, now_s: float) -> WindowedCounters:
+        history = self._history = WindowedCounters((*TASK_COUNTERS, *SUMS))
         history.credit(scalars_of(self.latest), self._since_s, now_s)
         return history
 

@@ -42,7 +42,7 @@ class Point:
     queued: int
 
 
-class Series:
+class TimeSeries:
     """The points of one topology."""
 
     def __init__(self) -> None:

@@ -24,13 +24,13 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from .counters import Counts, add_counts, counts_of
-from .stall_detector import Answers, Standstill, answers, together
+from .stall_detector import Answers, Stall, answers, together
 from .sums import WorkerSum, add, add_gauges, has_counted
 from .task_statistics import TaskStatistics
 from .task_statuses import Statuses
 from .timeseries import STEP_S as CHART_STEP_S
-from .timeseries import Point, Series, moment_of
-from .windowed_counters import STEP_S, History
+from .timeseries import Point, TimeSeries, moment_of
+from .windowed_counters import STEP_S, WindowedCounters
 
 _RETIRED_KEPT = 100_000
 
@@ -57,8 +57,8 @@ class TopologyStatistics:
         self._statuses = Statuses()
         self._sums: dict[str, dict[str, WorkerSum]] = {}  # of present incarnations, by component and worker id
         self._ended: dict[str, rpc.TaskStats] = {}  # the sums of incarnations that are over, by component
-        self._histories: dict[str, History] = {}  # by component
-        self._series: dict[str, Series] = {}
+        self._histories: dict[str, WindowedCounters] = {}  # by component
+        self._series: dict[str, TimeSeries] = {}
         self._noted_s = self._charted_s = -math.inf
 
     def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
@@ -168,7 +168,7 @@ class TopologyStatistics:
         known = [task.rates(now_s) for task in map(self._tasks.get, tasks) if task is not None]
         return Rates(*map(sum, zip(*known, strict=True)))
 
-    def standstill(self, tasks: Iterable[int], after_s: float) -> Standstill:
+    def standstill(self, tasks: Iterable[int], after_s: float) -> Stall:
         """What some tasks of a component have not got done for more than ``after_s``."""
         found = [task.movement for task in map(self._tasks.get, tasks) if task is not None]
         return together(found, after_s)
@@ -218,8 +218,8 @@ class TopologyStatistics:
     def _begin(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
         """A task that was not heard of before: it may have worked for long."""
         task = self._tasks[stats.task_id] = TaskStatistics(report.worker_id, stats, report.uptime_s, now_s)
-        history = self._histories.setdefault(stats.component_id, History())
-        series = self._series.setdefault(stats.component_id, Series())
+        history = self._histories.setdefault(stats.component_id, WindowedCounters())
+        series = self._series.setdefault(stats.component_id, TimeSeries())
         if has_counted(stats):
             history.credit(counts_of(stats), now_s - max(0.0, report.uptime_s), now_s)
             series.credit(moment_of(stats, now_s))

@@ -25,7 +25,7 @@ STEP_S: Final = WINDOWS_S[0] / BUCKETS
 _MOST_COLUMNS: Final = 16_384  # what workers name further is not counted
 
 
-class History:
+class WindowedCounters:
     """The past of some counters. ``keys``: those that are known to come; others are added as they do."""
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:

@@ -26,7 +26,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from ..config import NimbusConfig
-from ..leader.leadership import Reign
+from ..leader.leader_state import LeaderState
 from ..threads import disk
 from .blob_store import BlobStore
 from .replication import Replication
@@ -42,7 +42,7 @@ _STORE_TIMEOUT_S = 20.0
 _RETRY_S = 0.25
 
 
-class Uploads:
+class Submissions:
     """Takes submissions in, any number at a time."""
 
     def __init__(
@@ -61,18 +61,18 @@ class Uploads:
         self._replication = replication
         self._wake = wake
 
-    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reign: Reign) -> str:
+    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], leader_state: LeaderState) -> str:
         """Take one submission in and return its topology id. Raises UsageError or UnavailableError."""
         header = await _header(requests)
         try:
-            with reign.reserving(header.name, header.sha256):
+            with leader_state.reserving(header.name, header.sha256):
                 found = await asyncio.to_thread(self._store.topologies)
                 check_name(header.name, [one.value for one in found.values()], time.time())
                 check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
                 new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
                 await self._receive(header, requests)
-                record = await self._store_record(header, reign.epoch)
+                record = await self._store_record(header, leader_state.epoch)
                 self._wake()
         except (UsageError, UnavailableError) as error:
             event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)

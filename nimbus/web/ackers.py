@@ -7,50 +7,50 @@ from typing import Any
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
-from ..cluster_view import Look
+from ..cluster_view import ClusterView
 from ..statistics.acker_stats import LedgerHistory, Totals
 from .formatting import encoded, uptime_text
 
 
-def summary(look: Look) -> dict[str, Any]:
+def summary(view: ClusterView) -> dict[str, Any]:
     """``acker/summary``."""
-    shown = [_acker(look, one) for _, one in sorted(look.loaded.ackers.items())]
+    shown = [_acker(view, one) for _, one in sorted(view.loaded.ackers.items())]
     return {
         "ackers": shown,
         "pending": sum(one["pending"] for one in shown),
         "oldestAgeSeconds": max((one["oldestAgeSeconds"] for one in shown), default=0.0),
         "unassignedShards": sum(
-            not shard.acker_id for one in look.loaded.assignments.values() for shard in one.value.shards
+            not shard.acker_id for one in view.loaded.assignments.values() for shard in one.value.shards
         ),
     }
 
 
-def page(look: Look, acker_id: str) -> dict[str, Any]:
+def page(view: ClusterView, acker_id: str) -> dict[str, Any]:
     """``acker/{id}``. Raises NotFoundError for an unknown one."""
-    presence = _presence(look, acker_id)
-    ledger = look.ledgers.get(acker_id, LedgerHistory())
+    presence = _presence(view, acker_id)
+    ledger = view.ledgers.get(acker_id, LedgerHistory())
     told = {(one.topology_id, one.shard): one for one in ledger.shards}
-    names = {record.id: record.name for record in look.records()}
+    names = {record.id: record.name for record in view.records()}
     shards = []
-    for topology_id, stored in sorted(look.loaded.assignments.items()):
+    for topology_id, stored in sorted(view.loaded.assignments.items()):
         for one in stored.value.shards:
             role = "current" if one.acker_id == acker_id else "draining" if one.draining_acker_id == acker_id else ""
             if role:
                 found = told.pop((topology_id, one.shard), None)
                 shards.append(_shard(topology_id, names.get(topology_id, ""), one.shard, role, found))
     shards += [_shard(key[0], names.get(key[0], ""), key[1], "left over", one) for key, one in sorted(told.items())]
-    return {**_acker(look, presence), "shardList": shards}
+    return {**_acker(view, presence), "shardList": shards}
 
 
-def series(look: Look, acker_id: str) -> dict[str, Any]:
+def series(view: ClusterView, acker_id: str) -> dict[str, Any]:
     """``acker/{id}/series``: the last ten minutes."""
-    _presence(look, acker_id)
-    ledger = look.ledgers.get(acker_id, LedgerHistory())
+    _presence(view, acker_id)
+    ledger = view.ledgers.get(acker_id, LedgerHistory())
     return {
         "id": acker_id,
         "points": [
             {
-                "time": int(1000 * (look.now_unix_s - (look.now_s - one.at_s))),
+                "time": int(1000 * (view.now_unix_s - (view.now_s - one.at_s))),
                 "pending": one.pending,
                 "oldestAgeSeconds": round(one.oldest_age_s, 3),
                 **_rates(one),
@@ -60,19 +60,19 @@ def series(look: Look, acker_id: str) -> dict[str, Any]:
     }
 
 
-def _presence(look: Look, acker_id: str) -> pb.Presence:
-    presence = look.loaded.ackers.get(acker_id)
+def _presence(view: ClusterView, acker_id: str) -> pb.Presence:
+    presence = view.loaded.ackers.get(acker_id)
     if presence is None:
-        known = ", ".join(sorted(look.loaded.ackers)) or "there is none"
+        known = ", ".join(sorted(view.loaded.ackers)) or "there is none"
         raise NotFoundError(f"there is no acker with the id '{acker_id[:200]}'; registered: {known}")
     return presence
 
 
-def _acker(look: Look, presence: pb.Presence) -> dict[str, Any]:
-    uptime_s = max(0, int(look.now_unix_s - presence.started_unix_s))
-    ledger = look.ledgers.get(presence.id, LedgerHistory())
-    alive = look.ackers.get(presence.id)
-    last = ledger.last or Totals(look.now_s)
+def _acker(view: ClusterView, presence: pb.Presence) -> dict[str, Any]:
+    uptime_s = max(0, int(view.now_unix_s - presence.started_unix_s))
+    ledger = view.ledgers.get(presence.id, LedgerHistory())
+    alive = view.ackers.get(presence.id)
+    last = ledger.last or Totals(view.now_s)
     reasons = list(ledger.reasons) if alive is not None else ["it does not answer"]
     return {
         "id": presence.id,
@@ -90,7 +90,7 @@ def _acker(look: Look, presence: pb.Presence) -> dict[str, Any]:
         "uptime": uptime_text(uptime_s),
         "uptimeSeconds": uptime_s,
         "shards": sum(
-            shard.acker_id == presence.id for one in look.loaded.assignments.values() for shard in one.value.shards
+            shard.acker_id == presence.id for one in view.loaded.assignments.values() for shard in one.value.shards
         ),
         "pending": last.pending,
         "oldestAgeSeconds": round(last.oldest_age_s, 3),
@@ -102,7 +102,7 @@ def _acker(look: Look, presence: pb.Presence) -> dict[str, Any]:
         "timeouts": last.timeouts,
         "resets": last.resets,
         **_rates(last),
-        "ageSeconds": round(look.now_s - ledger.last.at_s, 3) if ledger.last is not None else None,
+        "ageSeconds": round(view.now_s - ledger.last.at_s, 3) if ledger.last is not None else None,
     }
 
 

@@ -12,14 +12,14 @@ from tupletree.v1 import topology_pb2 as pb
 
 from ..debug_settings import SetLogLevels, SetSampling
 from ..leader.lifecycle import Kill, Rebalance, Request
-from .requests import Call
+from .requests import ApiCall
 
 
-def kill(call: Call) -> Request:
+def kill(call: ApiCall) -> Request:
     return Kill(call.seconds("wait"))
 
 
-def rebalance(call: Call) -> Request:
+def rebalance(call: ApiCall) -> Request:
     """``{"rebalanceOptions": {"numWorkers": 2, "executors": {"split": 4}}}``, each part optional."""
     body = _mapping({} if call.body is None else call.body, "the body")
     options = _mapping(body.get("rebalanceOptions", {}), "rebalanceOptions")
@@ -32,7 +32,7 @@ def rebalance(call: Call) -> Request:
     return Rebalance(call.seconds("wait"), workers, executors)
 
 
-def log_levels(call: Call, now_unix_s: float) -> Request:
+def log_levels(call: ApiCall, now_unix_s: float) -> Request:
     """``{"namedLoggerLevels": {"LOGGER": {"target_level": "DEBUG", "reset_level": "INFO", "timeout": 60}}}``.
 
     No target level, or null: what was set for the logger is taken back. No timeout, or 0: for good.
@@ -68,7 +68,7 @@ def shown_log_levels(record: pb.TopologyRecord, now_unix_s: float) -> dict[str, 
     }
 
 
-def sampling(call: Call) -> tuple[Request, str]:
+def sampling(call: ApiCall) -> tuple[Request, str]:
     """What ``debug/{enable or disable}/{samplingPct}`` asks for, and what it is called in the answer."""
     action, text = call.path["action"], call.path["samplingPct"]
     if action not in ("enable", "disable"):
@@ -81,7 +81,7 @@ def sampling(call: Call) -> tuple[Request, str]:
     return SetSampling(component, percent if action == "enable" else 0.0), f"debug/{action}"
 
 
-def host_port(call: Call) -> tuple[str, int]:
+def host_port(call: ApiCall) -> tuple[str, int]:
     """A worker as ``host:port`` in the path."""
     host, colon, port = call.path["hostPort"].rpartition(":")
     if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536):
@@ -89,17 +89,17 @@ def host_port(call: Call) -> tuple[str, int]:
     return host, int(port)
 
 
-def done(call: Call, operation: str) -> dict[str, Any]:
+def done(call: ApiCall, operation: str) -> dict[str, Any]:
     """What Storm answers."""
     return {"topologyOperation": operation, "topologyId": call.path["id"], "status": "success"}
 
 
-def waiting(call: Call, operation: str, wait_s: float, unfinished: int) -> dict[str, Any]:
+def waiting(call: ApiCall, operation: str, wait_s: float, unfinished: int) -> dict[str, Any]:
     """The same of a kill or rebalance; ours: for how long it waits at most, and for how many trees and tuples."""
     return {**done(call, operation), "waitSeconds": round(wait_s, 3), "unfinished": unfinished}
 
 
-def asked(call: Call) -> dict[str, Any]:
+def asked(call: ApiCall) -> dict[str, Any]:
     """What Storm answers about a worker."""
     return {"status": "ok", "id": call.path["hostPort"]}
 

@@ -1,7 +1,7 @@
 """The HTTP application of nimbus: health and metrics, the REST interface, the web UI's files.
 
     request -> POST from a foreign page?  -> 403
-            -> may this user do it?       -> 401 or 403           Gate.allow, the one place for all paths
+            -> may this user do it?       -> 401 or 403           Authorizer.allow, the one place for all paths
             -> is this nimbus the leader? -> asked there           leader_proxy.py
             -> a page built just now?     -> that                  handlers.py else
 
@@ -33,13 +33,13 @@ from tupletree._security.guard import Gatekeeper, caller
 from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
-from ..leader_api import Desk
+from ..leader_api import LeaderApi
 from ..metrics import NimbusMetrics
 from . import openapi, requests
-from .auth import Gate
-from .handlers import Pages
-from .leader_proxy import Forwarding
-from .page_cache import Recent
+from .auth import Authorizer
+from .handlers import Handlers
+from .leader_proxy import LeaderProxy
+from .page_cache import PageCache
 from .routes import ENDPOINTS, PREFIX, Endpoint
 
 log = logging.getLogger("tupletree.http")
@@ -65,18 +65,18 @@ class WebApplication:
         self,
         readiness: Readiness,
         registry: CollectorRegistry,
-        desk: Desk,
+        leader_api: LeaderApi,
         config: NimbusConfig,
         keeper: Gatekeeper | None = None,
     ) -> None:
         self._readiness = readiness
         self._registry = registry
-        self._desk = desk
+        self._leader_api = leader_api
         self._config = config
-        self._gate = Gate(keeper or Gatekeeper(current()))
-        self._pages = Pages(desk, config)
-        self._recent = Recent()
-        self._forwarding = Forwarding(desk.office)
+        self._authorizer = Authorizer(keeper or Gatekeeper(current()))
+        self._pages = Handlers(leader_api, config)
+        self._recent = PageCache()
+        self._forwarding = LeaderProxy(leader_api.office)
         routes: list[BaseRoute] = [
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -86,13 +86,13 @@ class WebApplication:
             Route(PREFIX + "/{rest:path}", _no_such_path, methods=["GET", "POST"]),
         ]
         if os.path.isdir(_STATIC):
-            routes += [Route("/", self._index), Route("/login", self._gate.login_page)]
-            routes += [Route("/login", self._gate.log_in, methods=["POST"])]
-            routes += [Route("/logout", self._gate.log_out, methods=["POST"])]
+            routes += [Route("/", self._index), Route("/login", self._authorizer.login_page)]
+            routes += [Route("/login", self._authorizer.log_in, methods=["POST"])]
+            routes += [Route("/logout", self._authorizer.log_out, methods=["POST"])]
             routes.append(Mount("/", StaticFiles(directory=_STATIC, html=True)))
         handlers = {HTTPException: _http_failed, Exception: _failed}
         inner = Starlette(routes=routes, exception_handlers=handlers)
-        self.asgi: ASGIApp = _with_headers(_counted(inner, desk.office.metrics))
+        self.asgi: ASGIApp = _with_headers(_counted(inner, leader_api.office.metrics))
 
     def serve_at(self, http_port: int) -> None:
         """The port that this is served at."""
@@ -107,17 +107,17 @@ class WebApplication:
         return JSONResponse({"ready": not reasons, "reasons": reasons}, status)
 
     async def _index(self, request: Request) -> Response:
-        return await self._gate.index(request) or FileResponse(os.path.join(_STATIC, "index.html"))
+        return await self._authorizer.index(request) or FileResponse(os.path.join(_STATIC, "index.html"))
 
     async def _metrics(self, request: Request) -> Response:
         try:
-            await self._gate.allow(request, "/metrics")
+            await self._authorizer.allow(request, "/metrics")
         except TupletreeError as error:
             return _refused(error)
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, PREFIX, self._desk.office.version))
+        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, PREFIX, self._leader_api.office.version))
 
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -127,9 +127,9 @@ class WebApplication:
             try:
                 reply = await self._serve(endpoint, request, callback)
             except TupletreeError as error:
-                self._gate.note(request, operation, error)
+                self._authorizer.note(request, operation, error)
                 return _refused(error)
-            self._gate.note(request, operation, None, reply.status_code)
+            self._authorizer.note(request, operation, None, reply.status_code)
             return reply
 
         return serve
@@ -144,11 +144,11 @@ class WebApplication:
             sentence = f"a body has at most {requests.MOST_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, requests.refusal(status, sentence), close=True)
-        user = await self._gate.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
-        if self._desk.office.rule is None and self._forwarding.applies(request):
+        user = await self._authorizer.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
+        if self._leader_api.office.reconciler is None and self._forwarding.applies(request):
             return await self._forwarding.forward(request, body)
         own = f"{self._config.host}:{self._pages.http_port}"
-        call = requests.Call(
+        call = requests.ApiCall(
             path=request.path_params,
             query=dict(request.query_params),
             body=requests.decode_body(body) if endpoint.method == "POST" else None,

@@ -33,7 +33,7 @@ _MESSAGE: Final = "<!-- message -->"
 _MOST_FORM_BYTES: Final = 16 * 1024
 
 
-class Gate:
+class Authorizer:
     """Judges requests by the table of rights. Where tokens are not asked for, all may."""
 
     def __init__(self, keeper: Gatekeeper) -> None:

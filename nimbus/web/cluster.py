@@ -11,7 +11,7 @@ from tupletree.errors import NotFoundError, UsageError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from ..cluster_view import Look
+from ..cluster_view import ClusterView
 from ..health_inputs import absent_nimbuses
 from ..leader.planner import executors, placement_of
 from ..leader.scheduler import Slot
@@ -21,16 +21,16 @@ _OFFLINE: Final = "Not applicable"
 _FRESH_S: Final = 5.0  # a worker is ready while its last report is no older
 
 
-def summary(look: Look, user: str) -> dict[str, Any]:
+def summary(view: ClusterView, user: str) -> dict[str, Any]:
     """``cluster/summary``."""
-    total = sum(len(one.slots) for one in look.loaded.supervisors.values())
-    free = look.free_slots
-    records = look.records()
+    total = sum(len(one.slots) for one in view.loaded.supervisors.values())
+    free = view.free_slots
+    records = view.records()
     return {
         "user": user,
-        "stormVersion": look.version,
-        "versionMatch": {one.version for one in look.nimbuses.values()} <= {look.version},
-        "supervisors": len(look.loaded.supervisors),
+        "stormVersion": view.version,
+        "versionMatch": {one.version for one in view.nimbuses.values()} <= {view.version},
+        "supervisors": len(view.loaded.supervisors),
         "topologies": len(records),
         "slotsTotal": total,
         "slotsUsed": total - free,
@@ -51,22 +51,22 @@ def summary(look: Look, user: str) -> dict[str, Any]:
         "bugtracker-url": None,
         "central-log-url": None,
         "alternativeWorkerVersions": [],
-        "epoch": look.reign.epoch,
-        "ackers": len(look.loaded.ackers),
-        "ackersReachable": len(look.ackers.keys() & look.loaded.ackers.keys()),
+        "epoch": view.leader_state.epoch,
+        "ackers": len(view.loaded.ackers),
+        "ackersReachable": len(view.ackers.keys() & view.loaded.ackers.keys()),
     }
 
 
-def nimbuses(look: Look, seeds: Sequence[str], base: str) -> dict[str, Any]:
+def nimbuses(view: ClusterView, seeds: Sequence[str], base: str) -> dict[str, Any]:
     """``nimbus/summary``: those that are registered, and seeds that are not."""
     found: list[dict[str, Any]] = []
-    for _, one in sorted(look.nimbuses.items(), key=lambda item: (item[0] != look.leader_id, item[0])):
-        uptime_s = max(0, int(look.now_unix_s - one.started_unix_s))
+    for _, one in sorted(view.nimbuses.items(), key=lambda item: (item[0] != view.leader_id, item[0])):
+        uptime_s = max(0, int(view.now_unix_s - one.started_unix_s))
         found.append(
             {
                 "host": one.host,
                 "port": one.grpc_port,
-                "status": "Leader" if one.id == look.leader_id else "Not a Leader",
+                "status": "Leader" if one.id == view.leader_id else "Not a Leader",
                 "version": one.version,
                 "nimbusUpTime": uptime_text(uptime_s),
                 "nimbusUpTimeSeconds": str(uptime_s),
@@ -75,7 +75,7 @@ def nimbuses(look: Look, seeds: Sequence[str], base: str) -> dict[str, Any]:
                 "httpPort": one.http_port,
             }
         )
-    for host, port in absent_nimbuses(look, seeds):
+    for host, port in absent_nimbuses(view, seeds):
         found.append(
             {
                 "host": host,
@@ -92,28 +92,28 @@ def nimbuses(look: Look, seeds: Sequence[str], base: str) -> dict[str, Any]:
     return {"nimbuses": found}
 
 
-def supervisors(look: Look, base: str, logviewer_port: int) -> dict[str, Any]:
+def supervisors(view: ClusterView, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor/summary``."""
-    shown = [_supervisor(look, one, base) for _, one in sorted(look.loaded.supervisors.items())]
+    shown = [_supervisor(view, one, base) for _, one in sorted(view.loaded.supervisors.items())]
     return {"supervisors": shown, "schedulerDisplayResource": False, **logviewer(base, logviewer_port)}
 
 
-def supervisor(look: Look, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
+def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor?id=`` or ``?host=``, with the workers there. Raises NotFoundError for an unknown one."""
     if not supervisor_id and not host:
         raise UsageError("which supervisor: give its id, or a host")
-    named = sorted(look.loaded.supervisors.items())
+    named = sorted(view.loaded.supervisors.items())
     found = [one for _, one in named if (one.id == supervisor_id if supervisor_id else one.host == host)]
     if not found:
         what = f"id '{supervisor_id[:200]}'" if supervisor_id else f"host '{host[:200]}'"
         raise NotFoundError(f"there is no supervisor with the {what}")
     ids = {one.id for one in found}
     return {
-        "supervisors": [_supervisor(look, one, base) for one in found],
+        "supervisors": [_supervisor(view, one, base) for one in found],
         "workers": [
             worker
-            for record in look.records()
-            for worker in workers(look, record, base)
+            for record in view.records()
+            for worker in workers(view, record, base)
             if worker["supervisorId"] in ids
         ],
         "schedulerDisplayResource": False,
@@ -121,14 +121,14 @@ def supervisor(look: Look, supervisor_id: str, host: str, base: str, logviewer_p
     }
 
 
-def workers(look: Look, record: pb.TopologyRecord, base: str) -> list[dict[str, Any]]:
+def workers(view: ClusterView, record: pb.TopologyRecord, base: str) -> list[dict[str, Any]]:
     """The workers of a topology as the pages of topologies and supervisors show them."""
     ranges = task_ranges(dict(record.tasks))
     owner_of = {task: component for component, tasks in ranges.items() for task in tasks}
     found = []
-    for worker in look.assignment(record.id).workers:
-        reported = look.reign.reports.get((record.id, Slot(worker.supervisor_id, worker.port)))
-        uptime_s = 0 if reported is None else int(reported.report.uptime_s + look.now_s - reported.at_s)
+    for worker in view.assignment(record.id).workers:
+        reported = view.leader_state.reports.get((record.id, Slot(worker.supervisor_id, worker.port)))
+        uptime_s = 0 if reported is None else int(reported.report.uptime_s + view.now_s - reported.at_s)
         tasks = [task for run in worker.executors for task in range(run.first_task, run.last_task + 1)]
         found.append(
             {
@@ -148,27 +148,27 @@ def workers(look: Look, record: pb.TopologyRecord, base: str) -> list[dict[str, 
                 "workerLogLink": worker_log_link(base, record.id, worker.host, worker.port),
                 "workerId": "" if reported is None else reported.report.worker_id,
                 "pid": 0 if reported is None else reported.report.pid,
-                "ready": reported is not None and reported.report.ready and look.now_s - reported.at_s <= _FRESH_S,
-                "ageSeconds": None if reported is None else round(look.now_s - reported.at_s, 3),
+                "ready": reported is not None and reported.report.ready and view.now_s - reported.at_s <= _FRESH_S,
+                "ageSeconds": None if reported is None else round(view.now_s - reported.at_s, 3),
                 "httpPort": 0 if reported is None else reported.report.http_port,
             }
         )
     return found
 
 
-def owners(look: Look) -> dict[str, Any]:
+def owners(view: ClusterView) -> dict[str, Any]:
     """``owner-resources``."""
-    names = sorted({record.owner for record in look.records()})
-    return {"owners": [owner(look, name) for name in names], "schedulerDisplayResource": False}
+    names = sorted({record.owner for record in view.records()})
+    return {"owners": [owner(view, name) for name in names], "schedulerDisplayResource": False}
 
 
-def owner(look: Look, name: str) -> dict[str, Any]:
+def owner(view: ClusterView, name: str) -> dict[str, Any]:
     """What the topologies of an owner use together. Zeros for somebody who has none, as in Storm."""
-    own = [record for record in look.records() if record.owner == name]
+    own = [record for record in view.records() if record.owner == name]
     return {
         "owner": name,
         "totalTopologies": len(own),
-        "totalWorkers": sum(len(placement_of(look.assignment(one.id))) for one in own),
+        "totalWorkers": sum(len(placement_of(view.assignment(one.id))) for one in own),
         "totalExecutors": sum(len(executors(one)) for one in own),
         "totalTasks": sum(sum(one.tasks.values()) for one in own),
         "totalMemoryUsage": 0.0,
@@ -188,9 +188,9 @@ def owner(look: Look, name: str) -> dict[str, Any]:
     }
 
 
-def history(look: Look, readable: Collection[str] | None = None) -> dict[str, Any]:
+def history(view: ClusterView, readable: Collection[str] | None = None) -> dict[str, Any]:
     """``history/summary``: the topologies whose logs may be read. Of topologies that are gone nothing is kept."""
-    ids = [record.id for record in look.records()]
+    ids = [record.id for record in view.records()]
     return {"topo-history": [one for one in ids if readable is None or one in readable]}
 
 
@@ -203,11 +203,11 @@ def daemon_log_link(base: str, file: str, daemon_id: str) -> str:
     return f"{base}/api/v1/daemonlog?file={quote(file, safe='')}&id={quote(daemon_id, safe='')}"
 
 
-def _supervisor(look: Look, presence: pb.Presence, base: str) -> dict[str, Any]:
-    uptime_s = max(0, int(look.now_unix_s - presence.started_unix_s))
+def _supervisor(view: ClusterView, presence: pb.Presence, base: str) -> dict[str, Any]:
+    uptime_s = max(0, int(view.now_unix_s - presence.started_unix_s))
     used = sum(
         slot.supervisor_id == presence.id
-        for one in look.loaded.assignments.values()
+        for one in view.loaded.assignments.values()
         for slot in placement_of(one.value)
     )
     return {

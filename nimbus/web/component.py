@@ -193,7 +193,7 @@ def _where(topology: Topology) -> dict[int, tuple[str, int, str]]:
     """The host, port and supervisor of each executor's first task."""
     return {
         run.first_task: (worker.host, worker.port, worker.supervisor_id)
-        for worker in topology.look.assignment(topology.record.id).workers
+        for worker in topology.view.assignment(topology.record.id).workers
         for run in worker.executors
     }
 
@@ -201,11 +201,11 @@ def _where(topology: Topology) -> dict[int, tuple[str, int, str]]:
 def _executor(
     topology: Topology, tasks: range, where: dict[int, tuple[str, int, str]], window: str, sys: bool, is_spout: bool
 ) -> dict[str, Any]:
-    look, record = topology.look, topology.record
+    view, record = topology.view, topology.record
     host, port, supervisor_id = where.get(tasks.start, ("", 0, ""))
-    reported = look.reign.reports.get((record.id, Slot(supervisor_id, port)))
-    uptime_s = 0 if reported is None else int(reported.report.uptime_s + look.now_s - reported.at_s)
-    figures = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], look.now_s))
+    reported = view.leader_state.reports.get((record.id, Slot(supervisor_id, port)))
+    uptime_s = 0 if reported is None else int(reported.report.uptime_s + view.now_s - reported.at_s)
+    figures = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], view.now_s))
     name = f"[{tasks.start}-{tasks.stop - 1}]"
     return {
         "id": name,
@@ -216,7 +216,7 @@ def _executor(
         "port": port,
         **_common(figures, sys),
         **_latencies(figures, is_spout),
-        **({} if is_spout else {"capacity": number_text(topology.statistics.capacity([tasks], look.now_s))}),
+        **({} if is_spout else {"capacity": number_text(topology.statistics.capacity([tasks], view.now_s))}),
         "workerLogLink": worker_log_link(topology.base, record.id, host, port) if host else "",
         "supervisorId": supervisor_id,
         **topology.statistics.gauges(tasks),

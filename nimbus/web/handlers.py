@@ -16,78 +16,78 @@ from tupletree.v1 import topology_pb2 as pb
 
 from ..config import NimbusConfig
 from ..leader import lifecycle
-from ..leader_api import Desk
+from ..leader_api import LeaderApi
 from ..prometheus_sd import targets
 from . import ackers, actions, cluster, component, health, logs, overview, progress, topology, visualization
 from .formatting import dumps_link
-from .requests import Call
+from .requests import ApiCall
 from .stored_progress import stored_checkpoints, stored_transactions
 from .supervisors import Supervisors
 from .topology import Topology
 
 
-class Pages:
+class Handlers:
     """The endpoints of routes.py, by name."""
 
-    def __init__(self, desk: Desk, config: NimbusConfig) -> None:
-        self._desk = desk
+    def __init__(self, leader_api: LeaderApi, config: NimbusConfig) -> None:
+        self._leader_api = leader_api
         self._config = config
         self._supervisors = Supervisors()
         self.http_port = 0
 
     # The cluster
 
-    async def cluster_configuration(self, call: Call) -> Any:
+    async def cluster_configuration(self, call: ApiCall) -> Any:
         return masked(self._config.conf)
 
-    async def cluster_summary(self, call: Call) -> Any:
-        return cluster.summary(await self._desk.look(), call.user)
+    async def cluster_summary(self, call: ApiCall) -> Any:
+        return cluster.summary(await self._leader_api.view(), call.user)
 
-    async def cluster_overview(self, call: Call) -> Any:
-        look = await self._desk.look()
-        errors = await self._desk.recent_errors(one.id for one in look.records())
-        outlines = [(one, await self._desk.outline(one)) for one in look.records()]
-        return overview.page(Topology(look, one, spec, errors.get(one.id, []), call.base) for one, spec in outlines)
+    async def cluster_overview(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
+        errors = await self._leader_api.recent_errors(one.id for one in view.records())
+        outlines = [(one, await self._leader_api.outline(one)) for one in view.records()]
+        return overview.page(Topology(view, one, spec, errors.get(one.id, []), call.base) for one, spec in outlines)
 
-    async def cluster_health(self, call: Call) -> Any:
-        return health.page(await self._desk.verdict())
+    async def cluster_health(self, call: ApiCall) -> Any:
+        return health.page(await self._leader_api.verdict())
 
-    async def nimbus_summary(self, call: Call) -> Any:
-        return cluster.nimbuses(await self._desk.look(), self._config.conf["nimbus.seeds"], call.base)
+    async def nimbus_summary(self, call: ApiCall) -> Any:
+        return cluster.nimbuses(await self._leader_api.view(), self._config.conf["nimbus.seeds"], call.base)
 
-    async def supervisor_summary(self, call: Call) -> Any:
-        return cluster.supervisors(await self._desk.look(), call.base, self.http_port)
+    async def supervisor_summary(self, call: ApiCall) -> Any:
+        return cluster.supervisors(await self._leader_api.view(), call.base, self.http_port)
 
-    async def supervisor(self, call: Call) -> Any:
-        look, query = await self._desk.look(), call.query
-        return cluster.supervisor(look, query.get("id", ""), query.get("host", ""), call.base, self.http_port)
+    async def supervisor(self, call: ApiCall) -> Any:
+        view, query = await self._leader_api.view(), call.query
+        return cluster.supervisor(view, query.get("id", ""), query.get("host", ""), call.base, self.http_port)
 
-    async def owners(self, call: Call) -> Any:
-        return cluster.owners(await self._desk.look())
+    async def owners(self, call: ApiCall) -> Any:
+        return cluster.owners(await self._leader_api.view())
 
-    async def owner(self, call: Call) -> Any:
-        look = await self._desk.look()
-        return cluster.owner(look, call.path["id"]) | topology.summaries(look, call.path["id"])
+    async def owner(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
+        return cluster.owner(view, call.path["id"]) | topology.summaries(view, call.path["id"])
 
-    async def history(self, call: Call) -> Any:
-        return cluster.history(await self._desk.look())
+    async def history(self, call: ApiCall) -> Any:
+        return cluster.history(await self._leader_api.view())
 
-    async def prometheus_targets(self, call: Call) -> Any:
+    async def prometheus_targets(self, call: ApiCall) -> Any:
         # Who may read metrics may read those of every worker, which name its topology, and has to find it.
-        return targets(await self._desk.look(is_whole=True))
+        return targets(await self._leader_api.view(is_whole=True))
 
     # Topologies
 
-    async def topology_summary(self, call: Call) -> Any:
-        return topology.summaries(await self._desk.look())
+    async def topology_summary(self, call: ApiCall) -> Any:
+        return topology.summaries(await self._leader_api.view())
 
-    async def topology(self, call: Call) -> Any:
+    async def topology(self, call: ApiCall) -> Any:
         return topology.page(await self._topology(call), call.window, call.sys, call.user)
 
-    async def topology_workers(self, call: Call) -> Any:
+    async def topology_workers(self, call: ApiCall) -> Any:
         return topology.worker_list(await self._topology(call), self.http_port)
 
-    async def component(self, call: Call) -> Any:
+    async def component(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         return component.page(
             found,
@@ -98,77 +98,77 @@ class Pages:
             self._supervisors.profiling(found.record.id),
         )
 
-    async def metrics(self, call: Call) -> Any:
+    async def metrics(self, call: ApiCall) -> Any:
         return visualization.metrics(await self._topology(call), call.window, call.sys)
 
-    async def boxes(self, call: Call) -> Any:
+    async def boxes(self, call: ApiCall) -> Any:
         return visualization.boxes(await self._topology(call), call.sys)
 
-    async def graph(self, call: Call) -> Any:
+    async def graph(self, call: ApiCall) -> Any:
         return visualization.graph(await self._topology(call), call.window, call.sys)
 
-    async def series(self, call: Call) -> Any:
+    async def series(self, call: ApiCall) -> Any:
         return topology.series(await self._topology(call), call.query.get("component", ""))
 
-    async def lag(self, call: Call) -> Any:
+    async def lag(self, call: ApiCall) -> Any:
         return progress.lag(await self._topology(call))
 
-    async def log_config(self, call: Call) -> Any:
-        look = await self._desk.look()
-        return actions.shown_log_levels(look.record(call.path["id"]), look.now_unix_s)
+    async def log_config(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
+        return actions.shown_log_levels(view.record(call.path["id"]), view.now_unix_s)
 
     # Progress
 
-    async def statuses(self, call: Call) -> Any:
+    async def statuses(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         return {"topologyId": found.record.id, "statuses": progress.statuses(found)}
 
-    async def pipelines(self, call: Call) -> Any:
+    async def pipelines(self, call: ApiCall) -> Any:
         return progress.pipelines(await self._topology(call))
 
-    async def transactions(self, call: Call) -> Any:
+    async def transactions(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         ids = progress.ids_of(found, "coordinator", "transactional_id")
-        stored = await asyncio.to_thread(stored_transactions, self._desk.office.store, found.record, ids)
+        stored = await asyncio.to_thread(stored_transactions, self._leader_api.office.store, found.record, ids)
         return progress.transactions(found, *stored)
 
-    async def checkpoints(self, call: Call) -> Any:
+    async def checkpoints(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         ids = progress.ids_of(found, "checkpoint", "state_id")
-        stored = await asyncio.to_thread(stored_checkpoints, self._desk.office.store, found.record, ids)
+        stored = await asyncio.to_thread(stored_checkpoints, self._leader_api.office.store, found.record, ids)
         return progress.checkpoints(found, *stored)
 
     # Ackers
 
-    async def acker_summary(self, call: Call) -> Any:
-        return ackers.summary(await self._desk.look())
+    async def acker_summary(self, call: ApiCall) -> Any:
+        return ackers.summary(await self._leader_api.view())
 
-    async def acker(self, call: Call) -> Any:
-        return ackers.page(await self._desk.look(), call.path["id"])
+    async def acker(self, call: ApiCall) -> Any:
+        return ackers.page(await self._leader_api.view(), call.path["id"])
 
-    async def acker_series(self, call: Call) -> Any:
-        return ackers.series(await self._desk.look(), call.path["id"])
+    async def acker_series(self, call: ApiCall) -> Any:
+        return ackers.series(await self._leader_api.view(), call.path["id"])
 
     # Logs
 
-    async def log(self, call: Call) -> Any:
+    async def log(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
         start = call.whole("start", -1, 0, 2**53)
         length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
-        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
         began = None if start < 0 else start
-        at, data = await self._supervisors.read(self._desk.rule(), place, name, began, length)
+        at, data = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
         grep = call.query.get("grep", "")
         if call.wants_json:
             return logs.page(place, name, at, data, grep)
         return PlainTextResponse(logs.matching(data, grep), headers={"cache-control": "no-store"})
 
-    async def download(self, call: Call) -> Any:
+    async def download(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
-        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
         return await self._file(place, name)
 
-    async def daemon_log(self, call: Call) -> Any:
+    async def daemon_log(self, call: ApiCall) -> Any:
         path = self._daemon_log(call)
         start = call.whole("start", -1, 0, 2**53)
         length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
@@ -184,36 +184,36 @@ class Pages:
             }
         return PlainTextResponse(text, headers={"cache-control": "no-store"})
 
-    async def daemon_download(self, call: Call) -> Any:
+    async def daemon_download(self, call: ApiCall) -> Any:
         return FileResponse(self._daemon_log(call), media_type="text/plain", filename="nimbus.log")
 
-    async def list_logs(self, call: Call) -> Any:
-        look = await self._desk.look()
+    async def list_logs(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
         asked, port = call.query.get("topoId", ""), call.whole("port", 0, 0, 65_535)
-        ids = [asked] if asked else [one.id for one in look.records()]
+        ids = [asked] if asked else [one.id for one in view.records()]
         found = []
-        for place in (place for one in ids for place in logs.places_of(look, one, port)):
-            files = await self._supervisors.files(self._desk.rule(), place)
+        for place in (place for one in ids for place in logs.places_of(view, one, port)):
+            files = await self._supervisors.files(self._leader_api.reconciler(), place)
             found += [(place, file) for file in files]
         return logs.listed(found)
 
-    async def search(self, call: Call) -> Any:
+    async def search(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
         text, most = self._searched(call)
         start = call.whole("start-byte-offset", 0, 0, 2**53)
-        place = logs.place_of(await self._desk.look(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
         wanted = logs.MOST_MATCHES if start else min(most + 1, logs.MOST_MATCHES)
-        found, incomplete = await self._supervisors.search(self._desk.rule(), place, name, text, wanted)
+        found, incomplete = await self._supervisors.search(self._leader_api.reconciler(), place, name, text, wanted)
         return logs.search_result(call, place, name, found, start, most, incomplete)
 
-    async def deep_search(self, call: Call) -> Any:
+    async def deep_search(self, call: ApiCall) -> Any:
         text, most = self._searched(call)
         port = call.whole("port", 0, 0, 65_535)
         found, reasons = [], []
-        for place in logs.places_of(await self._desk.look(), call.path["id"], port):
+        for place in logs.places_of(await self._leader_api.view(), call.path["id"], port):
             try:
                 matches, incomplete = await self._supervisors.search(
-                    self._desk.rule(), place, call.query.get("file", ""), text, most
+                    self._leader_api.reconciler(), place, call.query.get("file", ""), text, most
                 )
             except (NotFoundError, UnavailableError) as error:
                 matches, incomplete = [], str(error)
@@ -221,11 +221,11 @@ class Pages:
             reasons.append(incomplete)
         return logs.deep_result(call, found, reasons)
 
-    async def dumps(self, call: Call) -> Any:
+    async def dumps(self, call: ApiCall) -> Any:
         place = await self._place(call)
-        return logs.dumps(call.base, place, await self._supervisors.files(self._desk.rule(), place))
+        return logs.dumps(call.base, place, await self._supervisors.files(self._leader_api.reconciler(), place))
 
-    async def dump(self, call: Call) -> Any:
+    async def dump(self, call: ApiCall) -> Any:
         name = call.path["file"]
         if not name.startswith(logs.PROFILE):
             raise NotFoundError(f"'{name[:100]}' is no profile")
@@ -233,79 +233,81 @@ class Pages:
 
     # Actions
 
-    async def activate(self, call: Call) -> Any:
+    async def activate(self, call: ApiCall) -> Any:
         await self._ask(call, lifecycle.Activate())
         return actions.done(call, "activate")
 
-    async def deactivate(self, call: Call) -> Any:
+    async def deactivate(self, call: ApiCall) -> Any:
         await self._ask(call, lifecycle.Deactivate())
         return actions.done(call, "deactivate")
 
-    async def rebalance(self, call: Call) -> Any:
+    async def rebalance(self, call: ApiCall) -> Any:
         return self._waiting(call, "rebalance", await self._ask(call, actions.rebalance(call)))
 
-    async def kill(self, call: Call) -> Any:
+    async def kill(self, call: ApiCall) -> Any:
         return self._waiting(call, "kill", await self._ask(call, actions.kill(call)))
 
-    async def set_log_config(self, call: Call) -> Any:
+    async def set_log_config(self, call: ApiCall) -> Any:
         record = await self._ask(call, actions.log_levels(call, time.time()))
         return actions.shown_log_levels(record, time.time())
 
-    async def debug(self, call: Call) -> Any:
+    async def debug(self, call: ApiCall) -> Any:
         request, operation = actions.sampling(call)
         await self._ask(call, request)
         return actions.done(call, operation)
 
-    async def start_profile(self, call: Call) -> Any:
+    async def start_profile(self, call: ApiCall) -> Any:
         place, timeout = await self._place(call), call.path["timeout"]
-        self._supervisors.start_profile(self._desk.rule(), place, 60 * call.seconds("timeout"))
+        self._supervisors.start_profile(self._leader_api.reconciler(), place, 60 * call.seconds("timeout"))
         link = dumps_link(call.base, place.topology_id, place.host, place.port)
         return {**actions.asked(call), "timeout": timeout, "dumplink": link}
 
-    async def stop_profile(self, call: Call) -> Any:
+    async def stop_profile(self, call: ApiCall) -> Any:
         self._supervisors.stop_profile(await self._place(call))
         return actions.asked(call)
 
-    async def dump_stacks(self, call: Call) -> Any:
+    async def dump_stacks(self, call: ApiCall) -> Any:
         place = await self._place(call)
-        return {**actions.asked(call), "text": await self._supervisors.stacks(self._desk.rule(), place)}
+        return {**actions.asked(call), "text": await self._supervisors.stacks(self._leader_api.reconciler(), place)}
 
-    async def restart_worker(self, call: Call) -> Any:
-        look = await self._desk.look()
-        await self._desk.restart_worker(look.record(call.path["id"]).name, *actions.host_port(call))
+    async def restart_worker(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
+        await self._leader_api.restart_worker(view.record(call.path["id"]).name, *actions.host_port(call))
         return actions.asked(call)
 
-    async def _ask(self, call: Call, request: lifecycle.Request) -> pb.TopologyRecord:
-        look = await self._desk.look()
-        return await self._desk.ask(look.record(call.path["id"]).name, request)
+    async def _ask(self, call: ApiCall, request: lifecycle.Request) -> pb.TopologyRecord:
+        view = await self._leader_api.view()
+        return await self._leader_api.ask(view.record(call.path["id"]).name, request)
 
-    def _waiting(self, call: Call, operation: str, record: pb.TopologyRecord) -> Any:
+    def _waiting(self, call: ApiCall, operation: str, record: pb.TopologyRecord) -> Any:
         wait_s = max(0.0, record.pending.due_unix_s - time.time())
-        return actions.waiting(call, operation, wait_s, self._desk.rule().reign.unfinished(record.id))
+        return actions.waiting(
+            call, operation, wait_s, self._leader_api.reconciler().leader_state.unfinished(record.id)
+        )
 
-    async def _topology(self, call: Call) -> Topology:
-        look = await self._desk.look()
-        record = look.record(call.path["id"])
-        errors = await self._desk.errors(record.id)
-        return Topology(look, record, await self._desk.outline(record), errors, call.base)
+    async def _topology(self, call: ApiCall) -> Topology:
+        view = await self._leader_api.view()
+        record = view.record(call.path["id"])
+        errors = await self._leader_api.errors(record.id)
+        return Topology(view, record, await self._leader_api.outline(record), errors, call.base)
 
-    async def _place(self, call: Call) -> logs.WorkerPlace:
-        look = await self._desk.look()
+    async def _place(self, call: ApiCall) -> logs.WorkerPlace:
+        view = await self._leader_api.view()
         host, port = actions.host_port(call)
-        return logs.place_of(look, look.record(call.path["id"]).id, port, host)
+        return logs.place_of(view, view.record(call.path["id"]).id, port, host)
 
     async def _file(self, place: logs.WorkerPlace, name: str) -> StreamingResponse:
-        pieces = await self._supervisors.whole(self._desk.rule(), place, name)
+        pieces = await self._supervisors.whole(self._leader_api.reconciler(), place, name)
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
         return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
-    def _searched(self, call: Call) -> tuple[str, int]:
+    def _searched(self, call: ApiCall) -> tuple[str, int]:
         text = call.query.get("search-string", "")
         if not text or len(text) > 1024:
             raise UsageError("search-string is what is searched for: 1 to 1024 characters")
         return text, call.whole("num-matches", logs.USUAL_MATCHES, 1, logs.MOST_MATCHES)
 
-    def _daemon_log(self, call: Call) -> str:
+    def _daemon_log(self, call: ApiCall) -> str:
         if call.query.get("file", "nimbus.log") != "nimbus.log":
             raise NotFoundError("only nimbus.log can be read here; other daemons' logs are on their machines")
         path = os.path.join(self._config.logs_dir, "nimbus.log")

@@ -33,7 +33,7 @@ _PASSED_BACK: Final = frozenset(
 )
 
 
-class Forwarding:
+class LeaderProxy:
     """Asks the leader over HTTP."""
 
     def __init__(self, office: Office) -> None:

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from tupletree.errors import NotFoundError, UsageError
 from tupletree.v1 import supervisor_pb2
 
-from ..cluster_view import Look
+from ..cluster_view import ClusterView
 from ..rpc_clients import address_of
 from .formatting import worker_log_link
-from .requests import Call
+from .requests import ApiCall
 
 MOST_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
 USUAL_BYTES: Final = 51_200
@@ -37,7 +37,7 @@ class WorkerPlace:
     supervisor: str  # host:port of its gRPC service
 
 
-def file_of(call: Call) -> tuple[str, int, str]:
+def file_of(call: ApiCall) -> tuple[str, int, str]:
     """Topology id, port and name of the file that ``file`` names. Raises UsageError."""
     parts = call.query.get("file", "").split("/")
     if len(parts) == 3 and all(parts) and parts[1].isascii() and parts[1].isdigit() and len(parts[1]) <= 5:
@@ -45,18 +45,18 @@ def file_of(call: Call) -> tuple[str, int, str]:
     raise UsageError("file is TOPOLOGY/PORT/NAME, such as words-1-1700000000/6700/worker.log")
 
 
-def place_of(look: Look, topology_id: str, port: int, host: str) -> WorkerPlace:
+def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> WorkerPlace:
     """Where a worker's files are: at the supervisor that has the slot now, else at any that offers the port.
 
     Raises NotFoundError if there is none, UsageError if there are several and ``host`` does not say which.
     """
-    look.record(topology_id)
+    view.record(topology_id)
     assigned = [
-        look.loaded.supervisors[one.supervisor_id]
-        for one in look.assignment(topology_id).workers
-        if one.port == port and one.supervisor_id in look.loaded.supervisors
+        view.loaded.supervisors[one.supervisor_id]
+        for one in view.assignment(topology_id).workers
+        if one.port == port and one.supervisor_id in view.loaded.supervisors
     ]
-    offered = [one for one in look.loaded.supervisors.values() if port in one.slots]
+    offered = [one for one in view.loaded.supervisors.values() if port in one.slots]
     for candidates in (assigned, offered):
         found = [one for one in candidates if not host or one.host == host]
         if len({one.id for one in found}) > 1:
@@ -68,13 +68,13 @@ def place_of(look: Look, topology_id: str, port: int, host: str) -> WorkerPlace:
     raise NotFoundError(f"no supervisor that is registered has a slot {port}{where}")
 
 
-def places_of(look: Look, topology_id: str, port: int = 0) -> list[WorkerPlace]:
+def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[WorkerPlace]:
     """Every worker of a topology, or those at a port. Raises NotFoundError for an unknown topology."""
-    look.record(topology_id)
+    view.record(topology_id)
     return [
-        WorkerPlace(topology_id, one.host, one.port, address_of(look.loaded.supervisors[one.supervisor_id]))
-        for one in look.assignment(topology_id).workers
-        if (not port or one.port == port) and one.supervisor_id in look.loaded.supervisors
+        WorkerPlace(topology_id, one.host, one.port, address_of(view.loaded.supervisors[one.supervisor_id]))
+        for one in view.assignment(topology_id).workers
+        if (not port or one.port == port) and one.supervisor_id in view.loaded.supervisors
     ]
 
 
@@ -125,7 +125,7 @@ def dumps(base: str, place: WorkerPlace, files: Sequence[supervisor_pb2.LogFile]
 
 
 def search_result(
-    call: Call,
+    call: ApiCall,
     place: WorkerPlace,
     name: str,
     matches: Sequence[supervisor_pb2.LogMatch],
@@ -145,7 +145,7 @@ def search_result(
     }
 
 
-def match(call: Call, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[str, Any]:
+def match(call: ApiCall, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[str, Any]:
     """One match with its context."""
     text = call.query.get("search-string", "")
     before, found, after = one.line.partition(text)
@@ -164,7 +164,7 @@ def match(call: Call, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[
 
 
 def deep_result(
-    call: Call, found: Sequence[tuple[WorkerPlace, Sequence[Mapping[str, Any]]]], reasons: Sequence[str]
+    call: ApiCall, found: Sequence[tuple[WorkerPlace, Sequence[Mapping[str, Any]]]], reasons: Sequence[str]
 ) -> dict[str, Any]:
     """``deepSearch/{topology}``: matches by file, of every worker."""
     files: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}

@@ -23,14 +23,14 @@ def page(topologies: Iterable[Topology]) -> dict[str, Any]:
 
 
 def _topology(topology: Topology) -> dict[str, Any]:
-    now_s = topology.look.now_s
+    now_s = topology.view.now_s
     spouts = topology.components(_SPOUT, sys=True)
     tasks = [task for one in spouts for task in topology.tasks(one)]
     trees = spout_totals(topology.figures(one, WINDOW) for one in spouts)
     shown = [one for kind in (_SPOUT, _BOLT) for one in topology.components(kind, sys=False)]
     emitted = sum(topology.statistics.rates(topology.tasks(one), now_s).emitted for one in shown)
     busiest = max(((topology.capacity(one), one) for one in topology.components(_BOLT, sys=False)), default=(0.0, ""))
-    since_s = topology.look.now_unix_s - LATELY_S
+    since_s = topology.view.now_unix_s - LATELY_S
     errors = [one for one in topology.complaints if one.latest.at_unix_s >= since_s]
     return {
         "id": topology.record.id,

@@ -15,7 +15,7 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 Built = tuple[str, bytes]  # content type and text
 
 
-class Recent:
+class PageCache:
     """Keeps pages for a second. A page that failed is not kept. All in the event loop's thread."""
 
     def __init__(self) -> None:

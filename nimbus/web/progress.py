@@ -17,7 +17,7 @@ def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
     """What the tasks of a topology say of themselves now: those of a kind, or all."""
     shown = []
     for component_id in sorted(topology.record.tasks):
-        for one in topology.statistics.statuses(topology.tasks(component_id), topology.look.now_s):
+        for one in topology.statistics.statuses(topology.tasks(component_id), topology.view.now_s):
             status = decode_status(one.status_json) or {}
             if not kind or status.get("kind") == kind:
                 shown.append(

@@ -43,7 +43,7 @@ _STATUSES: Final = (
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiCall:
     """A request as endpoints get it."""
 
     path: Mapping[str, str] = field(default_factory=dict)  # what stands for {…} in the path

@@ -13,7 +13,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import ConflictError, UsageError
 from tupletree.v1 import supervisor_pb2 as pb
 
-from ..leader.reconciler import Rule
+from ..leader.reconciler import Reconciler
 from .logs import CONTEXT_LINES, WorkerPlace
 
 _CALL_S: Final = 10.0
@@ -32,13 +32,13 @@ class Supervisors:
         self._profiles: dict[tuple[str, str, int], asyncio.Task[None]] = {}
 
     async def read(
-        self, rule: Rule, place: WorkerPlace, name: str, start: int | None, most_bytes: int
+        self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, most_bytes: int
     ) -> tuple[int, bytes]:
         """Part of a file: from ``start``, or for None the last bytes. Returns where it begins, and the bytes."""
         request = self._tail(place, name, start, most_bytes)
         at, data = start or 0, bytearray()
         async with _translated(place):
-            call = _stub(rule, place).TailLog(request, timeout=_TAIL_S)
+            call = _stub(reconciler, place).TailLog(request, timeout=_TAIL_S)
             async for reply in call:
                 if not data:
                     at = reply.offset
@@ -48,9 +48,9 @@ class Supervisors:
                     break
         return at, bytes(data[:most_bytes])
 
-    async def whole(self, rule: Rule, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
+    async def whole(self, reconciler: Reconciler, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
         """All of a file, in pieces. The first is asked for at once, so that a missing file is an error here."""
-        call = _stub(rule, place).TailLog(self._tail(place, name, 0, 0), timeout=10 * _TAIL_S)
+        call = _stub(reconciler, place).TailLog(self._tail(place, name, 0, 0), timeout=10 * _TAIL_S)
         async with _translated(place):
             first: Any = await call.read()
 
@@ -65,15 +65,15 @@ class Supervisors:
 
         return pieces()
 
-    async def files(self, rule: Rule, place: WorkerPlace) -> list[pb.LogFile]:
+    async def files(self, reconciler: Reconciler, place: WorkerPlace) -> list[pb.LogFile]:
         """What a worker has written."""
         request = pb.ListLogsRequest(topology_id=place.topology_id, port=place.port)
         async with _translated(place):
-            reply = await _stub(rule, place).ListLogs(request, timeout=_CALL_S)
+            reply = await _stub(reconciler, place).ListLogs(request, timeout=_CALL_S)
         return list(reply.files)
 
     async def search(
-        self, rule: Rule, place: WorkerPlace, name: str, text: str, most: int
+        self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int
     ) -> tuple[list[pb.LogMatch], str]:
         """Lines with a text, oldest first; and why not everything was searched."""
         request = pb.SearchLogRequest(
@@ -88,28 +88,28 @@ class Supervisors:
         found: list[pb.LogMatch] = []
         incomplete = ""
         async with _translated(place):
-            async for reply in _stub(rule, place).SearchLog(request, timeout=_SEARCH_S):
+            async for reply in _stub(reconciler, place).SearchLog(request, timeout=_SEARCH_S):
                 if reply.WhichOneof("kind") == "match":
                     found.append(reply.match)
                 else:
                     incomplete = reply.end.incomplete
         return found, incomplete
 
-    async def stacks(self, rule: Rule, place: WorkerPlace) -> str:
+    async def stacks(self, reconciler: Reconciler, place: WorkerPlace) -> str:
         """What every thread of a worker is doing."""
         request = pb.DumpStacksRequest(topology_id=place.topology_id, port=place.port)
         async with _translated(place):
-            reply = await _stub(rule, place).DumpStacks(request, timeout=_STACKS_S)
+            reply = await _stub(reconciler, place).DumpStacks(request, timeout=_STACKS_S)
         return str(reply.text)
 
-    def start_profile(self, rule: Rule, place: WorkerPlace, seconds: float) -> None:
+    def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         """Begin to profile a worker; the file is there at the end. Raises ConflictError while one is at work."""
         if not 0 < seconds <= _MOST_PROFILE_S:
             raise UsageError(f"a profile takes more than 0 and up to {_MOST_PROFILE_S / 60:.0f} minutes")
         key = (place.topology_id, place.host, place.port)
         if key in self._profiles or len(self._profiles) >= _MOST_PROFILES:
             raise ConflictError(f"worker {place.host}:{place.port} is being profiled already, or too many are")
-        task = asyncio.create_task(self._profile(rule, place, seconds))
+        task = asyncio.create_task(self._profile(reconciler, place, seconds))
         self._profiles[key] = task
         task.add_done_callback(lambda _: self._profiles.pop(key, None))
 
@@ -122,10 +122,10 @@ class Supervisors:
         """The workers of a topology that are being profiled for somebody who asked over HTTP."""
         return sorted((host, port) for one, host, port in self._profiles if one == topology_id)
 
-    async def _profile(self, rule: Rule, place: WorkerPlace, seconds: float) -> None:
+    async def _profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         request = pb.ProfileWorkerRequest(topology_id=place.topology_id, port=place.port, seconds=seconds)
         with contextlib.suppress(grpc.aio.AioRpcError):  # the file is missing then
-            async for _ in _stub(rule, place).ProfileWorker(request, timeout=seconds + _PROFILE_MORE_S):
+            async for _ in _stub(reconciler, place).ProfileWorker(request, timeout=seconds + _PROFILE_MORE_S):
                 pass
 
     def _tail(self, place: WorkerPlace, name: str, start: int | None, most_bytes: int) -> pb.TailLogRequest:
@@ -135,9 +135,9 @@ class Supervisors:
         )
 
 
-def _stub(rule: Rule, place: WorkerPlace) -> Any:
+def _stub(reconciler: Reconciler, place: WorkerPlace) -> Any:
     """The asynchronous stub, which the generated types do not tell from the other."""
-    return rule.supervisor(place.supervisor)
+    return reconciler.supervisor(place.supervisor)
 
 
 @contextlib.asynccontextmanager

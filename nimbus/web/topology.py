@@ -15,7 +15,7 @@ from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from ..cluster_view import Look
+from ..cluster_view import ClusterView
 from ..health_inputs import folded
 from ..leader.lifecycle import message_timeout_s
 from ..leader.planner import executors, placement_of
@@ -43,7 +43,7 @@ _ERROR_LENGTH = 200
 class Topology:
     """One topology at one moment: what its pages are made of. ``spec`` comes without objects."""
 
-    look: Look
+    view: ClusterView
     record: pb.TopologyRecord
     spec: pb.TopologySpec
     errors: Sequence[pb.ComponentError]  # newest first
@@ -51,7 +51,7 @@ class Topology:
 
     @property
     def statistics(self) -> TopologyStatistics:
-        return self.look.reign.statistics(self.record.id)
+        return self.view.leader_state.statistics(self.record.id)
 
     @property
     def kinds(self) -> dict[str, pb.ComponentKind]:
@@ -60,7 +60,7 @@ class Topology:
     @cached_property
     def remarks(self) -> dict[str, Remark]:
         """Remarks on components, by id, as health makes them."""
-        return remarks(self.statistics, self.record, self.kinds, self.look.now_s)
+        return remarks(self.statistics, self.record, self.kinds, self.view.now_s)
 
     def remark(self, component_id: str) -> dict[str, str]:
         """The remark on a component; empty strings if there is none."""
@@ -70,7 +70,7 @@ class Topology:
     @cached_property
     def complaints(self) -> list[Complaint]:
         """Its errors, newest first; those of a component that say the same are one."""
-        return folded(self.look, self.record, self.errors)
+        return folded(self.view, self.record, self.errors)
 
     def tasks(self, component_id: str) -> range:
         return task_ranges(dict(self.record.tasks))[component_id]
@@ -82,16 +82,16 @@ class Topology:
         return [one for one in found if one.start in tasks]
 
     def figures(self, component_id: str, window: str) -> Figures:
-        counts = self.statistics.counts(component_id, WINDOWS[window], self.look.now_s)
+        counts = self.statistics.counts(component_id, WINDOWS[window], self.view.now_s)
         return Figures(counts)
 
     def workers_ready(self) -> int:
         """How many of its workers are ready, as they said lately."""
-        ready = (worker["ready"] for worker in cluster.workers(self.look, self.record, self.base))
+        ready = (worker["ready"] for worker in cluster.workers(self.view, self.record, self.base))
         return sum(ready)
 
     def capacity(self, component_id: str) -> float:
-        return self.statistics.capacity(self.executors(component_id), self.look.now_s)
+        return self.statistics.capacity(self.executors(component_id), self.view.now_s)
 
     def components(self, kind: pb.ComponentKind, sys: bool) -> list[str]:
         """The ids of a kind, ascending."""
@@ -99,16 +99,16 @@ class Topology:
         return [one for one in sorted(self.record.tasks) if known.get(one) == kind and (sys or not is_system(one))]
 
 
-def summaries(look: Look, owner: str | None = None) -> dict[str, Any]:
+def summaries(view: ClusterView, owner: str | None = None) -> dict[str, Any]:
     """``topology/summary``."""
-    found = [summary(look, one) for one in look.records() if owner is None or one.owner == owner]
+    found = [summary(view, one) for one in view.records() if owner is None or one.owner == owner]
     return {"topologies": found, "schedulerDisplayResource": False}
 
 
-def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
+def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
     """What every list of topologies shows of one."""
-    assignment = look.assignment(record.id)
-    uptime_s = max(0, int(look.now_unix_s - record.submitted_unix_s))
+    assignment = view.assignment(record.id)
+    uptime_s = max(0, int(view.now_unix_s - record.submitted_unix_s))
     return {
         "id": record.id,
         "encodedId": encoded(record.id),
@@ -120,15 +120,15 @@ def summary(look: Look, record: pb.TopologyRecord) -> dict[str, Any]:
         "tasksTotal": sum(record.tasks.values()),
         "workersTotal": len(placement_of(assignment)),
         "executorsTotal": len(executors(record)),
-        "replicationCount": look.holders,
-        "schedulerInfo": look.unscheduled(record) or None,
+        "replicationCount": view.holders,
+        "schedulerInfo": view.unscheduled(record) or None,
         **NO_RESOURCES,
         "topologyVersion": _version(record.conf_json),
-        "stormVersion": look.version,
+        "stormVersion": view.version,
         "ackerShards": record.acker_shards,
         "workersWanted": record.workers,
         "pendingDueUnixSeconds": record.pending.due_unix_s or None,
-        "pendingUnfinished": look.reign.unfinished(record.id) if record.HasField("pending") else None,
+        "pendingUnfinished": view.leader_state.unfinished(record.id) if record.HasField("pending") else None,
     }
 
 
@@ -144,11 +144,11 @@ def _version(conf_json: str) -> str | None:
 
 def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any]:
     """``topology/{id}``."""
-    look, record = topology.look, topology.record
+    view, record = topology.view, topology.record
     conf = json.loads(record.conf_json) if record.conf_json else {}
     sampled = dict(record.sampled_percent)
     return {
-        **summary(look, record),
+        **summary(view, record),
         "user": user,
         "window": window,
         "windowHint": window_hint(window),
@@ -156,7 +156,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
         "topologyStats": [_stats(topology, one, sys) for one in WINDOWS],
         "spouts": [_spout(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_SPOUT, sys)],
         "bolts": [_bolt(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_BOLT, sys)],
-        "workers": cluster.workers(look, record, topology.base),
+        "workers": cluster.workers(view, record, topology.base),
         "configuration": masked(conf),
         "debug": "" in sampled,
         "samplingPct": sampled.get("", 10.0),
@@ -171,7 +171,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
         "assignedRegularOffHeapMem": 0.0,
         "assignedSharedOffHeapMem": 0.0,
         "tracedOneIn": record.traced_one_in,
-        "shards": [_shard(one) for one in look.assignment(record.id).shards],
+        "shards": [_shard(one) for one in view.assignment(record.id).shards],
         "topologyErrors": [error(one, topology) for one in reversed(topology.complaints)],
     }
 
@@ -181,7 +181,7 @@ def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
 
     Acked and failed of a topology are trees, as are its latencies and what is pending: those of its spouts.
     """
-    look, record, statistics = topology.look, topology.record, topology.statistics
+    view, record, statistics = topology.view, topology.record, topology.statistics
     if component_id and component_id not in record.tasks:
         raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'")
     spouts = topology.components(pb.COMPONENT_KIND_SPOUT, sys=False)
@@ -195,7 +195,7 @@ def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
         "stepSeconds": STEP_S,
         "points": [
             {
-                "time": int(1000 * (look.now_unix_s - (look.now_s - one.at_s))),
+                "time": int(1000 * (view.now_unix_s - (view.now_s - one.at_s))),
                 "emittedPerSecond": round(rates.get(one.at_s, one).emitted_per_s, 3),
                 "executedPerSecond": round(rates.get(one.at_s, one).executed_per_s, 3),
                 "ackedPerSecond": round(one.acked_per_s, 3),
@@ -217,7 +217,7 @@ def _milliseconds(buckets: Sequence[int], share: float) -> float | None:
 
 def worker_list(topology: Topology, port: int) -> dict[str, Any]:
     """``topology-workers/{id}``."""
-    found = [{"host": one.host, "port": one.port} for one in topology.look.assignment(topology.record.id).workers]
+    found = [{"host": one.host, "port": one.port} for one in topology.view.assignment(topology.record.id).workers]
     return {"hostPortList": found, **cluster.logviewer(topology.base, port)}
 
 
@@ -244,7 +244,7 @@ def _place(topology: Topology, one: pb.ComponentError) -> dict[str, Any]:
     return {
         "errorHost": one.host,
         "errorPort": one.port,
-        "errorLapsedSecs": max(0, int(topology.look.now_unix_s - one.at_unix_s)),
+        "errorLapsedSecs": max(0, int(topology.view.now_unix_s - one.at_unix_s)),
         "errorWorkerLogLink": worker_log_link(topology.base, topology.record.id, one.host, one.port),
     }
 
@@ -277,7 +277,7 @@ def _stats(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
 
 def _component(topology: Topology, component_id: str, figures: Figures, sys: bool) -> dict[str, Any]:
     last = next((one for one in topology.errors if one.component_id == component_id), None)
-    rates = topology.statistics.rates(topology.tasks(component_id), topology.look.now_s)
+    rates = topology.statistics.rates(topology.tasks(component_id), topology.view.now_s)
     total = topology.statistics.gauges(topology.tasks(component_id))
     return {
         "executors": len(topology.executors(component_id)),

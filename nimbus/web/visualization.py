@@ -62,7 +62,7 @@ def _node(topology: Topology, component_id: str, window: str, sys: bool) -> dict
     is_spout = topology.kinds.get(component_id) == _SPOUT
     figures = topology.figures(component_id, window)
     spec = next(one for one in topology.spec.components if one.id == component_id)
-    rates = topology.statistics.rates(topology.tasks(component_id), topology.look.now_s)
+    rates = topology.statistics.rates(topology.tasks(component_id), topology.view.now_s)
     transferred = {one: figures.stream(one, "transferred") for one in figures.streams(sys)}
     return {
         ":type": "spout" if is_spout else "bolt",
@@ -110,14 +110,14 @@ def _executors(topology: Topology, component_id: str, window: str, transferred: 
     and one of several has the share of each stream that its sum is."""
     where = {
         run.first_task: worker
-        for worker in topology.look.assignment(topology.record.id).workers
+        for worker in topology.view.assignment(topology.record.id).workers
         for run in worker.executors
     }
-    shown, now_s = [], topology.look.now_s
+    shown, now_s = [], topology.view.now_s
     total = sum(transferred.values())
     for tasks in topology.executors(component_id):
         worker = where.get(tasks.start, pb.WorkerAssignment())
-        reported = topology.look.reign.reports.get((topology.record.id, Slot(worker.supervisor_id, worker.port)))
+        reported = topology.view.leader_state.reports.get((topology.record.id, Slot(worker.supervisor_id, worker.port)))
         own = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], now_s)).transferred(sys=True)
         share = own / total if total else 0.0
         shown.append(

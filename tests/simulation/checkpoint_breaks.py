@@ -15,7 +15,7 @@ from tupletree.state.memory import MemoryBackend
 from tupletree.state.record import Checkpoint, CheckpointRecord
 from tupletree.state.steps import Action, Step
 from tupletree.tuples import Tuple
-from tupletree.worker.checkpoint.barriers import Arrival, Barriers, Verdict
+from tupletree.worker.checkpoint.barriers import Arrival, Barriers, StepDecision
 from tupletree.worker.checkpoint.participant import Participant
 from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
@@ -66,9 +66,9 @@ class HoldsNothing(Barriers):
 class HoldsNothingOfTheNext(Barriers):
     """Runs what is of a newer generation than this task's."""
 
-    def admit(self, source: int, generation: int, rows: int) -> Verdict:
+    def admit(self, source: int, generation: int, rows: int) -> StepDecision:
         verdict = super().admit(source, generation, rows)
-        return Verdict.RUN if generation > self.generation and self.is_initialised else verdict
+        return StepDecision.RUN if generation > self.generation and self.is_initialised else verdict
 
 
 class ActsOnTheFirst(Barriers):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.v1 import worker_pb2
 from tupletree.worker.control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import roots_of
 
 if TYPE_CHECKING:
@@ -141,13 +141,13 @@ class Acker:
         self.ledger = Ledger()
         self._last_s: dict[Worker, float] = {}
 
-    def post(self, sender: Worker, updates: Updates) -> None:
+    def post(self, sender: Worker, updates: AckUpdates) -> None:
         world = self.world
         if self._is_lost():  # the link breaks, and is up again: what is in doubt is failed
             world.counts["updates lost"] += 1
             if world.rng.random() < 0.5:
                 self._send(sender, updates, 0.0)
-            self._send(sender, Updates.of(fails=updates.roots()), world.rng.uniform(0.01, 0.3))
+            self._send(sender, AckUpdates.of(fails=updates.roots()), world.rng.uniform(0.01, 0.3))
         else:
             self._send(sender, updates, 0.0)
 
@@ -166,7 +166,7 @@ class Acker:
     def _is_lost(self) -> bool:
         return self.world.is_faulty and self.world.rng.random() < self.world.faults.loss
 
-    def _send(self, sender: Worker, updates: Updates, later_s: float) -> None:
+    def _send(self, sender: Worker, updates: AckUpdates, later_s: float) -> None:
         world = self.world
         arrival_s = max(self._last_s.get(sender, 0.0), world.now_s + later_s + world.delay_s(sender))
         self._last_s[sender] = arrival_s

@@ -27,7 +27,7 @@ from tupletree.worker.checkpoint.participant import Participant
 from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import Control
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows, encode
 from tupletree.worker.core.tasks import Environment, Task, TaskFailure
 from tupletree.worker.execution.executor import Executor, RemoteBatch
@@ -67,7 +67,7 @@ class Worker:
         self.by_task = {task.task_id: executor for executor in self.executors for task in executor.tasks}
         self.tasks = {task.task_id: task for executor in self.executors for task in executor.tasks}
         self.peers = Peers(self)
-        self.updates = Updates()
+        self.updates = AckUpdates()
         self._scheduled: dict[Executor, float] = {}  # when each is stepped next
         self._is_posting = False
         for task in self.tasks.values():
@@ -223,7 +223,7 @@ class Worker:
         if self.alive and self.is_busy:
             self.post_soon()
         elif self.alive and self.updates:
-            updates, self.updates = self.updates, Updates()
+            updates, self.updates = self.updates, AckUpdates()
             self._share_updates()
             self.world.acker.post(self, updates)
 

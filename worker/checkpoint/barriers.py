@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from tupletree.state.steps import Action, Step
 
 
-class Verdict(enum.Enum):
+class StepDecision(enum.Enum):
     """What is to be done with a batch."""
 
     RUN = "run"
@@ -68,32 +68,32 @@ class Barriers:
         """Whether tuples of some source are being held until a PREPARE has come from all."""
         return self.is_aligned and self._action is Action.PREPARE and bool(self._arrived)
 
-    def admit(self, source: int, generation: int, rows: int) -> Verdict:
+    def admit(self, source: int, generation: int, rows: int) -> StepDecision:
         """Judge a batch that arrived."""
         if not self.is_aligned:
-            return Verdict.RUN if self.is_initialised else Verdict.HOLD
+            return StepDecision.RUN if self.is_initialised else StepDecision.HOLD
         if self._is_taken_back(generation):
-            return Verdict.DROP
+            return StepDecision.DROP
         received = self._received.setdefault(generation, {})
         received[source] = received.get(source, 0) + rows
         if generation > self.generation or (self.is_blocking and source in self._arrived):
-            return Verdict.HOLD
-        return Verdict.RUN
+            return StepDecision.HOLD
+        return StepDecision.RUN
 
     def lost(self, source: int, generation: int, rows: int) -> None:
         """Rows that were admitted will not be executed: no checkpoint may be taken over that."""
         if generation in self._received:
             self._received[generation][source] -= rows
 
-    def judge_held(self, source: int, generation: int) -> Verdict:
+    def judge_held(self, source: int, generation: int) -> StepDecision:
         """Judge a batch that was held, after something has changed."""
         if not self.is_aligned:
-            return Verdict.RUN if self.is_initialised else Verdict.HOLD
+            return StepDecision.RUN if self.is_initialised else StepDecision.HOLD
         if self._is_taken_back(generation):
-            return Verdict.DROP
+            return StepDecision.DROP
         if generation > self.generation or (self.is_blocking and source in self._arrived):
-            return Verdict.HOLD
-        return Verdict.RUN
+            return StepDecision.HOLD
+        return StepDecision.RUN
 
     def arrive(self, source: int, step: Step, sent: int) -> Arrival:
         """A step came from a source, which has sent so many rows before in its generation."""

@@ -25,12 +25,12 @@ from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.steps import Action, Step
 from tupletree.tuples import Origin, Tuple
 
-from ..core.ack_updates import Updates
+from ..core.ack_updates import AckUpdates
 from ..core.batches import Rows
 from ..core.collectors import TaskBoltCollector
 from ..core.output_streams import OutBuffer
 from ..core.tasks import BasicBoltTask, BoltTask, Environment, Task, TaskFailure
-from .barriers import Arrival, Barriers, Verdict
+from .barriers import Arrival, Barriers, StepDecision
 from .task_state import Refused
 
 log = logging.getLogger(__name__)
@@ -113,11 +113,11 @@ class Participant:
                     self._arrive(origin.task, step, sent, tup)
             return False
         match self.barriers.admit(origin.task, rows.generation, len(rows)):
-            case Verdict.RUN:
+            case StepDecision.RUN:
                 return True
-            case Verdict.HOLD:
+            case StepDecision.HOLD:
                 self._hold(origin, rows)
-            case Verdict.DROP:
+            case StepDecision.DROP:
                 self._task.updates.fails.update(rows.all_roots())
         return False
 
@@ -293,11 +293,11 @@ class Participant:
         held, self._held, self._held_rows, self._held_bytes = self._held, deque(), 0, 0
         for origin, rows in held:
             match self.barriers.judge_held(origin.task, rows.generation):
-                case Verdict.RUN:
+                case StepDecision.RUN:
                     self.released.append((origin, rows))
-                case Verdict.HOLD:
+                case StepDecision.HOLD:
                     self._keep(origin, rows)
-                case Verdict.DROP:
+                case StepDecision.DROP:
                     self._task.updates.fails.update(rows.all_roots())
 
 
@@ -311,11 +311,11 @@ class _Unseen:
         self.component_id = task.component_id
 
     @property
-    def updates(self) -> Updates:
+    def updates(self) -> AckUpdates:
         return self._task.updates
 
     @property
-    def ack_updates(self) -> Updates:
+    def ack_updates(self) -> AckUpdates:
         return self._task.updates
 
     def acked(self, tup: Tuple) -> None:

@@ -17,7 +17,7 @@ from typing import ClassVar, cast
 from tupletree.component import StatefulBolt
 from tupletree.state.steps import Action, Step
 
-from ..core.ack_updates import Updates
+from ..core.ack_updates import AckUpdates
 from ..core.tasks import BoltTask, Environment
 from .barriers import Barriers
 from .participant import Participant
@@ -34,11 +34,11 @@ class StatefulParticipant(Participant):
         self._bolt_task = task
         self._state = state
         self._needs_init = True
-        self._prepared_acks = Updates()
+        self._prepared_acks = AckUpdates()
         task.unacked = set()
         if not barriers.is_aligned:
             task.defers_acks = True
-            task.ack_updates = Updates()
+            task.ack_updates = AckUpdates()
 
     @property
     def _bolt(self) -> StatefulBolt:
@@ -99,13 +99,13 @@ class StatefulParticipant(Participant):
         if self._task.defers_acks:
             for told_never in (self._task.ack_updates, self._prepared_acks):
                 self._task.updates.fails.update(told_never.roots())
-            self._task.ack_updates, self._prepared_acks = Updates(), Updates()
+            self._task.ack_updates, self._prepared_acks = AckUpdates(), AckUpdates()
 
     def _acks_prepared(self) -> None:
         if self._task.defers_acks:
             self._prepared_acks.add_acks(self._task.ack_updates)
-            self._task.ack_updates = Updates()
+            self._task.ack_updates = AckUpdates()
 
     def _acks_committed(self) -> None:
         self._task.updates.add_acks(self._prepared_acks)
-        self._prepared_acks = Updates()
+        self._prepared_acks = AckUpdates()

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from tupletree._wire.packed import pack_u32, pack_u64
 from tupletree.v1 import acker_pb2
 
-from .id_columns import Pairs
+from .id_columns import IdColumns
 
 Ids: TypeAlias = "array[int]"
 Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
@@ -26,7 +26,7 @@ Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
 NEWEST_MASK = 16_383
 
 
-class Keeper:
+class TreeTracker:
     """Tracker of the trees that a spout's collector begins: its task, or what stands in its place (trace_filter.py).
 
     Compiled, a call of ``track`` makes no Python object of an id.
@@ -41,7 +41,7 @@ class Keeper:
         raise NotImplementedError
 
 
-class Updates:
+class AckUpdates:
     """Ledger updates that wait for a flush.
 
     ``acks``: roots and what to xor into their values. ``inits``: roots and values of new trees, ``init_tasks`` the
@@ -51,24 +51,24 @@ class Updates:
     __slots__ = ("_at", "_newest", "acks", "fails", "init_tasks", "inits", "resets")
 
     def __init__(self) -> None:
-        self.acks = Pairs()
-        self.inits = Pairs()
+        self.acks = IdColumns()
+        self.inits = IdColumns()
         self.init_tasks: list[int] = []
         self.fails: set[int] = set()
         self.resets: set[int] = set()
         self._newest: Ids | None = None
         self._at = 0  # the init that an ack was found to belong to last
 
-    def successor(self) -> Updates:
+    def successor(self) -> AckUpdates:
         """Fresh ones for what comes after these, with their table: while they wait they are to take little room."""
-        fresh = Updates()
+        fresh = AckUpdates()
         fresh._newest, self._newest = self._newest, None  # what it says of these is not true of any init of those
         return fresh
 
     @staticmethod
-    def of(acks: Iterable[tuple[int, int]] = (), fails: Iterable[int] = ()) -> Updates:
+    def of(acks: Iterable[tuple[int, int]] = (), fails: Iterable[int] = ()) -> AckUpdates:
         """Updates that are known already: acks as (root, value), and roots of trees that failed."""
-        updates = Updates()
+        updates = AckUpdates()
         for root, value in acks:
             updates.add_ack(root, value)
         updates.fails.update(fails)
@@ -98,7 +98,7 @@ class Updates:
                 return
         acks.append(root, value)
 
-    def add_acks(self, other: Updates) -> None:
+    def add_acks(self, other: AckUpdates) -> None:
         """Take over the acks of other updates, which were held back until now."""
         roots, values = other.acks.columns()
         for at in range(len(roots)):
@@ -126,11 +126,11 @@ class Updates:
         return self.fails.union(self.resets, self.acks.columns()[0], self.inits.columns()[0])
 
 
-def split(updates: Updates, shards: int) -> dict[int, Updates]:
+def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
     """Updates by shard: a root belongs to shard ``root mod shards``. Shards without updates are left out."""
     if shards == 1:
         return {0: updates}
-    parts = [Updates() for _ in range(shards)]
+    parts = [AckUpdates() for _ in range(shards)]
     roots, values = updates.acks.columns()
     for at in range(len(roots)):
         part = parts[roots[at] % shards]
@@ -148,7 +148,7 @@ def split(updates: Updates, shards: int) -> dict[int, Updates]:
     return {shard: part for shard, part in enumerate(parts) if part}
 
 
-def encode(shard: int, parts: Iterable[Updates]) -> acker_pb2.ShardUpdate:
+def encode(shard: int, parts: Iterable[AckUpdates]) -> acker_pb2.ShardUpdate:
     """All of these updates of one shard as one message."""
     init_roots, init_values, init_tasks, ack_roots, ack_values, fails, resets = map(
         _joined, zip(*(part.columns() for part in parts), strict=True)

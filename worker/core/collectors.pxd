@@ -5,7 +5,7 @@ from tupletree.tuples cimport Tuple
 from tupletree.worker.core.ids cimport RandomIds
 from tupletree.worker.core.output_streams cimport OutBuffer, OutStream
 from tupletree.worker.core.routing cimport One
-from tupletree.worker.core.ack_updates cimport Keeper, Updates
+from tupletree.worker.core.ack_updates cimport TreeTracker, AckUpdates
 
 ctypedef unsigned long long u64
 
@@ -17,7 +17,7 @@ cpdef tuple receivers(buffers)
 
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):
-    cdef public Keeper _task  # exchanged while trees are followed (tracing.py)
+    cdef public TreeTracker _task  # exchanged while trees are followed (tracing.py)
     cdef dict _streams
     cdef RandomIds _ids
     cdef object _by_stream
@@ -25,7 +25,7 @@ cdef class TaskSpoutCollector(SpoutCollector):
 
     @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
-    @cython.locals(buffer=OutBuffer, task=Keeper, root=u64, value=u64, edge=u64)
+    @cython.locals(buffer=OutBuffer, task=TreeTracker, root=u64, value=u64, edge=u64)
     cpdef _send(self, OutStream out, row, msg_id, buffers)
 
 @cython.final
@@ -59,7 +59,7 @@ cdef class TaskBoltCollector(BoltCollector):
     @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
-    @cython.locals(tup=Tuple, updates=Updates, root=u64, value=u64)
+    @cython.locals(tup=Tuple, updates=AckUpdates, root=u64, value=u64)
     cpdef ack_many(self, tuples)
     @cython.locals(root=u64, value=u64)
     cpdef ack(self, Tuple tup)

@@ -3,7 +3,7 @@ cimport cython
 ctypedef unsigned long long u64
 
 @cython.final
-cdef class Pairs:
+cdef class IdColumns:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
     cdef object _firsts, _seconds

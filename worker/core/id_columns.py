@@ -7,7 +7,7 @@ from array import array
 FIRST_ROOM = 64
 
 
-class Pairs:
+class IdColumns:
     """Pairs of ids in the order in which they came, kept as two arrays. Not thread-safe.
 
     Compiled, neither an append nor a look at the last pair makes a Python object of an id.

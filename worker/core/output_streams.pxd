@@ -1,7 +1,7 @@
 cimport cython
 
 from tupletree.tuples cimport Origin
-from tupletree.worker.core.id_columns cimport Pairs
+from tupletree.worker.core.id_columns cimport IdColumns
 from tupletree.worker.core.routing cimport One
 
 ctypedef unsigned long long u64
@@ -17,7 +17,7 @@ cdef class OutBuffer:
     cdef dict _pairs
     cdef Py_ssize_t _size
     cdef long long _sealed
-    cdef Pairs _ids
+    cdef IdColumns _ids
 
     @cython.locals(position=Py_ssize_t, column=list)
     cpdef append(self, values, u64 root, u64 edge)

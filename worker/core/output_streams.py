@@ -10,7 +10,7 @@ from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Anchors, Origin
 
 from .batches import BATCH_BYTES, Rows, weigh
-from .id_columns import Pairs
+from .id_columns import IdColumns
 from .routing import Many, One
 
 
@@ -33,7 +33,7 @@ class OutBuffer:
         self._full: list[Rows] = []
         self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
         self._pairs: dict[int, Anchors] = {}
-        self._ids = Pairs()  # root and edge of each row
+        self._ids = IdColumns()  # root and edge of each row
         self._size = stream.batch_size  # rows at which a batch is full: fewer while rows are large
         self._sealed = 0  # rows in batches, of the present generation
 

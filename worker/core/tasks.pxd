@@ -3,15 +3,15 @@ cimport cython
 from tupletree.tuples cimport Origin, Tuple
 from tupletree.worker.core.batches cimport Rows
 from tupletree.worker.core.counts cimport Counters
-from tupletree.worker.core.ack_updates cimport Keeper, Updates
+from tupletree.worker.core.ack_updates cimport TreeTracker, AckUpdates
 from tupletree.worker.core.collectors cimport TaskBasicCollector, TaskBoltCollector
 
 ctypedef unsigned long long u64
 
-cdef class Task(Keeper):
+cdef class Task(TreeTracker):
     cdef public object component_id, task_id, context, _env
     cdef public Counters counters
-    cdef public Updates updates, ack_updates
+    cdef public AckUpdates updates, ack_updates
     cdef public object participant, remake, ask_soon, inputs, set_up
     cdef public dict streams
     cdef public bint is_open, is_declared_blocking, must_yield, takes_batches, defers_acks, has_failed_tuples
@@ -25,7 +25,7 @@ cdef class BasicBoltTask(Task):
 
     @cython.locals(
         collector=TaskBasicCollector, columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict,
-        updates=Updates, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
+        updates=AckUpdates, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
 

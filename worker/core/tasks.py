@@ -17,9 +17,9 @@ from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError, named
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
-from ..execution.bolt_trees import OwnTrees
+from ..execution.bolt_trees import BoltTrees
 from ..execution.thread_splitting import SetUp
-from .ack_updates import Keeper, Updates
+from .ack_updates import AckUpdates, TreeTracker
 from .batches import Rows
 from .collectors import TaskBasicCollector, TaskBoltCollector
 from .counts import NEVER, Counters, inputs_of, sample_every
@@ -68,7 +68,7 @@ class Environment:
         return RandomIds(self.getrandbits, self.ids_at_once, self.ids_are_seeded)
 
 
-class Task(Keeper):
+class Task(TreeTracker):
     """What spout and bolt tasks share."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Task(Keeper):
         self.streams = streams
         self.counters = Counters()
         self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
-        self.updates = Updates()  # replaced by that of the run loop that drives this task
+        self.updates = AckUpdates()  # replaced by that of the run loop that drives this task
         self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
         self.defers_acks = False
         self.has_failed_tuples = False  # since somebody set it so: a checkpoint is not taken over a failed tuple
@@ -96,7 +96,7 @@ class Task(Keeper):
         self._env = env
         component.context = context
 
-    def use(self, updates: Updates) -> None:
+    def use(self, updates: AckUpdates) -> None:
         """Report to the ackers by these updates from now on."""
         self.updates = updates
         if not self.defers_acks:
@@ -271,7 +271,7 @@ class BoltTask(Task):
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
         self.unacked: set[Tuple] | None = None  # where checkpoints are aligned: executed, neither acked nor failed
         conf = context.conf
-        self.trees = OwnTrees(
+        self.trees = BoltTrees(
             conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
             on_acked=self._ack_many,
             on_failed=self._fail_many,

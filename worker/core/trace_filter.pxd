@@ -3,7 +3,7 @@ cimport cython
 from tupletree.tuples cimport Tuple
 from tupletree.worker.core.spout_task cimport SpoutTask
 from tupletree.worker.core.tasks cimport BoltTask
-from tupletree.worker.core.ack_updates cimport Keeper
+from tupletree.worker.core.ack_updates cimport TreeTracker
 
 ctypedef unsigned long long u64
 
@@ -17,7 +17,7 @@ cdef class Followed:
     cpdef list among(self, roots)
 
 @cython.final
-cdef class FollowedSpout(Keeper):
+cdef class FollowedSpout(TreeTracker):
     cdef SpoutTask _task
     cdef Followed _followed
     cdef object _tracer

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tupletree.tuples import Tuple
 
-from .ack_updates import Keeper, Updates
+from .ack_updates import AckUpdates, TreeTracker
 from .spout_task import SpoutTask
 from .tasks import BoltTask
 
@@ -56,7 +56,7 @@ class Followed:
         return [root for root in roots if self.holds(root)]
 
 
-class FollowedSpout(Keeper):
+class FollowedSpout(TreeTracker):
     """Stands in the place of a spout task for its collector. What it does not see goes to the task."""
 
     def __init__(self, task: SpoutTask, followed: Followed, tracer: Tracer) -> None:
@@ -90,7 +90,7 @@ class FollowedBolt:
         return getattr(self._task, name)
 
     @property
-    def ack_updates(self) -> Updates:
+    def ack_updates(self) -> AckUpdates:
         """Asked for with each ack."""
         return self._task.ack_updates
 

@@ -13,11 +13,11 @@ import time
 from tupletree._daemon.logs import event
 
 from ..engine import Engine
-from ..launch_file import Launch
+from ..launch_file import LaunchFile
 from .event_log import EventLog
-from .log_levels import Loggers
+from .log_levels import LogLevels
 from .sampling import Sampler
-from .settings import Observed, Switches
+from .settings import DebugSettings, Switches
 from .tracing import Tracer, follow_collector
 
 log = logging.getLogger(__name__)
@@ -25,23 +25,23 @@ log = logging.getLogger(__name__)
 _LONGEST_S = 3600.0  # a clock that is set is noticed within this
 
 
-class Observing:
+class DebugController:
     """Follows the switches. Its methods are called in the event loop's thread."""
 
-    def __init__(self, launch: Launch, engine: Engine) -> None:
+    def __init__(self, launch: LaunchFile, engine: Engine) -> None:
         conf = launch.conf
         self._loop = asyncio.get_running_loop()
         self._engine = engine
         self._events = EventLog(
             launch.log_dir, f"{launch.host}:{launch.port}", conf["worker.log.max.bytes"], conf["worker.log.backups"]
         )
-        self._loggers = Loggers()
+        self._loggers = LogLevels()
         self._sampler = Sampler((task for executor in engine.executors for task in executor.tasks), self._events)
-        self._observed = Observed()
+        self._observed = DebugSettings()
         self._switches = Switches()
         self._timer: asyncio.TimerHandle | None = None
 
-    def follow(self, observed: Observed) -> None:
+    def follow(self, observed: DebugSettings) -> None:
         """The record says this now."""
         if observed != self._observed:
             self._observed = observed

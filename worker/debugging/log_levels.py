@@ -11,7 +11,7 @@ from tupletree._wire.levels import NUMBERS
 log = logging.getLogger(__name__)
 
 
-class Loggers:
+class LogLevels:
     """The loggers that were given other levels, and what they had before."""
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
-class Pace:
+class RateLimit:
     """Lets so many samples of a worker through in each second, and counts the others. Any thread, roughly."""
 
     def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,7 @@ class Pace:
 class Lens:
     """Writes tuples of one stream of one task down, and says how many are then passed over. On the task's thread."""
 
-    def __init__(self, stream: OutStream, share: float, pace: Pace, events: EventLog, rng: random.Random) -> None:
+    def __init__(self, stream: OutStream, share: float, pace: RateLimit, events: EventLog, rng: random.Random) -> None:
         self._origin = stream.origin
         self._per_log = 1 / math.log1p(-share) if share < 1 else -0.0
         self._pace = pace
@@ -138,7 +138,7 @@ class Sampler:
     def __init__(self, tasks: Iterable[Task], events: EventLog) -> None:
         self._tasks = list(tasks)
         self._events = events
-        self._pace = Pace(events)
+        self._pace = RateLimit(events)
         self._plain: dict[tuple[int, str], _Plain] = {}
         self._shares: dict[str, float] = {}
 

@@ -31,7 +31,7 @@ class Switches:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class DebugSettings:
     """The part of a record that this is about."""
 
     levels: Mapping[str, pb.LogLevel] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class Observed:
     one_in_until_unix_s: float = 0.0
 
     @staticmethod
-    def of(record: pb.TopologyRecord) -> Observed:
-        return Observed(
+    def of(record: pb.TopologyRecord) -> DebugSettings:
+        return DebugSettings(
             dict(record.log_levels),
             dict(record.sampled_percent),
             dict(record.sampled_until_unix_s),

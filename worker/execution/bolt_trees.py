@@ -29,7 +29,7 @@ Inputs = list[Tuple]
 Settle = Callable[[Inputs], None]
 
 
-class OwnTrees:
+class BoltTrees:
     """The pending trees of one bolt task. ``on_acked``, ``on_failed`` and ``on_reset`` do to inputs what the tree met.
 
     Attributes:

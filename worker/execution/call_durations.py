@@ -12,7 +12,7 @@ Present = tuple[Hashable, Hashable, Sequence[int]]
 """A run loop, what identifies its present call, and the tasks that are in the call; none if the loop is in no call."""
 
 
-class Calls:
+class CallDurations:
     """The calls that were under way at the last look."""
 
     def __init__(self) -> None:

@@ -12,17 +12,17 @@ told as the difference, which is an ack also where the entry is an init: an init
 
 from __future__ import annotations
 
-from ..core.ack_updates import Updates
+from ..core.ack_updates import AckUpdates
 
 
-def so_far(updates: Updates) -> Updates:
+def so_far(updates: AckUpdates) -> AckUpdates:
     """A copy of updates that another thread may be adding to.
 
     The length is read before the columns: entries are appended before they are counted, and never removed. A value
     that the other thread changes meanwhile is the old one or the new one; both are true, and ``remainder`` has the
     rest.
     """
-    copy = Updates()
+    copy = AckUpdates()
     count = updates.acks.count
     roots, values = updates.acks.columns()
     for at in range(count):
@@ -36,9 +36,9 @@ def so_far(updates: Updates) -> Updates:
     return copy
 
 
-def remainder(updates: Updates, told: Updates) -> Updates:
+def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
     """What is left of updates of which ``told``, a copy of an earlier moment, was told."""
-    rest = Updates()
+    rest = AckUpdates()
     ack_roots, ack_values = updates.acks.columns()
     init_roots, init_values = updates.inits.columns()
     told_acks, told_inits = told.acks.columns()[1], told.inits.columns()[1]
@@ -53,6 +53,6 @@ def remainder(updates: Updates, told: Updates) -> Updates:
     return rest
 
 
-def _add_change(rest: Updates, root: int, change: int) -> None:
+def _add_change(rest: AckUpdates, root: int, change: int) -> None:
     if change:
         rest.acks.append(root, change)

@@ -21,9 +21,9 @@ from ..core.batches import Batch, Rows, decode, roots_of
 from ..core.output_streams import OutBuffer
 from ..core.tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
 from ..network.outgoing_batches import RowsRefused
-from .idle_spouts import Rest
+from .idle_spouts import IdleWait
 from .inbox import BACKLOG, Gate, Inbox, behind
-from .thread_splitting import Calm, SetUp
+from .thread_splitting import SetUp, SplitBackoff
 
 if TYPE_CHECKING:
     from ..checkpoint.participant import Participant
@@ -60,12 +60,12 @@ class Executor:
         self.inbox = inbox
         self.is_blocking = False  # declared or found out: has a run loop of its own
         self.is_found_blocking = False  # and not declared: for a while
-        self.calm = Calm()
+        self.calm = SplitBackoff()
         self.set_up = SetUp()
         self.at_work: Task = tasks[0]  # which of its tasks it is in a call of, or was last
         self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
         self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
-        self.rest = Rest()  # of a source
+        self.rest = IdleWait()  # of a source
         self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
         self.tasks: Sequence[Task] = tasks
         self.tracer: Tracer | None = None  # set by any thread

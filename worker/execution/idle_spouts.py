@@ -14,7 +14,7 @@ WORTH_TUPLES = 4
 """A source rests if it emits so many in the time of a rest, or more."""
 
 
-class Rest:
+class IdleWait:
     """The rests of one executor. Pure: time is an argument.
 
     ``length_s``: of each; 0 for none. ``is_on``: nothing is asked in the present step, unless there is news. The

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 from tupletree._daemon.logs import event
 
-from ..core.ack_updates import Updates
+from ..core.ack_updates import AckUpdates
 from ..core.tasks import Clock, TaskFailure
 from .early_updates import remainder, so_far
 from .executor import Executor
@@ -67,7 +67,7 @@ class LoopSettings:
     clock: Clock
     batch_size: int
     flush_interval_s: float
-    post: Callable[[Updates], None]
+    post: Callable[[AckUpdates], None]
     on_failure: Callable[[TaskFailure], None]
     on_split: Callable[[Executor, Sequence[Executor]], None]  # one that blocks or is set up; what moves to a new loop
 
@@ -77,7 +77,7 @@ class RunLoop(threading.Thread):
 
     def __init__(self, name: str, executors: Sequence[Executor], settings: LoopSettings) -> None:
         super().__init__(name=name, daemon=True)
-        self.updates = Updates()
+        self.updates = AckUpdates()
         self.turns = 0  # complete rounds, and those of them that found work: what a test waits for
         self.busy_turns = 0
         self.has_opened = threading.Event()  # every executor's components are ready
@@ -95,7 +95,7 @@ class RunLoop(threading.Thread):
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = Glance(0, 0.0, 0.0)
         self._window = Window(0.0, 0.0, {})
-        self._told: Updates | None = None  # a copy of the part of the updates that the ackers know already
+        self._told: AckUpdates | None = None  # a copy of the part of the updates that the ackers know already
         self._hangs = HangLog()
         self.has_retired = False  # its executors went to another loop, and its thread ends
         self._heir: Heir | None = None
@@ -339,7 +339,7 @@ class RunLoop(threading.Thread):
                 blocking.calm.blocked(now_s)
                 self._heir = None
                 return
-            moved, news = [blocking], Updates()
+            moved, news = [blocking], AckUpdates()
             if blocking is self._stepping:
                 moved, self._arrivals = others, []
                 news = self._tell_early()
@@ -351,7 +351,7 @@ class RunLoop(threading.Thread):
             self._settings.post(news)
         self._settings.on_split(blocking, moved)
 
-    def _tell_early(self) -> Updates:
+    def _tell_early(self) -> AckUpdates:
         """What the executors have to tell that need not wait for the present step. The step's thread does not flush
         while the lock is held, but may add to the updates."""
         updates = so_far(self.updates)

@@ -13,7 +13,7 @@ from ..core.batches import Batch, Rows, decode
 from ..core.spout_task import SpoutTask
 from ..core.tasks import Clock
 from .executor import Deliver, Executor, RemoteBatch, call
-from .idle_spouts import Rest
+from .idle_spouts import IdleWait
 from .inbox import ACKERS, BACKLOG, Gate, Inbox
 
 HELD_BY = ("congestion", "ackers")
@@ -49,7 +49,7 @@ class SpoutExecutor(Executor):
         self.wants_active = False  # set by any thread
         self._timeout_s = timeout_s
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
-        self.rest = Rest(idle_wait_s)
+        self.rest = IdleWait(idle_wait_s)
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
         self._held: tuple[str, float] | None = None  # why the spouts are not asked at present, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)

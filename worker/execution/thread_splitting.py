@@ -40,7 +40,7 @@ class SetUp:
         self.is_on = False
 
 
-class Calm:
+class SplitBackoff:
     """For how long an executor must not have blocked before it goes back to its neighbours."""
 
     __slots__ = ("_blocked_s", "_needed_s")

@@ -29,10 +29,10 @@ from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
 from ..control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
-from ..core.ack_updates import Updates, encode, split
+from ..core.ack_updates import AckUpdates, encode, split
 from ..engine import Engine
 from ..execution.inbox import ACKERS, BACKLOG
-from .link_metrics import LinkFigures
+from .link_metrics import LinkMetrics
 from .update_messages import messages
 
 log = logging.getLogger(__name__)
@@ -76,16 +76,16 @@ class AckerLink:
         self.is_owner = False  # of one of these shards at least: new trees begin there
         self.shard_version = 0
         self._ties = ties
-        self._waiting: dict[int, list[Updates]] = {}
+        self._waiting: dict[int, list[AckUpdates]] = {}
         self._waiting_roots = 0
         self._pause_s = PAUSE_S
         self._is_asked_to_hold = False  # by the acker, which has no room for new trees
         self._has_news = False  # a newer shard version to tell though there are no updates
-        self._unconfirmed: deque[tuple[int, list[Updates]]] = deque()
+        self._unconfirmed: deque[tuple[int, list[AckUpdates]]] = deque()
         self._moved = asyncio.Event()
         self._task = asyncio.create_task(self._keep_connected())
 
-    def post(self, shard: int, updates: Updates) -> None:
+    def post(self, shard: int, updates: AckUpdates) -> None:
         """Queue updates of one shard. An acker that has drained, or is not followed any more, gets none."""
         if self._task.done():
             return
@@ -165,7 +165,7 @@ class AckerLink:
         self._unconfirmed.clear()
         if doubtful:
             event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
-            for shard, updates in split(Updates.of(fails=doubtful), self._ties.hello.shards).items():
+            for shard, updates in split(AckUpdates.of(fails=doubtful), self._ties.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
         self._has_news = True  # a new stream has told no version yet, and an acker that drains waits for one
         self.is_up = True
@@ -238,7 +238,7 @@ class AckerLink:
             self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
 
 
-class Ackers(LinkFigures):
+class AckerLinks(LinkMetrics):
     """The links to all ackers of the topology, kept as the latest assignment says."""
 
     def __init__(self, ties: TrackTies) -> None:
@@ -251,10 +251,10 @@ class Ackers(LinkFigures):
         self._required_version = 0
         self._refuted_version: int | None = None  # the lowest that a worker named though there was none such
         self._connects = 0  # of links that are gone
-        self._held: list[Updates] = []
+        self._held: list[AckUpdates] = []
         self._held_roots = 0
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         """Send updates to the ackers of their shards, now or when the map that they need is known."""
         if self.is_behind:
             self._held.append(updates)

@@ -12,7 +12,7 @@ MARGIN_BYTES = 64 * 1024
 """What an encoded batch may take beyond the limit of its tuple."""
 
 
-class Cut:
+class FragmentCutter:
     """An encoded batch that is being sent in pieces."""
 
     def __init__(self, batch: worker_pb2.Batch) -> None:
@@ -33,7 +33,7 @@ class Cut:
         return self._sent == len(self._data)
 
 
-class Assembly:
+class Reassembly:
     """Puts the pieces that come on one stream together. Takes no more memory than has come."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -9,7 +9,7 @@ processor time, whatever is in it: below a hundred thousand a second nobody miss
 rate."""
 
 
-class Pace:
+class Linger:
     """The pause that fits the rate over the last complete window of ``WINDOW_S`` or more. Pure: time is an argument."""
 
     def __init__(self, now_s: float) -> None:

@@ -13,7 +13,7 @@ class Link(Protocol):
     connects: int
 
 
-class LinkFigures:
+class LinkMetrics:
     """The figures of all links of one kind, for whoever holds them."""
 
     _links: Mapping[str, Link]

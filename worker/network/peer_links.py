@@ -1,6 +1,6 @@
 """Links to the other workers of the topology: the sending side of Worker.Transfer. All of this is one asyncio thread.
 
-What becomes of a batch handed to ``Peers.send``:
+What becomes of a batch handed to ``PeerLinks.send``:
 
     waits (peer down or behind)  -->  sent, not confirmed  -->  confirmed: in the receiver's memory
                                           | the stream broke
@@ -32,8 +32,8 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from ..core.batches import BATCH_BYTES, bytes_of, roots_of
 from ..execution.inbox import Gate, not_reached
-from .fragments import Cut
-from .link_metrics import LinkFigures
+from .fragments import FragmentCutter
+from .link_metrics import LinkMetrics
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class PeerLink:
         self._ties = ties
         self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
-        self._cut: Cut | None = None  # the oldest that waits, if a piece of it was sent
+        self._cut: FragmentCutter | None = None  # the oldest that waits, if a piece of it was sent
         self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
         """Frames, the bytes of each, and the roots of the batch whose last piece it has."""
         self._unconfirmed_bytes = 0
@@ -198,7 +198,7 @@ class PeerLink:
     def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
         """Put a piece of the oldest batch into a frame; return its bytes and, of the last one, the batch's roots."""
         if self._cut is None:
-            self._cut = Cut(self._waiting[0][0])
+            self._cut = FragmentCutter(self._waiting[0][0])
         size = self._cut.fill(frame.piece)
         if not self._cut.is_over:
             return size, ()
@@ -227,7 +227,7 @@ class PeerLink:
         self._ties.gate.set(self, self._congested if is_open else not_reached(self.peer.tasks))
 
 
-class Peers(LinkFigures):
+class PeerLinks(LinkMetrics):
     """The links to all other workers, kept as the latest snapshot says."""
 
     def __init__(self, ties: Ties) -> None:

@@ -13,20 +13,20 @@ from collections.abc import Iterable
 
 from tupletree.v1 import worker_pb2
 
-from ..core.ack_updates import Updates
+from ..core.ack_updates import AckUpdates
 from ..core.batches import bytes_of
 from ..core.tasks import TaskFailure
 from ..execution.inbox import Gate
 from ..service import WorkerService
-from .acker_links import Ackers
-from .linger import Pace
-from .peer_links import Peers
+from .acker_links import AckerLinks
+from .linger import Linger
+from .peer_links import PeerLinks
 
 MOST_BYTES = 4 * 1024 * 1024
 """Above this, what was handed over and not yet taken closes its tasks at the gate."""
 
 
-class Outbound:
+class Transfer:
     """The outside of a worker's engine. Its methods are called from any thread; the links live on the loop's.
 
     ``flush_interval_s``: nothing is gathered for longer.
@@ -41,15 +41,15 @@ class Outbound:
         self._lock = threading.Lock()
         self._is_holding = False  # tasks at the gate
         self._gate: Gate | None = None
-        self._updates: deque[Updates] = deque()
+        self._updates: deque[AckUpdates] = deque()
         self._flush_interval_s = flush_interval_s
-        self._pace = Pace(loop.time())
+        self._pace = Linger(loop.time())
         self._is_scheduled = False  # the loop is going to take what is there
-        self._peers: Peers | None = None
-        self._ackers: Ackers | None = None
+        self._peers: PeerLinks | None = None
+        self._ackers: AckerLinks | None = None
         self._service: WorkerService | None = None
 
-    def connect(self, gate: Gate, peers: Peers, ackers: Ackers | None, service: WorkerService) -> None:
+    def connect(self, gate: Gate, peers: PeerLinks, ackers: AckerLinks | None, service: WorkerService) -> None:
         """Name the gate and the links. On the loop's thread, before the engine starts."""
         self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
 
@@ -63,13 +63,13 @@ class Outbound:
         self._batches.append((batch, size))  # after the flag: whoever takes it sees that somebody is held
         self._schedule()
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         self._updates.append(updates)
         self._schedule()
 
     def fail(self, roots: Iterable[int]) -> None:
         """Fail trees whose tuples may be lost."""
-        self.post(Updates.of(fails=roots))
+        self.post(AckUpdates.of(fails=roots))
 
     def failed(self, failure: TaskFailure) -> None:
         self._loop.call_soon_threadsafe(self._settle, failure)

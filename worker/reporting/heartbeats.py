@@ -21,9 +21,9 @@ from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor
 
 from .. import ptrace
 from ..engine import Engine
-from ..execution.call_durations import Calls
-from ..launch_file import Launch
-from .task_statuses import StatusReader
+from ..execution.call_durations import CallDurations
+from ..launch_file import LaunchFile
+from .task_statuses import TaskStatusReader
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class ErrorThrottle:
         return True
 
 
-def component_error(launch: Launch, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
+def component_error(launch: LaunchFile, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
     """An exception as the message that is kept for the user. Never raises: the exception may be the user's own."""
     return topology_pb2.ComponentError(
         component_id=component,
@@ -122,16 +122,16 @@ class _Leader:
 class Reporter:
     """Sends the life signs, every ``worker.heartbeat.frequency.secs``."""
 
-    def __init__(self, launch: Launch, engine: Engine, store: Store, http_port: int) -> None:
+    def __init__(self, launch: LaunchFile, engine: Engine, store: Store, http_port: int) -> None:
         self.is_ready = False
         self.assignment_version = 0
         self._launch = launch
         self._engine = engine
-        self._statuses = StatusReader(engine)
+        self._statuses = TaskStatusReader(engine)
         self._store = store
         self._http_port = http_port
         self._started_s = time.monotonic()
-        self._calls = Calls()
+        self._calls = CallDurations()
         self._leader: _Leader | None = None
 
     async def beat(self, unwanted: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ from tupletree.v1 import nimbus_pb2
 
 from ..engine import Engine
 from ..execution.spout_executor import HELD_BY
-from .user_metrics import RegisteredCollector
+from .user_metrics import UserMetricsCollector
 
 TASK = ("topology", "component", "task")
 _STREAM = (*TASK, "stream")
@@ -192,7 +192,7 @@ def registry(engine: Engine, about: About, readiness: Readiness, links: Mapping[
 def add_tasks(metrics: CollectorRegistry, engine: Engine, topology: str) -> None:
     """Show the tasks of an engine, and what their components registered."""
     metrics.register(TaskCollector(engine, topology))
-    metrics.register(RegisteredCollector(engine, topology))
+    metrics.register(UserMetricsCollector(engine, topology))
 
 
 def text_of_tasks(engine: Engine, topology: str) -> str:

@@ -42,7 +42,7 @@ class _Reading:
             self._loop.call_soon_threadsafe(self.done.set)
 
 
-class StatusReader:
+class TaskStatusReader:
     """The statuses of an engine's tasks."""
 
     def __init__(self, engine: Engine) -> None:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _LABELS = ("topology", "component", "task")
 
 
-class RegisteredCollector(Collector):
+class UserMetricsCollector(Collector):
     """Reads the metrics of an engine's components. At most a hundred of each task (tupletree/metrics.py)."""
 
     def __init__(self, engine: Engine, topology: str) -> None:

@@ -17,7 +17,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import TreesAcked, TreesFailed
-from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.tasks import Environment, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
 
@@ -31,7 +31,7 @@ class _Outside:
     def send(self, batch: worker_pb2.Batch) -> None:
         self._workers.transfer(batch)
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         self._workers.post(updates)
 
     def failed(self, failure: TaskFailure) -> None:
@@ -110,7 +110,7 @@ class SeveralWorkers:
                 if other is not engine:
                     other.gate.set(name, engine.congested_tasks)
 
-    def post(self, updates: Updates) -> None:
+    def post(self, updates: AckUpdates) -> None:
         """Apply updates and hand the verdicts to whoever runs the spout task. Run loop threads."""
         with self._lock:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():

@@ -15,8 +15,8 @@ from tupletree.config import defaults
 from tupletree.supervisor.bundles import Bundles
 from tupletree.supervisor.config import SupervisorConfig
 from tupletree.supervisor.effects import Effects
-from tupletree.supervisor.launcher import LaunchedWorker, Workers
-from tupletree.supervisor.local_assignment import Work
+from tupletree.supervisor.launcher import LaunchedWorker, Launcher
+from tupletree.supervisor.local_assignment import LocalAssignment
 from tupletree.supervisor.metrics import Metrics
 from tupletree.supervisor.presences import WorkerPresences
 from tupletree.supervisor.processes import WorkerProcess
@@ -31,11 +31,11 @@ from tupletree.supervisor.slot_events import (
     Worker,
 )
 from tupletree.supervisor.slots import Slots
-from tupletree.supervisor.task_group import Background
-from tupletree.supervisor.zookeeper_session import Coordination
+from tupletree.supervisor.task_group import TaskGroup
+from tupletree.supervisor.zookeeper_session import ZooKeeperSession
 
-BAD = Work("bad-1-1", "ba" * 32, 1, "{}", ((1, 1),))
-GOOD = Work("good-1-1", "90" * 32, 1, "{}", ((1, 1),))
+BAD = LocalAssignment("bad-1-1", "ba" * 32, 1, "{}", ((1, 1),))
+GOOD = LocalAssignment("good-1-1", "90" * 32, 1, "{}", ((1, 1),))
 BAD_PORT, GOOD_PORT = 6700, 6701
 
 ERRORS = [
@@ -62,9 +62,9 @@ class World:
                     raises("fetch")
                 return directory
 
-        class SomeWorkers(Workers):
+        class SomeWorkers(Launcher):
             def launch(
-                self, worker_id: str, port: int, work: Work, bundle_dir: Path, python: str
+                self, worker_id: str, port: int, work: LocalAssignment, bundle_dir: Path, python: str
             ) -> tuple[LaunchedWorker, WorkerProcess]:
                 if work == BAD:
                     raises("launch")
@@ -74,9 +74,9 @@ class World:
                     process.close()  # so that nobody can watch it
                 return LaunchedWorker(worker_id, port, work, 0.0), process
 
-        self.background = Background()
+        self.background = TaskGroup()
         readiness = Readiness()
-        coordination = Coordination(conf, readiness)
+        coordination = ZooKeeperSession(conf, readiness)
         self.effects = Effects(
             config,
             "me",

@@ -16,8 +16,8 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree.config import defaults
 from tupletree.supervisor.presences import WorkerPresences
-from tupletree.supervisor.task_group import Background
-from tupletree.supervisor.zookeeper_session import Coordination
+from tupletree.supervisor.task_group import TaskGroup
+from tupletree.supervisor.zookeeper_session import ZooKeeperSession
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord, WorkerPresence
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def worker(worker_id: str) -> WorkerPresence:
     return WorkerPresence(worker_id=worker_id, supervisor_id="me", host="127.0.0.1", port=PORT)
 
 
-class SlowToHear(Coordination):
+class SlowToHear(ZooKeeperSession):
     """Learns what it asked for only after something else has happened."""
 
     def __init__(self, conf: Mapping[str, Any], happens: Callable[[], Awaitable[None]]) -> None:
@@ -67,7 +67,7 @@ def test_the_node_of_a_worker_that_died_unseen_goes_and_that_of_its_successor_st
 
         conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
         coordination = SlowToHear(conf, successor_is_put)
-        presences = WorkerPresences(coordination, Background(), "me")
+        presences = WorkerPresences(coordination, TaskGroup(), "me")
         await coordination.connect(Presence(id="me"), lambda: None)
         await presences.remove_strangers(lambda: {"successor"} if is_replaced else set())
         await presences.settled()
@@ -86,8 +86,8 @@ def test_a_worker_whose_successors_came_and_went_while_zookeeper_was_away_is_not
 
     async def run() -> None:
         conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
-        coordination = Coordination(conf, Readiness())
-        presences = WorkerPresences(coordination, Background(), "me")
+        coordination = ZooKeeperSession(conf, Readiness())
+        presences = WorkerPresences(coordination, TaskGroup(), "me")
         coordination.connected.set()  # as if there had been a session: each attempt fails until there is one
         presences.remove(TOPOLOGY, PORT, "first")
         await asyncio.sleep(0)

@@ -18,11 +18,11 @@ from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1.topology_pb2 import ShardAssignment
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import ShardsLost
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import ACKERS
-from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, Ackers, TrackTies
+from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, AckerLinks, TrackTies
 
 SPOUT_TASK = 1
 
@@ -68,7 +68,7 @@ class Worker:
         hello = acker_pb2.TrackHello(
             topology_id="t", worker_id="w", spout_tasks=[SPOUT_TASK], message_timeout_s=30, shards=1
         )
-        self.ackers = Ackers(TrackTies(hello, self.engine, self.link_changed))
+        self.ackers = AckerLinks(TrackTies(hello, self.engine, self.link_changed))
 
     def post(self, updates):
         raise AssertionError("no run loop was started")
@@ -136,7 +136,7 @@ def test_an_acker_may_have_drained_while_this_worker_is_writing():
     async def test(worker, a, b):
         async def keep_writing():
             for root in range(1, 1_000_000):
-                worker.ackers.post(Updates.of(acks=[(root, root)]))
+                worker.ackers.post(AckUpdates.of(acks=[(root, root)]))
                 await asyncio.sleep(0)
 
         writing = asyncio.create_task(keep_writing())
@@ -183,7 +183,7 @@ def test_the_trees_of_an_acker_that_leaves_while_it_still_owns_shards_are_lost()
 
 def begun(roots):
     """The inits of trees."""
-    updates = Updates()
+    updates = AckUpdates()
     for root in roots:
         updates.add_init(root, root, SPOUT_TASK)
     return updates
@@ -203,11 +203,11 @@ def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
         await until(lambda: gate.closed_by(link) == {ACKERS})
         (topology,) = a.registry.topologies.values()
         for sent in range(UNCONFIRMED_UPDATES + 20):
-            worker.ackers.post(Updates.of(acks=[(6000 + sent, 1)]))
+            worker.ackers.post(AckUpdates.of(acks=[(6000 + sent, 1)]))
             await until(lambda: not link._waiting)
         assert len(link._unconfirmed) > UNCONFIRMED_UPDATES
         assert topology.trees == 1200
-        worker.ackers.post(Updates.of(fails=roots))
+        worker.ackers.post(AckUpdates.of(fails=roots))
         await until(lambda: link.is_idle and gate.closed_by(link) == frozenset())
         assert topology.trees == 1
 

@@ -21,7 +21,7 @@ from tupletree.worker.core.batches import Row, Rows, encode
 from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
-from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, Peers, Ties
+from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinks, Ties
 from tupletree.worker.service import WorkerService
 
 SEEN = []
@@ -82,7 +82,7 @@ class Sender:
     def __init__(self):
         self.gate = Gate(lambda: None)
         self.failed = set()
-        self.peers = Peers(Ties("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
+        self.peers = PeerLinks(Ties("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
 
     async def follow(self, port, worker_id="w2"):
         peer = Peer(worker_id, f"127.0.0.1:{port}", frozenset({BOLT_TASK}))

@@ -11,9 +11,9 @@ from tupletree._coord.versioned import Versioned
 from tupletree._judgement import ComponentFacts
 from tupletree.cli.describe import _print, describe_dict
 from tupletree.nimbus import health_inputs, rpc_replies
-from tupletree.nimbus.cluster_view import Look
-from tupletree.nimbus.leader.cluster_state import Loaded
-from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.cluster_view import ClusterView
+from tupletree.nimbus.leader.cluster_state import ClusterState
+from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.statistics.ack_detector import blocks
 from tupletree.nimbus.web import component, schema_objects, topology
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -47,23 +47,23 @@ class Reported:
     """A nimbus that has heard one report of a topology's tasks: spout 7 and 8, split 1 to 6 by two to an executor."""
 
     def __init__(self, *tasks: rpc.TaskStats) -> None:
-        self.reign = Reign(1, 30.0, 120.0, 0.0)
+        self.leader_state = LeaderState(1, 30.0, 120.0, 0.0)
         report = rpc.WorkerReport(topology_id=RECORD.id, worker_id="w", tasks=tasks)
-        self.reign.statistics(RECORD.id).report(report, 100.0)
-        self.loaded = Loaded({RECORD.id: Versioned(RECORD, 0)}, {}, {}, {}, {})
-        self.look = Look(self.loaded, {}, "", 1, {}, {}, self.reign, "0", 100.0, 0.0)
+        self.leader_state.statistics(RECORD.id).report(report, 100.0)
+        self.loaded = ClusterState({RECORD.id: Versioned(RECORD, 0)}, {}, {}, {}, {})
+        self.view = ClusterView(self.loaded, {}, "", 1, {}, {}, self.leader_state, "0", 100.0, 0.0)
 
     def described(self) -> rpc.DescribeTopologyReply:
-        return rpc_replies.topology(self.loaded, self.reign, RECORD, SPEC, [], 100.0, 0.0)
+        return rpc_replies.topology(self.loaded, self.leader_state, RECORD, SPEC, [], 100.0, 0.0)
 
     def page(self, component_id: str) -> dict[str, Any]:
-        return component.page(topology.Topology(self.look, RECORD, SPEC, [], ""), component_id, "600", False, "")
+        return component.page(topology.Topology(self.view, RECORD, SPEC, [], ""), component_id, "600", False, "")
 
     def topology_page(self) -> topology.Topology:
-        return topology.Topology(self.look, RECORD, SPEC, [], "")
+        return topology.Topology(self.view, RECORD, SPEC, [], "")
 
     def judged(self, component_id: str) -> ComponentFacts:
-        found = health_inputs.topology(self.look, RECORD, SPEC, []).components
+        found = health_inputs.topology(self.view, RECORD, SPEC, []).components
         return next(one for one in found if one.id == component_id)
 
 
@@ -85,9 +85,9 @@ def test_a_component_that_was_found_blocking_is_said_to_with_what_to_do(capsys: 
     assert f"split: {ADVICE}\n" in capsys.readouterr().out
     assert reported.judged("split").blocks == ADVICE
     assert reported.judged("spout").blocks == ""
-    total = reported.reign.statistics(RECORD.id).component("split")
+    total = reported.leader_state.statistics(RECORD.id).component("split")
     assert total.found_blocking
-    reported.reign.statistics(RECORD.id).report(
+    reported.leader_state.statistics(RECORD.id).report(
         rpc.WorkerReport(
             worker_id="w", tasks=[rpc.TaskStats(task_id=one, component_id="split") for one in range(1, 7)]
         ),

@@ -17,7 +17,7 @@ from tupletree.nimbus.statistics.report_validation import (
     leave_out_unknown,
 )
 from tupletree.nimbus.statistics.topology_statistics import TopologyStatistics
-from tupletree.nimbus.statistics.windowed_counters import History
+from tupletree.nimbus.statistics.windowed_counters import WindowedCounters
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
 
 
@@ -108,7 +108,7 @@ def test_sums_stay_what_a_message_can_hold() -> None:
 
 
 def test_a_history_has_so_many_counters_and_no_more() -> None:
-    history = History(["executed"])
+    history = WindowedCounters(["executed"])
     for moment in range(4):
         counts = {("stream", f"{moment} {number}", "emitted"): 1.0 for number in range(6000)}
         history.note({"executed": 10.0 * moment, **counts}, 30.0 * moment)

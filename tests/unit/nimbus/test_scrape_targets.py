@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tupletree._coord.versioned import Versioned
-from tupletree.nimbus.cluster_view import Look
-from tupletree.nimbus.leader.cluster_state import Loaded
-from tupletree.nimbus.leader.leadership import Reign, Reported
+from tupletree.nimbus.cluster_view import ClusterView
+from tupletree.nimbus.leader.cluster_state import ClusterState
+from tupletree.nimbus.leader.leader_state import LeaderState, Reported
 from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.nimbus.prometheus_sd import FORGOTTEN_S, targets
 from tupletree.v1.nimbus_pb2 import WorkerReport
@@ -20,23 +20,23 @@ def presence(id: str, port: int, host: str = "10.0.0.1") -> dict[str, Presence]:
     return {id: Presence(id=id, host=host, http_port=port)}
 
 
-def look(reports: list[tuple[WorkerReport, float]] = [], **changes: Any) -> Look:  # noqa: B006
-    loaded = Loaded(
+def view(reports: list[tuple[WorkerReport, float]] = [], **changes: Any) -> ClusterView:  # noqa: B006
+    loaded = ClusterState(
         records={"words-1-5": Versioned(TopologyRecord(id="words-1-5", name="words"), 0)},
         assignments={},
         supervisors=presence("s1", 8001),
         ackers=presence("a1", 6641, "fe80::1"),
         worker_presences={},
     )
-    reign = Reign(1, 30.0, 120.0, 0.0)
+    leader_state = LeaderState(1, 30.0, 120.0, 0.0)
     for report, at_s in reports:
         slot = Slot(f"{report.supervisor_id} of {report.worker_id}", report.port)
-        reign.reports[report.topology_id, slot] = Reported(report, at_s)
+        leader_state.reports[report.topology_id, slot] = Reported(report, at_s)
     given = {
         "loaded": loaded, "nimbuses": presence("n1", 8080), "leader_id": "n1", "holders": 1, "ackers": {},
-        "ledgers": {}, "reign": reign, "version": "1", "now_s": NOW_S, "now_unix_s": 0.0,
+        "ledgers": {}, "reign": leader_state, "version": "1", "now_s": NOW_S, "now_unix_s": 0.0,
     }  # fmt: skip
-    return Look(**{**given, **changes})
+    return ClusterView(**{**given, **changes})
 
 
 def worker(**changes: Any) -> WorkerReport:
@@ -45,7 +45,7 @@ def worker(**changes: Any) -> WorkerReport:
 
 
 def test_every_daemon_and_every_worker_is_named_with_what_it_is() -> None:
-    assert targets(look([(worker(), NOW_S)])) == [
+    assert targets(view([(worker(), NOW_S)])) == [
         {"targets": ["10.0.0.1:8080"], "labels": {"__meta_tupletree_role": "nimbus", "__meta_tupletree_id": "n1"}},
         {"targets": ["10.0.0.1:8001"], "labels": {"__meta_tupletree_role": "supervisor", "__meta_tupletree_id": "s1"}},
         {"targets": ["[fe80::1]:6641"], "labels": {"__meta_tupletree_role": "acker", "__meta_tupletree_id": "a1"}},
@@ -68,7 +68,7 @@ def test_workers_that_are_silent_or_of_a_topology_that_is_gone_or_without_a_port
         (worker(worker_id="gone", topology_id="other-1-1"), NOW_S),
         (worker(worker_id="portless", http_port=0), NOW_S),
     ]
-    assert [one["labels"]["__meta_tupletree_role"] for one in targets(look(reports))] == [
+    assert [one["labels"]["__meta_tupletree_role"] for one in targets(view(reports))] == [
         "nimbus",
         "supervisor",
         "acker",

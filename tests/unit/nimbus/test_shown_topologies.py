@@ -11,8 +11,8 @@ from tupletree._coord.versioned import Versioned
 from tupletree._security.rights import Principal
 from tupletree.nimbus import rpc_replies
 from tupletree.nimbus.leader import lifecycle
-from tupletree.nimbus.leader.cluster_state import Loaded
-from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.leader.cluster_state import ClusterState
+from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.visibility import visible
 from tupletree.nimbus.web.topology import _version
 from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpec
@@ -20,15 +20,15 @@ from tupletree.v1.topology_pb2 import ComponentSpec, TopologyRecord, TopologySpe
 CONF = {"database.password": "hunter2", "database.url": "redis://me:hunter2@cache", "topology.workers": 1}
 RECORD = TopologyRecord(id="words-1-5", name="words", conf_json=json.dumps(CONF), tasks={"split": 1})
 SPEC = TopologySpec(components=[ComponentSpec(id="split", conf_json=json.dumps(CONF))])
-LOADED = Loaded(
+LOADED = ClusterState(
     records={"words-1-5": Versioned(RECORD, 0)}, assignments={}, supervisors={}, ackers={}, worker_presences={}
 )
 
 
 def test_neither_a_list_nor_a_description_shows_a_password() -> None:
-    reign = Reign(1, 30.0, 120.0, 0.0)
-    (listed,) = rpc_replies.topologies(LOADED, reign, 0.0, 0.0)
-    described = rpc_replies.topology(LOADED, reign, RECORD, SPEC, [], 0.0, 0.0)
+    leader_state = LeaderState(1, 30.0, 120.0, 0.0)
+    (listed,) = rpc_replies.topologies(LOADED, leader_state, 0.0, 0.0)
+    described = rpc_replies.topology(LOADED, leader_state, RECORD, SPEC, [], 0.0, 0.0)
     for reply in (listed, described, rpc_replies.shown(RECORD, 0)):
         assert "hunter2" not in str(reply)
     assert json.loads(listed.record.conf_json)["topology.workers"] == 1
@@ -48,7 +48,7 @@ ODD = ['{"k":' + "[" * 5000 + "]" * 5000 + "}", '{"k":' + "[" * 600 + "]" * 600 
 def test_a_configuration_that_cannot_be_shown_hides_no_other_topology(conf_json: str) -> None:
     odd = TopologyRecord(id="odd-2-6", name="odd", owner="eve", conf_json=conf_json)
     loaded = replace(LOADED, records={**LOADED.records, odd.id: Versioned(odd, 0)})
-    listed = rpc_replies.topologies(loaded, Reign(1, 30.0, 120.0, 0.0), 0.0, 0.0)
+    listed = rpc_replies.topologies(loaded, LeaderState(1, 30.0, 120.0, 0.0), 0.0, 0.0)
     assert {one.record.name for one in listed} == {"words", "odd"}
     assert _version(conf_json) is None
     assert set(visible(loaded, Principal("eve", "user"), []).records) == {odd.id}

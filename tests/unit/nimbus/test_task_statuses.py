@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tupletree._wire.statuses import MOST_BYTES, MOST_BYTES_TOGETHER
-from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.nimbus.statistics.stats_encoding import encode_memory
 from tupletree.nimbus.statistics.task_statuses import STALE_S, split
@@ -86,12 +86,12 @@ def test_the_memory_of_a_leader_has_no_statuses() -> None:
 
 
 def test_the_report_that_is_kept_has_no_statuses() -> None:
-    reign = Reign(1, 30, 30, 0)
-    reign.assigned({"t": {Slot("s", 1): ((1, 2),)}}, ["t"], 0)
-    reign.report(report("w1", {1: "{}"}), 1)
-    [kept] = reign.reports.values()
+    leader_state = LeaderState(1, 30, 30, 0)
+    leader_state.assigned({"t": {Slot("s", 1): ((1, 2),)}}, ["t"], 0)
+    leader_state.report(report("w1", {1: "{}"}), 1)
+    [kept] = leader_state.reports.values()
     assert (kept.report.worker_id, len(kept.report.tasks), len(kept.report.statuses)) == ("w1", 2, 0)
-    assert said(reign.statistics("t"), 1) == {1: "{}"}
+    assert said(leader_state.statistics("t"), 1) == {1: "{}"}
 
 
 def test_components_are_described_with_the_statuses_of_their_tasks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.nimbus.statistics.timeseries import Moment, Series, moment_of, summed
+from tupletree.nimbus.statistics.timeseries import Moment, TimeSeries, moment_of, summed
 from tupletree.v1 import nimbus_pb2 as rpc
 
 
@@ -13,7 +13,7 @@ def moment(at_s: float, acked: float, pending: int = 0) -> Moment:
 
 
 def test_a_point_is_what_happened_since_the_moment_before() -> None:
-    series = Series()
+    series = TimeSeries()
     series.note(moment(0.0, 100))
     series.note(moment(5.0, 150, pending=3))
     (point,) = series.points
@@ -21,7 +21,7 @@ def test_a_point_is_what_happened_since_the_moment_before() -> None:
 
 
 def test_a_task_that_joins_makes_no_jump() -> None:
-    series = Series()
+    series = TimeSeries()
     series.note(moment(0.0, 100))
     series.credit(moment(3.0, 1_000_000))
     series.note(moment(5.0, 1_000_110))
@@ -29,7 +29,7 @@ def test_a_task_that_joins_makes_no_jump() -> None:
 
 
 def test_ten_minutes_are_kept() -> None:
-    series = Series()
+    series = TimeSeries()
     for number in range(1000):
         series.note(moment(5.0 * number, number))
     assert len(series.points) == 120
@@ -37,7 +37,7 @@ def test_ten_minutes_are_kept() -> None:
 
 
 def test_several_components_as_one() -> None:
-    one, other = Series(), Series()
+    one, other = TimeSeries(), TimeSeries()
     for at_s in (0.0, 5.0, 10.0):
         one.note(moment(at_s, at_s))
     for at_s in (5.0, 10.0):

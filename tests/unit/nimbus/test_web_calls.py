@@ -7,23 +7,23 @@ import pytest
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
 from tupletree.nimbus.leader.lifecycle import Kill, Rebalance
 from tupletree.nimbus.web import actions, formatting, requests
-from tupletree.nimbus.web.requests import Call
+from tupletree.nimbus.web.requests import ApiCall
 
 
 def test_a_number_in_a_query_has_its_bounds() -> None:
-    assert Call(query={"n": "5"}).whole("n", 1, 0, 10) == 5
-    assert Call().whole("n", 1, 0, 10) == 1
+    assert ApiCall(query={"n": "5"}).whole("n", 1, 0, 10) == 5
+    assert ApiCall().whole("n", 1, 0, 10) == 1
     for text in ("11", "-1", "x", "1.5", "1" * 30, "٣"):
         with pytest.raises(UsageError, match=r"^n is a whole number from 0 to 10"):
-            Call(query={"n": text}).whole("n", 1, 0, 10)
+            ApiCall(query={"n": text}).whole("n", 1, 0, 10)
 
 
 def test_windows_and_system_streams() -> None:
-    assert (Call().window, Call().sys) == (":all-time", False)
-    assert Call(query={"window": "600", "sys": "1"}).window == "600"
-    assert Call(query={"sys": "true"}).sys
+    assert (ApiCall().window, ApiCall().sys) == (":all-time", False)
+    assert ApiCall(query={"window": "600", "sys": "1"}).window == "600"
+    assert ApiCall(query={"sys": "true"}).sys
     with pytest.raises(UsageError, match="the window is one of 600, 10800, 86400, :all-time, not '60'"):
-        _ = Call(query={"window": "60"}).window
+        _ = ApiCall(query={"window": "60"}).window
 
 
 def test_a_callback_is_a_name_and_what_it_is_given_is_javascript() -> None:
@@ -86,7 +86,7 @@ def test_this_nimbus_as_the_client_calls_it() -> None:
 
 
 def rebalance(body: object, wait: str = "5") -> object:
-    return actions.rebalance(Call(path={"wait": wait}, body=body))
+    return actions.rebalance(ApiCall(path={"wait": wait}, body=body))
 
 
 def test_a_rebalance_as_storms_clients_ask_for_it() -> None:
@@ -111,24 +111,24 @@ def test_a_rebalance_as_storms_clients_ask_for_it() -> None:
 
 
 def test_a_kill_takes_its_wait_from_the_path() -> None:
-    assert actions.kill(Call(path={"wait": "0"})) == Kill(0.0)
+    assert actions.kill(ApiCall(path={"wait": "0"})) == Kill(0.0)
 
 
 def test_levels_of_loggers_as_storms_clients_ask_for_them() -> None:
     body = {"namedLoggerLevels": {"ROOT": {"target_level": "DEBUG", "timeout": 60}, "a.b": {"target_level": None}}}
-    found = actions.log_levels(Call(body=body), 1000.0)
+    found = actions.log_levels(ApiCall(body=body), 1000.0)
     assert found.levels["ROOT"].level == "DEBUG" and found.levels["ROOT"].until_unix_s == 1060.0  # type: ignore[union-attr]
     assert found.remove == ["a.b"]  # type: ignore[union-attr]
     for wrong in (None, {}, {"namedLoggerLevels": {"a": "DEBUG"}}, {"namedLoggerLevels": {"a": {"target_level": 1}}}):
         with pytest.raises(UsageError):
-            actions.log_levels(Call(body=wrong), 0.0)
+            actions.log_levels(ApiCall(body=wrong), 0.0)
 
 
 def test_a_worker_is_named_by_host_and_port() -> None:
-    assert actions.host_port(Call(path={"hostPort": "[::1]:6700"})) == ("[::1]", 6700)
+    assert actions.host_port(ApiCall(path={"hostPort": "[::1]:6700"})) == ("[::1]", 6700)
     for text in ("6700", ":6700", "h:", "h:0", "h:70000", "h:x", "h:٣"):
         with pytest.raises(UsageError, match=r"^a worker is named host:port, not"):
-            actions.host_port(Call(path={"hostPort": text}))
+            actions.host_port(ApiCall(path={"hostPort": text}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tupletree._security.current import Security
 from tupletree._security.guard import Gatekeeper
 from tupletree._security.tokens import Keyring
 from tupletree.errors import ForbiddenError
-from tupletree.nimbus.web.auth import COOKIE, Gate
+from tupletree.nimbus.web.auth import COOKIE, Authorizer
 
 KEYRING = Keyring("tupletree", b"s" * 32)
 TOKEN = KEYRING.issue("alice", "user", roles=frozenset({"read"}))
@@ -22,7 +22,7 @@ def allowed(query: bytes, keyring: Keyring | None = KEYRING, **headers: str) -> 
     """Who is let in."""
     given = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": given, "path_params": {}}
-    return asyncio.run(Gate(Gatekeeper(Security(keyring=keyring))).allow(Request(scope), OPERATION))
+    return asyncio.run(Authorizer(Gatekeeper(Security(keyring=keyring))).allow(Request(scope), OPERATION))
 
 
 def test_a_token_in_a_header_or_in_the_cookie_says_who_asks() -> None:

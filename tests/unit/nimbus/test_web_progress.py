@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tupletree.errors import NotFoundError
-from tupletree.nimbus.cluster_view import Look
-from tupletree.nimbus.leader.cluster_state import Loaded
-from tupletree.nimbus.leader.leadership import Reign
+from tupletree.nimbus.cluster_view import ClusterView
+from tupletree.nimbus.leader.cluster_state import ClusterState
+from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.statistics.acker_stats import KEPT_S, LedgerHistory
 from tupletree.nimbus.web import ackers, progress, visualization
 from tupletree.nimbus.web.topology import Topology, page, series
@@ -21,16 +21,16 @@ from tupletree.v1 import topology_pb2 as pb
 NOW_S = 100.0
 
 
-def look(reign: Reign, record: pb.TopologyRecord, **loaded: Any) -> Look:
+def view(leader_state: LeaderState, record: pb.TopologyRecord, **loaded: Any) -> ClusterView:
     stored = {"records": {}, "assignments": {}, "supervisors": {}, "ackers": {}, "worker_presences": {}, **loaded}
-    return Look(
-        loaded=Loaded(**stored),
+    return ClusterView(
+        loaded=ClusterState(**stored),
         nimbuses={},
         leader_id="",
         holders=1,
         ackers={},
         ledgers={},
-        reign=reign,
+        leader_state=leader_state,
         version="1",
         now_s=NOW_S,
         now_unix_s=1_700_000_000.0,
@@ -39,7 +39,7 @@ def look(reign: Reign, record: pb.TopologyRecord, **loaded: Any) -> Look:
 
 def topology(*statuses: Any) -> Topology:
     """A topology of one task for each status, and one that says nothing."""
-    reign = Reign(1, 30, 30, 0.0)
+    leader_state = LeaderState(1, 30, 30, 0.0)
     record = pb.TopologyRecord(id="t-1", name="t", tasks={"tells": max(1, len(statuses)), "z": 1})
     record.executors.update(record.tasks)
     spec = pb.TopologySpec()
@@ -50,8 +50,8 @@ def topology(*statuses: Any) -> Topology:
     for task, status in enumerate(statuses, 1):
         report.tasks.add(task_id=task, component_id="tells")
         told[task] = status if isinstance(status, str) else json.dumps(status)
-    reign.statistics("t-1").report(report, NOW_S, told)
-    return Topology(look(reign, record), record, spec, [], "http://n")
+    leader_state.statistics("t-1").report(report, NOW_S, told)
+    return Topology(view(leader_state, record), record, spec, [], "http://n")
 
 
 COORDINATOR = {
@@ -161,7 +161,7 @@ def test_ten_minutes_of_a_ledger_are_kept() -> None:
 def test_an_acker_of_which_nothing_was_heard_has_a_page() -> None:
     record = pb.TopologyRecord(id="t-1", name="t")
     presence = pb.Presence(id="a", host="h", started_unix_s=1_699_999_990.0)
-    cluster = look(Reign(1, 30, 30, 0.0), record, ackers={"a": presence})
+    cluster = view(LeaderState(1, 30, 30, 0.0), record, ackers={"a": presence})
     assert ackers.summary(cluster)["ackers"][0]["status"] == "Unreachable"
     assert ackers.page(cluster, "a")["shardList"] == [] == ackers.series(cluster, "a")["points"]
     with pytest.raises(NotFoundError, match="there is no acker with the id 'b'; registered: a"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.nimbus.statistics.windowed_counters import BUCKETS, WINDOWS_S, History
+from tupletree.nimbus.statistics.windowed_counters import BUCKETS, WINDOWS_S, WindowedCounters
 
 
-def counted(history: History, total: float, window_s: float, now_s: float) -> float:
+def counted(history: WindowedCounters, total: float, window_s: float, now_s: float) -> float:
     return history.in_window({"acked": total}, window_s, now_s)["acked"]
 
 
-def steady(history: History, rate: float, until_s: int, step_s: int = 1) -> float:
+def steady(history: WindowedCounters, rate: float, until_s: int, step_s: int = 1) -> float:
     """Count evenly from second 0 on."""
     history.credit({"acked": 0}, 0.0, 0.0)
     for now_s in range(0, until_s + 1, step_s):
@@ -20,14 +20,14 @@ def steady(history: History, rate: float, until_s: int, step_s: int = 1) -> floa
 
 
 def test_a_window_that_is_longer_than_the_past_holds_all_of_it() -> None:
-    history = History()
+    history = WindowedCounters()
     total = steady(history, 7, 100)
     assert [counted(history, total, window_s, 100.0) for window_s in WINDOWS_S] == [700, 700, 700]
 
 
 @pytest.mark.parametrize("window_s", WINDOWS_S)
 def test_a_window_is_as_long_as_it_says(window_s: int) -> None:
-    history = History()
+    history = WindowedCounters()
     step_s = window_s // 600
     until_s = 3 * window_s + 7
     total = steady(history, 5, until_s, step_s)
@@ -35,7 +35,7 @@ def test_a_window_is_as_long_as_it_says(window_s: int) -> None:
 
 
 def test_what_ended_long_ago_leaves_the_short_windows_first() -> None:
-    history = History()
+    history = WindowedCounters()
     history.credit({"acked": 0}, 0.0, 0.0)
     for now_s in range(0, 4000, 5):
         history.note({"acked": min(now_s, 100)}, float(now_s))
@@ -43,7 +43,7 @@ def test_what_ended_long_ago_leaves_the_short_windows_first() -> None:
 
 
 def test_between_two_moments_counters_are_taken_to_have_risen_evenly() -> None:
-    history = History()
+    history = WindowedCounters()
     history.credit({"acked": 0}, 0.0, 0.0)
     history.note({"acked": 0}, 0.0)
     history.note({"acked": 1000}, 1000.0)
@@ -53,7 +53,7 @@ def test_between_two_moments_counters_are_taken_to_have_risen_evenly() -> None:
 
 def test_a_task_that_is_first_heard_of_late_counts_evenly_since_it_began() -> None:
     """A new leader knows no past: half of what a worker did in twenty minutes counts for the last ten."""
-    history = History()
+    history = WindowedCounters()
     history.credit({"acked": 1200}, -1200.0, 0.0)
     history.note({"acked": 1200}, 0.0)
     assert counted(history, 1200, 600, 0.0) == pytest.approx(600)
@@ -61,7 +61,7 @@ def test_a_task_that_is_first_heard_of_late_counts_evenly_since_it_began() -> No
 
 
 def test_what_joins_later_takes_its_share_of_the_past_with_it() -> None:
-    history = History()
+    history = WindowedCounters()
     history.credit({"acked": 600}, -600.0, 0.0)
     history.note({"acked": 600}, 0.0)
     history.credit({"acked": 400}, -100.0, 0.0)  # another task, which began later
@@ -72,7 +72,7 @@ def test_what_joins_later_takes_its_share_of_the_past_with_it() -> None:
 
 
 def test_counters_that_come_later_were_0_before() -> None:
-    history = History()
+    history = WindowedCounters()
     history.credit({"acked": 10}, 0.0, 0.0)
     history.note({"acked": 10}, 0.0)
     history.note({"acked": 20, "failed": 5}, 700.0)
@@ -83,7 +83,7 @@ def test_counters_that_come_later_were_0_before() -> None:
 
 
 def test_memory_is_bounded_and_what_stands_still_takes_two_rows() -> None:
-    busy, still = History(), History()
+    busy, still = WindowedCounters(), WindowedCounters()
     for now_s in range(0, 200_000, 10):
         busy.note({"acked": now_s}, float(now_s))
         still.note({"acked": 1}, float(now_s))
@@ -94,7 +94,7 @@ def test_memory_is_bounded_and_what_stands_still_takes_two_rows() -> None:
 
 
 def test_noting_often_changes_nothing() -> None:
-    often, seldom = History(), History()
+    often, seldom = WindowedCounters(), WindowedCounters()
     for now_s in range(2000):
         often.note({"acked": 3 * now_s}, float(now_s))
         if now_s % 20 == 0:

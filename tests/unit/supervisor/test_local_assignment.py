@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tupletree.errors import InternalError
-from tupletree.supervisor.local_assignment import Work, newest_epoch, plan_work
+from tupletree.supervisor.local_assignment import LocalAssignment, newest_epoch, plan_work
 from tupletree.v1.topology_pb2 import Assignment, ExecutorRange, TopologyRecord, WorkerAssignment
 
 PORTS = (6700, 6701)
@@ -28,7 +28,7 @@ def assignment(topology_id: str, *workers: tuple[str, int], epoch: int = 1) -> A
     )
 
 
-def plan(*assignments: Assignment, records: list[TopologyRecord] | None = None) -> dict[int, Work | None]:
+def plan(*assignments: Assignment, records: list[TopologyRecord] | None = None) -> dict[int, LocalAssignment | None]:
     known = records if records is not None else [record(one.topology_id) for one in assignments]
     return plan_work(assignments, {one.id: one for one in known}, "me", PORTS, 30.0)
 
@@ -40,7 +40,7 @@ def test_without_assignments_every_slot_is_to_be_empty() -> None:
 def test_a_worker_assigned_here_is_work_for_its_slot() -> None:
     work = plan(assignment("a", ("me", 6701), ("other", 6700)))
     assert work[6700] is None
-    assert work[6701] == Work("a", "sha-a", 10, "{}", ((1, 2), (3, 4)), None)
+    assert work[6701] == LocalAssignment("a", "sha-a", 10, "{}", ((1, 2), (3, 4)), None)
 
 
 def test_a_port_that_this_supervisor_does_not_offer_is_ignored() -> None:
@@ -70,14 +70,16 @@ def test_a_topology_may_ask_for_a_longer_silence_timeout_up_to_ten_minutes(
 
 
 def test_work_survives_the_trip_to_disk() -> None:
-    work = Work("a", "sha", 10, '{"k":1}', ((1, 2),), 45.0)
-    assert Work.from_json(json.loads(json.dumps(work.to_json()))) == work
+    work = LocalAssignment("a", "sha", 10, '{"k":1}', ((1, 2),), 45.0)
+    assert LocalAssignment.from_json(json.loads(json.dumps(work.to_json()))) == work
 
 
-@pytest.mark.parametrize("facts", [{}, {"topology_id": "a"}, {**Work("a", "s", 1, "", ()).to_json(), "executors": [1]}])
+@pytest.mark.parametrize(
+    "facts", [{}, {"topology_id": "a"}, {**LocalAssignment("a", "s", 1, "", ()).to_json(), "executors": [1]}]
+)
 def test_a_mutilated_description_of_work_is_refused(facts: dict[str, object]) -> None:
     with pytest.raises(InternalError, match="not a description of work"):
-        Work.from_json(facts)
+        LocalAssignment.from_json(facts)
 
 
 def test_the_newest_epoch_is_the_highest_that_an_assignment_carries() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tupletree.errors import InternalError
-from tupletree.supervisor.local_assignment import Work
+from tupletree.supervisor.local_assignment import LocalAssignment
 from tupletree.supervisor.slot import (
     Delayed,
     Empty,
@@ -53,15 +53,15 @@ from tupletree.supervisor.slot_events import (
     WorkerLaunched,
 )
 
-A = Work("a", "sha-a", 1, "{}", ((1, 2),))
+A = LocalAssignment("a", "sha-a", 1, "{}", ((1, 2),))
 A_REBALANCED = replace(A, executors=((1, 1),))
-B = Work("b", "sha-b", 1, "{}", ((1, 1),))
+B = LocalAssignment("b", "sha-b", 1, "{}", ((1, 1),))
 W = Worker("w1", 100)
 NOW = 1000.0
 NOT_WANTED = "its assignment changed"
 
 
-def stopping(work: Work = A, reason: StopReason = StopReason.REASSIGNED, delay_s: float = 0.0) -> Stopping:
+def stopping(work: LocalAssignment = A, reason: StopReason = StopReason.REASSIGNED, delay_s: float = 0.0) -> Stopping:
     return Stopping(work, W, reason, NOW + 3, delay_s, NOT_WANTED)
 
 
@@ -69,7 +69,7 @@ def running(beat: float = NOW, ready_since: float | None = None) -> Running:
     return Running(A, W, beat, ready_since, 0)
 
 
-def slot(state: State, desired: Work | None = A, deaths: int = 0, misses: int = 0) -> Slot:
+def slot(state: State, desired: LocalAssignment | None = A, deaths: int = 0, misses: int = 0) -> Slot:
     return Slot(6700, Limits(), desired, state, deaths, misses)
 
 

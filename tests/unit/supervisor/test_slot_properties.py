@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tupletree.supervisor.local_assignment import Work
+from tupletree.supervisor.local_assignment import LocalAssignment
 from tupletree.supervisor.slot import (
     Delayed,
     Empty,
@@ -43,7 +43,9 @@ from tupletree.supervisor.slot_events import (
     WorkerLaunched,
 )
 
-WORKS = [Work(name, f"sha-{name}", 1, "{}", executors) for name in "ab" for executors in (((1, 1),), ((1, 2),))]
+WORKS = [
+    LocalAssignment(name, f"sha-{name}", 1, "{}", executors) for name in "ab" for executors in (((1, 1),), ((1, 2),))
+]
 works = st.sampled_from([None, *WORKS])
 
 
@@ -97,13 +99,13 @@ class SlotWorld(RuleBasedStateMachine):
         return f"w{self.fresh}"
 
     @rule(work=works)
-    def assign(self, work: Work | None) -> None:
+    def assign(self, work: LocalAssignment | None) -> None:
         self.tell(Assigned(work))
         assert self.tell(Assigned(work)) == (), "the same assignment twice did something the second time"
 
     @precondition(lambda self: self.fresh == 0 and self.slot == Slot(6700))
     @rule(work=st.sampled_from(WORKS))
-    def adopt(self, work: Work) -> None:
+    def adopt(self, work: LocalAssignment) -> None:
         worker = Worker(self.new_id(), 1)
         self.alive[worker.worker_id] = worker
         self.tell(WorkerAdopted(work, worker))

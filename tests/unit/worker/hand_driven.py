@@ -13,7 +13,7 @@ from tupletree.topology import Topology
 from tupletree.tuples import Origin
 from tupletree.worker.builder import Plan, build_executor
 from tupletree.worker.control_messages import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Row, Rows
 from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import local_tasks
@@ -54,7 +54,7 @@ class HandDriven:
         self.gate = Gate(lambda: None)
         self.executors = [build_executor(plan, range_, self.gate, self._deliver) for range_ in ranges]
         self._by_task = {task.task_id: executor for executor in self.executors for task in executor.tasks}
-        self.updates = Updates()
+        self.updates = AckUpdates()
         self._share_updates()
         for executor in self.executors:
             executor.open()
@@ -72,9 +72,9 @@ class HandDriven:
         executor.flush()
         return worked
 
-    def take_updates(self) -> Updates:
+    def take_updates(self) -> AckUpdates:
         """What would go to the ackers now."""
-        updates, self.updates = self.updates, Updates()
+        updates, self.updates = self.updates, AckUpdates()
         self._share_updates()
         return updates
 
@@ -103,7 +103,7 @@ class HandDriven:
                 task.use(self.updates)
 
 
-def xors(updates: Updates) -> dict[int, int]:
+def xors(updates: AckUpdates) -> dict[int, int]:
     """What the acks of each root come to, without those that an init has taken in."""
     sums: dict[int, int] = {}
     for root, value in zip(*updates.acks.columns(), strict=True):
@@ -111,11 +111,11 @@ def xors(updates: Updates) -> dict[int, int]:
     return sums
 
 
-def inits(updates: Updates) -> list[tuple[int, int, int]]:
+def inits(updates: AckUpdates) -> list[tuple[int, int, int]]:
     """The new trees: root, value, task."""
     return list(zip(*updates.inits.columns(), updates.init_tasks, strict=True))
 
 
-def apply(ledger: Ledger, updates: Updates, now_s: float = 0.0) -> Verdicts:
+def apply(ledger: Ledger, updates: AckUpdates, now_s: float = 0.0) -> Verdicts:
     """Tell a ledger one flush's updates."""
     return ledger.apply(*updates.columns(), now_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tupletree.state.steps import Action, Step
-from tupletree.worker.checkpoint.barriers import Arrival, Barriers, Verdict
+from tupletree.worker.checkpoint.barriers import Arrival, Barriers, StepDecision
 
 A, B = 5, 6
 
@@ -49,26 +49,26 @@ def test_an_earlier_round_is_over_when_a_later_one_has_begun():
 
 def test_by_default_tuples_are_held_until_the_state_is_initialised_and_run_from_then_on():
     one = Barriers([A], is_aligned=False)
-    assert one.admit(A, 0, 3) is Verdict.HOLD
+    assert one.admit(A, 0, 3) is StepDecision.HOLD
     step = Step(1, Action.INITSTATE, 0)
     one.arrive(A, step, 0)
     one.acted(step)
-    assert one.judge_held(A, 0) is Verdict.RUN
+    assert one.judge_held(A, 0) is StepDecision.RUN
     one.arrive(A, prepare(), 999)
-    assert one.admit(A, 0, 3) is Verdict.RUN, "nothing is aligned, nothing is counted"
+    assert one.admit(A, 0, 3) is StepDecision.RUN, "nothing is aligned, nothing is counted"
 
 
 def test_aligned_what_comes_behind_a_prepare_waits_for_those_of_the_other_sources():
     one = aligned()
-    assert one.admit(A, 10, 2) is Verdict.RUN
+    assert one.admit(A, 10, 2) is StepDecision.RUN
     assert one.arrive(A, prepare(), 2) is Arrival.EARLY
-    assert one.admit(A, 10, 4) is Verdict.HOLD
-    assert one.admit(B, 10, 1) is Verdict.RUN, "it was sent before B's PREPARE"
-    assert one.judge_held(A, 10) is Verdict.HOLD
+    assert one.admit(A, 10, 4) is StepDecision.HOLD
+    assert one.admit(B, 10, 1) is StepDecision.RUN, "it was sent before B's PREPARE"
+    assert one.judge_held(A, 10) is StepDecision.HOLD
     assert one.arrive(B, prepare(), 1) is Arrival.LAST
-    assert one.admit(B, 10, 1) is Verdict.HOLD, "the task has not acted yet"
+    assert one.admit(B, 10, 1) is StepDecision.HOLD, "the task has not acted yet"
     one.acted(prepare())
-    assert one.judge_held(A, 10) is one.judge_held(B, 10) is Verdict.RUN
+    assert one.judge_held(A, 10) is one.judge_held(B, 10) is StepDecision.RUN
 
 
 def test_aligned_the_numbers_go_on_over_the_checkpoints_of_a_generation():
@@ -89,7 +89,7 @@ def test_aligned_a_checkpoint_is_refused_over_a_number_that_is_wrong(received):
     assert one.arrive(A, prepare(), 2) is Arrival.WRONG
     assert one.fault == f"task {A} has sent 2 rows in this generation, and {received} have come"
     assert one.arrive(B, prepare(), 0) is Arrival.WRONG, "and stays so"
-    assert one.admit(A, 10, 1) is Verdict.RUN, "nothing waits for it"
+    assert one.admit(A, 10, 1) is StepDecision.RUN, "nothing waits for it"
     step = Step(21, Action.ROLLBACK, 1)
     assert one.arrive(A, step, 0) is Arrival.EARLY, "the next round begins anew"
 
@@ -103,22 +103,22 @@ def test_aligned_rows_that_are_given_up_show_in_the_number():
 
 def test_aligned_nothing_is_executed_before_the_first_generation_begins():
     one = Barriers([A, B], is_aligned=True)
-    assert one.admit(A, 0, 1) is Verdict.DROP
-    assert one.admit(A, 10, 1) is Verdict.HOLD, "another task is there already"
+    assert one.admit(A, 0, 1) is StepDecision.DROP
+    assert one.admit(A, 10, 1) is StepDecision.HOLD, "another task is there already"
     initialise(one, 10)
-    assert one.judge_held(A, 10) is Verdict.RUN
+    assert one.judge_held(A, 10) is StepDecision.RUN
     assert one.arrive(A, prepare(), 1) is Arrival.EARLY, "it was counted when it came"
 
 
 def test_aligned_an_older_generation_is_dropped_and_a_newer_one_held():
     one = aligned(10)
     one.arrive(A, Step(40, Action.INITSTATE, 0), 0)
-    assert one.admit(B, 10, 1) is Verdict.RUN, "taken back only when this task begins anew"
-    assert one.admit(A, 40, 1) is Verdict.HOLD
+    assert one.admit(B, 10, 1) is StepDecision.RUN, "taken back only when this task begins anew"
+    assert one.admit(A, 40, 1) is StepDecision.HOLD
     one.arrive(B, Step(40, Action.INITSTATE, 0), 0)
     one.acted(Step(40, Action.INITSTATE, 0))
-    assert one.admit(B, 10, 1) is Verdict.DROP
-    assert one.judge_held(A, 40) is Verdict.RUN
+    assert one.admit(B, 10, 1) is StepDecision.DROP
+    assert one.judge_held(A, 40) is StepDecision.RUN
 
 
 def test_aligned_after_a_rollback_what_is_of_the_generation_is_dropped():
@@ -127,14 +127,14 @@ def test_aligned_after_a_rollback_what_is_of_the_generation_is_dropped():
     one.arrive(A, step, 0)
     one.arrive(B, step, 0)
     one.acted(step)
-    assert one.admit(A, 10, 1) is Verdict.DROP
+    assert one.admit(A, 10, 1) is StepDecision.DROP
     initialise(one, 40)
-    assert one.admit(A, 40, 1) is Verdict.RUN
+    assert one.admit(A, 40, 1) is StepDecision.RUN
 
 
 def test_aligned_what_was_held_for_a_checkpoint_that_is_given_up_is_dropped():
     one = aligned(10)
     one.arrive(A, prepare(), 0)
-    assert one.admit(A, 10, 1) is Verdict.HOLD
+    assert one.admit(A, 10, 1) is StepDecision.HOLD
     one.arrive(B, Step(30, Action.ROLLBACK, 1), 0)
-    assert one.judge_held(A, 10) is Verdict.DROP
+    assert one.judge_held(A, 10) is StepDecision.DROP

@@ -18,7 +18,7 @@ from tupletree import Bolt, CombinerBolt, Spout, Topology, TopologyBuilder
 from tupletree.acker.ledger import Ledger
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import ShardsLost, WorkerLost
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Rows
 
 MESSAGES = 60
@@ -99,7 +99,7 @@ class World(HandDriven):
         self.rng = random.Random(seed)
         self.truth = Truth(self.rng)
         self.ledger = Ledger()
-        self.late: list[Updates] = []
+        self.late: list[AckUpdates] = []
         super().__init__(self.topology(), {"topology.message.timeout.secs": TIMEOUT_S}, self.rng.getrandbits)
         self.rotated_s = 0.0
 
@@ -114,7 +114,7 @@ class World(HandDriven):
         if not self.truth.strikes(0.05):
             super()._deliver(origin, target, rows)
         elif self.rng.random() < 0.5:  # whoever sent it has noticed
-            self.late.append(Updates.of(fails={root for _, root, _ in rows}))
+            self.late.append(AckUpdates.of(fails={root for _, root, _ in rows}))
 
     def run(self) -> None:
         for step in range(FAULTY_STEPS + CALM_STEPS):
@@ -140,7 +140,7 @@ class World(HandDriven):
         if self.truth.strikes(0.01):
             self.lose_worker()
 
-    def hear(self, updates: Updates) -> None:
+    def hear(self, updates: AckUpdates) -> None:
         if not self.truth.strikes(0.05):
             verdicts = apply(self.ledger, updates, self.now_s)
             if not self.truth.strikes(0.05):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tupletree.worker.core.tasks import TaskFailure
-from tupletree.worker.launch_file import Launch
+from tupletree.worker.launch_file import LaunchFile
 from tupletree.worker.reporting.heartbeats import component_error
 
 
@@ -22,7 +22,7 @@ def noted(error: Exception, note: Any) -> Exception:
 
 
 def message_of(error: BaseException) -> Any:
-    launch = Launch("t-1", "w", "s", "here:1", "here", 1, "here", 0, "/b", None, {})
+    launch = LaunchFile("t-1", "w", "s", "here:1", "here", 1, "here", 0, "/b", None, {})
     return component_error(launch, "bolt", 3, error)
 
 

@@ -13,7 +13,7 @@ from local_components import DoBasic, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.v1 import topology_pb2
-from tupletree.worker.component_graph import Graph
+from tupletree.worker.component_graph import ComponentGraph
 
 SPOUT, BOLT = topology_pb2.COMPONENT_KIND_SPOUT, topology_pb2.COMPONENT_KIND_BOLT
 
@@ -28,11 +28,11 @@ def spec_of(edges: list[tuple[str, str]]) -> topology_pb2.TopologySpec:
 
 
 def back_edges(edges: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    graph = Graph(spec_of(edges))
+    graph = ComponentGraph(spec_of(edges))
     return [edge for edge in edges if graph.is_back_edge(*edge)]
 
 
-def waits(graph: Graph, component: str) -> set[str]:
+def waits(graph: ComponentGraph, component: str) -> set[str]:
     return set(graph.waits_for(component))
 
 
@@ -44,12 +44,12 @@ def test_the_edge_that_leads_back_is_the_one_against_the_way_from_the_spout() ->
 
 
 def test_components_are_ordered_by_the_way_from_the_spouts() -> None:
-    assert Graph(spec_of([("s", "z"), ("z", "b"), ("b", "z"), ("b", "a")])).order == ["s", "z", "b", "a"]
+    assert ComponentGraph(spec_of([("s", "z"), ("z", "b"), ("b", "z"), ("b", "a")])).order == ["s", "z", "b", "a"]
 
 
 def test_an_entrance_anywhere_waits_for_what_the_cycle_leads_back_to() -> None:
     """ "s1" feeds only "b"; but all that it adds may gather in front of "a"."""
-    graph = Graph(spec_of([("s2", "a"), ("a", "b"), ("b", "a"), ("s1", "x"), ("x", "b"), ("b", "out")]))
+    graph = ComponentGraph(spec_of([("s2", "a"), ("a", "b"), ("b", "a"), ("s1", "x"), ("x", "b"), ("b", "out")]))
     assert {name: waits(graph, name) for name in graph.order} == {
         "s2": {"a"}, "s1": {"x"}, "x": {"b", "a"}, "a": {"b"}, "b": {"out"}, "out": set(),
     }  # fmt: skip
@@ -57,7 +57,7 @@ def test_an_entrance_anywhere_waits_for_what_the_cycle_leads_back_to() -> None:
 
 def test_a_chain_of_thousands_is_no_matter() -> None:
     names = ["s", *(f"b{number:05}" for number in range(1000))]
-    graph = Graph(spec_of([*itertools.pairwise(names), (names[-1], names[1])]))
+    graph = ComponentGraph(spec_of([*itertools.pairwise(names), (names[-1], names[1])]))
     assert graph.order == names
     assert graph.is_back_edge(names[-1], names[1])
     assert len(graph.downstream("s")) == 1000
@@ -75,7 +75,7 @@ class Model:
 
     def __init__(self, rng: random.Random, edges: list[tuple[str, str]], workers: int) -> None:
         self.rng = rng
-        self.graph = Graph(spec_of(edges))
+        self.graph = ComponentGraph(spec_of(edges))
         self.targets = {name: [to for source, to in edges if source == name] for name in self.graph.order}
         self.spouts = [name for name in self.graph.order if name.startswith("s")]
         self.worker = {name: rng.randrange(workers) for name in self.graph.order}

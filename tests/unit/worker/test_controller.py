@@ -22,9 +22,9 @@ from tupletree.worker.core.output_streams import OutStream
 from tupletree.worker.core.routing import Fixed, Watched
 from tupletree.worker.core.trace_filter import Followed
 from tupletree.worker.debugging.event_log import EventLog
-from tupletree.worker.debugging.log_levels import Loggers
-from tupletree.worker.debugging.sampling import MOST_A_SECOND, Lens, Pace, Sampler, shown
-from tupletree.worker.debugging.settings import Observed, Switches
+from tupletree.worker.debugging.log_levels import LogLevels
+from tupletree.worker.debugging.sampling import MOST_A_SECOND, Lens, RateLimit, Sampler, shown
+from tupletree.worker.debugging.settings import DebugSettings, Switches
 from tupletree.worker.debugging.tracing import Tracer, follow_collector
 from tupletree.worker.engine import Engine
 
@@ -54,7 +54,7 @@ def test_switches_hold_until_their_end() -> None:
         traced_one_in=7,
         traced_until_unix_s=NOW + 30,
     )
-    observed = Observed.of(record)
+    observed = DebugSettings.of(record)
     assert observed.at(NOW) == Switches({"a": "DEBUG"}, {"split": 0.5, "": 0.01}, 7)
     ends = []
     at: float | None = NOW
@@ -64,13 +64,13 @@ def test_switches_hold_until_their_end() -> None:
     assert observed.at(NOW + 20) == Switches({}, {"": 0.01}, 7)
     assert observed.at(NOW + 20).share_of("split") == 0.01
     assert observed.at(NOW + 30).one_in == 0
-    assert not Observed().at(NOW).wants_events
+    assert not DebugSettings().at(NOW).wants_events
 
 
 def test_loggers_get_back_what_they_had() -> None:
     logger = logging.getLogger("test.loggers.of.mine")
     logger.setLevel(logging.ERROR)
-    loggers = Loggers()
+    loggers = LogLevels()
     for levels in ({logger.name: "DEBUG"}, {logger.name: "OFF"}):
         loggers.follow(levels)
         loggers.follow(levels)
@@ -200,7 +200,7 @@ def stream_to(task: int) -> OutStream:
 def test_about_the_share_that_was_asked_for_is_sampled(share: float) -> None:
     events, ticks = Kept(), iter(range(10**9))
     stream = stream_to(3)
-    lens = Lens(stream, share, Pace(events, lambda: next(ticks)), events, random.Random(7))
+    lens = Lens(stream, share, RateLimit(events, lambda: next(ticks)), events, random.Random(7))
     assert stream.choose_one is not None
     chooser = Watched(stream.choose_one, lens.see_one, lens.draw())
     for _ in range(20_000):
@@ -214,7 +214,7 @@ def test_about_the_share_that_was_asked_for_is_sampled(share: float) -> None:
 def test_a_worker_writes_no_more_than_so_many_samples_a_second() -> None:
     events = Kept()
     now_s = [1.0]
-    pace = Pace(events, lambda: now_s[0])
+    pace = RateLimit(events, lambda: now_s[0])
     assert sum(pace.allows() for _ in range(MOST_A_SECOND + 100)) == MOST_A_SECOND
     now_s[0] = 2.0
     assert pace.allows()

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tupletree.errors import ProtocolError
 from tupletree.v1 import worker_pb2
-from tupletree.worker.network.fragments import MARGIN_BYTES, PIECE_BYTES, Assembly, Cut
+from tupletree.worker.network.fragments import MARGIN_BYTES, PIECE_BYTES, FragmentCutter, Reassembly
 
 LIMIT = 4 * PIECE_BYTES
 
 
 def pieces(batch: worker_pb2.Batch) -> list[worker_pb2.Piece]:
-    cut, made = Cut(batch), []
+    cut, made = FragmentCutter(batch), []
     while not cut.is_over:
         made.append(worker_pb2.Piece())
         cut.fill(made[-1])
@@ -24,7 +24,7 @@ def pieces(batch: worker_pb2.Batch) -> list[worker_pb2.Piece]:
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 3 * PIECE_BYTES), min_size=1, max_size=3))
 def test_batches_arrive_as_they_were_one_after_the_other(sizes: list[int]) -> None:
-    assembly = Assembly(LIMIT)
+    assembly = Reassembly(LIMIT)
     for size in sizes:
         batch = worker_pb2.Batch(source_task=1, stream="s", target_task=2, rows=1, values=bytes(size))
         *first, last = pieces(batch)
@@ -59,7 +59,7 @@ def piece(size: int, offset: int, data: bytes) -> worker_pb2.Piece:
     ],
 )
 def test_pieces_that_no_correct_peer_sends_are_refused(sent: list[worker_pb2.Piece]) -> None:
-    assembly = Assembly(LIMIT)
+    assembly = Reassembly(LIMIT)
     *first, last = sent
     for one in first:
         assert assembly.take(one) is None

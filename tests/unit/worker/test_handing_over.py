@@ -12,8 +12,8 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.v1 import worker_pb2
 from tupletree.worker.execution.executor import STEP_BYTES
 from tupletree.worker.execution.inbox import Gate
-from tupletree.worker.network.peer_links import Peers, Ties
-from tupletree.worker.network.transfer import MOST_BYTES, Outbound
+from tupletree.worker.network.peer_links import PeerLinks, Ties
+from tupletree.worker.network.transfer import MOST_BYTES, Transfer
 
 
 def batch(task: int, size: int) -> worker_pb2.Batch:
@@ -23,9 +23,9 @@ def batch(task: int, size: int) -> worker_pb2.Batch:
 def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have_it() -> None:
     async def run() -> None:
         gate = Gate(lambda: None)
-        outbound = Outbound(asyncio.get_running_loop(), 0.005)
+        outbound = Transfer(asyncio.get_running_loop(), 0.005)
         ties = Ties("t", "w", gate, lambda: 0, lambda roots: None, lambda: None)
-        peers = Peers(ties)
+        peers = PeerLinks(ties)
         service: Any = None
         outbound.connect(gate, peers, None, service)
         outbound.send(batch(7, MOST_BYTES // 2))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.worker.execution.idle_spouts import WINDOW_S, WORTH_TUPLES, Rest
+from tupletree.worker.execution.idle_spouts import WINDOW_S, WORTH_TUPLES, IdleWait
 
 LENGTH_S = 0.001
 
 
-def rest_at(tuples_per_s: float, length_s: float = LENGTH_S) -> tuple[Rest, float]:
+def rest_at(tuples_per_s: float, length_s: float = LENGTH_S) -> tuple[IdleWait, float]:
     """The rest of a source that has emitted at this rate for two windows and ran dry just now, and the time."""
-    rest, now_s = Rest(length_s), 100.0
+    rest, now_s = IdleWait(length_s), 100.0
     for _ in range(3):
         rest.begin_step(now_s)
         rest.ran_dry = True

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import unpack_u32, unpack_u64
-from tupletree.worker.core.ack_updates import NEWEST_MASK, Updates, encode, split
+from tupletree.worker.core.ack_updates import NEWEST_MASK, AckUpdates, encode, split
 
 ids = st.integers(0, 2**64 - 1)
 roots = st.sampled_from([1, 2, 3, 17, 2**63, 2**64 - 1]) | st.integers(1, 2**64 - 1)
@@ -25,8 +25,8 @@ reports = st.lists(
 )
 
 
-def updates_of(given_reports: list[tuple]) -> Updates:
-    updates = Updates()
+def updates_of(given_reports: list[tuple]) -> AckUpdates:
+    updates = AckUpdates()
     for report in given_reports:
         match report:
             case ("ack", root, value):
@@ -55,13 +55,13 @@ def test_inits_and_acks_come_to_the_xor_of_each_root(given_reports: list[tuple])
 
 
 def test_acks_of_one_root_in_a_row_are_one_update() -> None:
-    updates = Updates.of(acks=[(1, 2), (1, 4), (2, 8), (1, 16)])
+    updates = AckUpdates.of(acks=[(1, 2), (1, 4), (2, 8), (1, 16)])
     assert list(zip(*updates.acks.columns(), strict=True)) == [(1, 6), (2, 8), (1, 16)]
     assert len(updates) == 3
 
 
 def test_an_ack_of_a_tree_that_is_just_begun_changes_what_its_init_says() -> None:
-    updates = Updates()
+    updates = AckUpdates()
     updates.add_ack(1, 1)  # before the init, it is not known where that will be told
     for root in (1, 2, 3):
         updates.add_init(root, 16, 9)
@@ -75,7 +75,7 @@ def test_an_ack_of_a_tree_that_is_just_begun_changes_what_its_init_says() -> Non
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=60))
 def test_acks_in_any_order_are_found_to_belong_to_their_inits(acked: list[int]) -> None:
-    updates = Updates()
+    updates = AckUpdates()
     for root in range(1, 41):
         updates.add_init(root << 20 | root, 0, 9)
     for bit, root in enumerate(acked):
@@ -86,7 +86,7 @@ def test_acks_in_any_order_are_found_to_belong_to_their_inits(acked: list[int]) 
 
 
 def test_of_two_inits_with_the_same_lowest_bits_the_newer_one_is_found() -> None:
-    updates, far = Updates(), NEWEST_MASK + 1
+    updates, far = AckUpdates(), NEWEST_MASK + 1
     for root in (1, 2, 3, 1 + far):
         updates.add_init(root, 16, 9)
     for root in (3, 1, 1 + far):
@@ -109,7 +109,7 @@ def test_a_successor_knows_nothing_of_the_inits_before() -> None:
 
 def test_more_inits_than_there_are_numbers_for_lose_no_ack() -> None:
     """The places that inits are found at have 16 bits: one that is not found leaves its acks apart."""
-    updates, count = Updates(), 0x10000 + 20
+    updates, count = AckUpdates(), 0x10000 + 20
     for root in range(1, count + 1):
         updates.add_init(root, 16, 9)
     for root in range(count, 0, -1):
@@ -153,5 +153,5 @@ def test_updates_survive_the_wire(given_reports: list[tuple]) -> None:
 
 
 def test_updates_are_true_when_there_is_something_to_tell() -> None:
-    assert not Updates()
+    assert not AckUpdates()
     assert all(updates_of([report]) for report in [("ack", 1, 0), ("init", 1, 0, 1), ("fail", 1), ("reset", 1)])

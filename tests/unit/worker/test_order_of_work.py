@@ -13,7 +13,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreesAcked
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
 from tupletree.worker.execution.run_loop import MOST_TURNS_HELD, LoopSettings, RunLoop
 
@@ -44,7 +44,7 @@ class Hook(Shared):
     call: Callable[[], None]
 
 
-def settings(posted: list[Updates]) -> LoopSettings:
+def settings(posted: list[AckUpdates]) -> LoopSettings:
     """Of a loop whose turns are made by the test."""
     return LoopSettings(
         clock=lambda: 0.0,
@@ -57,7 +57,7 @@ def settings(posted: list[Updates]) -> LoopSettings:
 
 
 def test_what_was_acked_in_the_step_in_which_executors_were_parted_is_told_at_once() -> None:
-    hook, posted = Hook(), list[Updates]()
+    hook, posted = Hook(), list[AckUpdates]()
     builder = TopologyBuilder()
     builder.set_spout("spout", Sevens(Log()))
     builder.set_bolt("bolt", DoBasic(lambda tup, collector: hook.call())).shuffle_grouping("spout")

@@ -13,7 +13,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.control_messages import TreesAcked, TreesFailed
 from tupletree.worker.engine import Engine
-from tupletree.worker.execution.call_durations import Calls
+from tupletree.worker.execution.call_durations import CallDurations
 
 ENOUGH_S = 60
 
@@ -60,7 +60,7 @@ def tasks_of(engine: Engine, component: str) -> Sequence[int]:
 
 
 def test_a_call_of_a_spout_is_reported_for_as_long_as_it_lasts(cluster: LocalCluster, latch: Latch) -> None:
-    entered, calls = Latch(), Calls()
+    entered, calls = Latch(), CallDurations()
     engine = running(cluster, Waits(latch, entered, blocking=False))
     [spout] = tasks_of(engine, "spout")
     assert entered.wait(ENOUGH_S)
@@ -69,7 +69,7 @@ def test_a_call_of_a_spout_is_reported_for_as_long_as_it_lasts(cluster: LocalClu
 
 
 def test_a_spout_that_declares_that_it_blocks_may_wait_forever(cluster: LocalCluster, latch: Latch) -> None:
-    entered, calls = Latch(), Calls()
+    entered, calls = Latch(), CallDurations()
     engine = running(cluster, Waits(latch, entered, blocking=True))
     assert entered.wait(ENOUGH_S)
     calls.look(engine.present_steps(), 100.0)

@@ -19,7 +19,7 @@ from local_components import Do, Log
 from tupletree import TopologyBuilder
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.testing import FeederSpout
-from tupletree.worker.core.ack_updates import Updates, split
+from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.batches import MULTI
 
 STID1, STID2, TID1 = 0b1010, 0b1011, 0b1100
@@ -51,13 +51,13 @@ class Example:
         self.spout1.feed([1], "message 1")
         self.spout2.feed([2], "message 2")
 
-    def step(self, component: str) -> Updates:
+    def step(self, component: str) -> AckUpdates:
         """Drive a component until it has nothing to do, and return what it has to tell the ackers."""
         while self.hand.step(component):
             pass
         return self.hand.take_updates()
 
-    def tell(self, updates: Updates) -> list[Verdicts]:
+    def tell(self, updates: AckUpdates) -> list[Verdicts]:
         """Tell each acker its share, and the spouts the verdicts."""
         verdicts = [apply(self.ackers[shard], part) for shard, part in sorted(split(updates, 2).items())]
         for one in verdicts:

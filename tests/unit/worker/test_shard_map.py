@@ -19,7 +19,7 @@ from tupletree.v1 import acker_pb2
 from tupletree.v1.topology_pb2 import ShardAssignment
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import ShardsLost
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.network.acker_links import (
@@ -28,7 +28,7 @@ from tupletree.worker.network.acker_links import (
     PAUSE_S,
     WAITING_ROOTS,
     AckerLink,
-    Ackers,
+    AckerLinks,
     TrackTies,
 )
 
@@ -62,7 +62,7 @@ class Worker:
         self.spout_inbox = next(e.inbox for e in self.engine.executors if e.component_id == "spout")
         self.links_changed_before_telling: list[bool] = []
         hello = acker_pb2.TrackHello(topology_id="t", worker_id="w", shards=shards)
-        self.ackers = Ackers(TrackTies(hello, self.engine, self._link_changed))
+        self.ackers = AckerLinks(TrackTies(hello, self.engine, self._link_changed))
 
     def _link_changed(self) -> None:
         self.links_changed_before_telling.append(not self.spout_inbox)
@@ -101,7 +101,7 @@ def test_a_worker_that_is_behind_holds_its_updates_and_passes_the_news_on() -> N
         assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 3, False)
         ackers.require(5)
         assert (ackers.shard_version, ackers.known_version, ackers.is_behind) == (3, 5, True)
-        ackers.post(Updates.of(acks=[(1, 2)]))
+        ackers.post(AckUpdates.of(acks=[(1, 2)]))
         assert ackers._held
         await worker.follow(4, "a", "c")
         assert (ackers.known_version, ackers.is_behind) == (5, True)
@@ -117,7 +117,7 @@ def test_a_version_that_was_made_up_holds_nothing_up_for_good() -> None:
         ackers = worker.ackers
         await worker.follow(3, "a", "b")
         ackers.require(9)
-        ackers.post(Updates.of(acks=[(1, 2)]))
+        ackers.post(AckUpdates.of(acks=[(1, 2)]))
         assert (ackers.claimed_version, bool(ackers._held)) == (9, True)
         ackers.refute(9)
         assert (ackers.claimed_version, ackers.known_version, ackers._held) == (None, 3, [])
@@ -148,8 +148,8 @@ def test_a_true_version_is_waited_for_though_a_greater_one_was_made_up() -> None
 def test_what_waits_for_an_acker_or_for_a_map_holds_first_the_spouts_and_then_the_bolts_too() -> None:
     """An acker may be out of this worker's reach alone: the spouts that feed its bolts go on, on other workers."""
 
-    def some(roots: int) -> Updates:
-        return Updates.of(acks=[(root, 1) for root in range(1, roots + 1)])
+    def some(roots: int) -> AckUpdates:
+        return AckUpdates.of(acks=[(root, 1) for root in range(1, roots + 1)])
 
     async def test(worker: Worker) -> None:
         ackers, gate = worker.ackers, worker.engine.gate

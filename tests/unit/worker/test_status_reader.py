@@ -19,7 +19,7 @@ from tupletree.component import TopologyContext
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.engine import Engine
 from tupletree.worker.reporting.metrics import add_tasks
-from tupletree.worker.reporting.task_statuses import StatusReader
+from tupletree.worker.reporting.task_statuses import TaskStatusReader
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def running() -> Iterator[tuple[Engine, TopologyContext]]:
 
 
 def read(engine: Engine) -> dict[int, Any]:
-    found = asyncio.run(StatusReader(engine).read())
+    found = asyncio.run(TaskStatusReader(engine).read())
     return {one.task_id: json.loads(one.status_json) for one in found}
 
 
@@ -73,7 +73,7 @@ def test_a_status_function_that_hangs_costs_its_status_only_and_is_not_called_ag
         return {"goes": "on"}
 
     async def scenario(engine: Engine) -> None:
-        reader = StatusReader(engine)
+        reader = TaskStatusReader(engine)
         for _ in range(2):
             [one] = await reader.read()
             assert "has not returned for" in json.loads(one.status_json)["error"]

@@ -15,7 +15,7 @@ from tupletree._wire.latency import BUCKETS, FINE_BOUNDS_S, bucket_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import nimbus_pb2
 from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
 from tupletree.worker.core.counts import count_in
 from tupletree.worker.reporting.task_stats import task_stats
@@ -195,7 +195,7 @@ def spout_hand(spout: Spout, is_tracked: bool = True) -> HandDriven:
     return HandDriven(builder.create_topology(), is_tracked=is_tracked)
 
 
-def begun(updates: Updates) -> list[int]:
+def begun(updates: AckUpdates) -> list[int]:
     return list(updates.inits.columns()[0])
 
 

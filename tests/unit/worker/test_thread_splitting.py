@@ -15,7 +15,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.execution import run_loop
 from tupletree.worker.execution.spout_executor import LONG_CALL_S
-from tupletree.worker.execution.thread_splitting import FIRST_CALM_S, LONGEST_CALM_S, Calm
+from tupletree.worker.execution.thread_splitting import FIRST_CALM_S, LONGEST_CALM_S, SplitBackoff
 
 ENOUGH_S = 60
 
@@ -186,7 +186,7 @@ def test_a_spout_that_was_found_blocking_is_polled_until_a_call_takes_long() -> 
 
 
 def test_each_time_an_executor_blocks_it_must_be_calm_for_longer() -> None:
-    calm, now_s, needed = Calm(), 1000.0, []
+    calm, now_s, needed = SplitBackoff(), 1000.0, []
     for _ in range(11):
         calm.parted(now_s)
         assert not calm.is_over(now_s)

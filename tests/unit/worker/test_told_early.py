@@ -15,7 +15,7 @@ from local_components import DoBasic, Latch, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.ack_updates import Updates
+from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.execution.early_updates import remainder, so_far
 
 ENOUGH_S = 60
@@ -32,7 +32,7 @@ reports = st.lists(
 )
 
 
-def add(updates: Updates, given_reports: list[Any]) -> None:
+def add(updates: AckUpdates, given_reports: list[Any]) -> None:
     for kind, root, *value in given_reports:
         match kind:
             case "ack":
@@ -45,7 +45,7 @@ def add(updates: Updates, given_reports: list[Any]) -> None:
                 updates.resets.add(root)
 
 
-def sums(*parts: Updates) -> dict[int, int]:
+def sums(*parts: AckUpdates) -> dict[int, int]:
     """What the acker holds for each root after these parts; roots that come to nothing are left out."""
     found: dict[int, int] = {}
     for part in parts:
@@ -57,7 +57,7 @@ def sums(*parts: Updates) -> dict[int, int]:
 @settings(max_examples=200, deadline=None)
 @given(reports, reports, reports)
 def test_what_is_told_in_parts_is_what_is_told_at_once(first: list[Any], second: list[Any], third: list[Any]) -> None:
-    updates = Updates()
+    updates = AckUpdates()
     add(updates, first)
     early = so_far(updates)
     add(updates, second)
@@ -83,7 +83,7 @@ def hurried_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hurried_threads")
 def test_updates_may_be_copied_while_another_thread_adds_to_them() -> None:
-    updates, parts, told = Updates(), [], Updates()
+    updates, parts, told = AckUpdates(), [], AckUpdates()
 
     def add_many() -> None:
         for number in range(1, 401):

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import unpack_u32, unpack_u64
-from tupletree.worker.core.ack_updates import Updates, encode
+from tupletree.worker.core.ack_updates import AckUpdates, encode
 from tupletree.worker.network.update_messages import count, messages
 
 
-def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> Updates:
-    updates = Updates()
+def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> AckUpdates:
+    updates = AckUpdates()
     for root in range(first, first + inits):
         updates.take_init(root, root + 1, root + 2)
     for root in range(first, first + acks):
@@ -41,7 +41,7 @@ def test_every_update_is_in_one_message_and_none_holds_too_many(shards: list[tup
 
 
 def test_a_flush_of_millions_of_acks_fits_messages_of_a_few_megabytes() -> None:
-    updates = Updates()
+    updates = AckUpdates()
     for root in range(1, 400_001):
         updates.acks.append(root, root)
     parted = list(messages([encode(0, [updates])]))

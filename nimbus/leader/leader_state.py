@@ -18,7 +18,7 @@ from ..statistics.report_validation import leave_out_unknown
 from ..statistics.task_statuses import split
 from ..statistics.topology_statistics import TopologyStatistics
 from .draining import Draining
-from .failed_writes import Troubles
+from .failed_writes import FailedWrites
 from .liveness import Liveness, Placements
 from .scheduler import Slot
 
@@ -31,7 +31,7 @@ class Reported:
     at_s: float  # monotonic
 
 
-class Reign:
+class LeaderState:
     """One leadership, from election to deposition."""
 
     def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
@@ -39,7 +39,7 @@ class Reign:
         self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
         self.draining = Draining()
         self.reports: dict[tuple[str, Slot], Reported] = {}
-        self.troubles = Troubles()
+        self.failed_writes = FailedWrites()
         self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
         self._statistics: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
