@@ -30,7 +30,7 @@ from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer, json_page
 from tupletree._daemon.http_connection import Page
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2, acker_pb2_grpc

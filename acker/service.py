@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import NotFoundError, ProtocolError
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import acker_pb2_grpc

@@ -31,12 +31,12 @@ import numpy as np
 from bench import _cli
 from bench._processes import cpu_s, peak_rss_mb
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._rpc.channels import channel
-from tupletree._wait import wait_until
 from tupletree.acker.admission import Admission
 from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import acker_pb2 as pb
 
 TOPOLOGY: Final = "bench-1"

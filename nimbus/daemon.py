@@ -31,7 +31,7 @@ from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import current

@@ -12,8 +12,8 @@ from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
 from tupletree._coord.versioned import Versioned
-from tupletree._daemon.logs import event
-from tupletree._judgement import Verdict, judge
+from tupletree._health.assessment import Verdict, judge
+from tupletree._log import event
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.v1 import acker_pb2, supervisor_pb2

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from tupletree._judgement import Fault, Verdict
-from tupletree._masking import masked
+from tupletree._health.assessment import Fault, Verdict
 from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -18,6 +17,7 @@ from .leader.cluster_state import ClusterState
 from .leader.leader_state import LeaderState
 from .leader.planner import executors, placement_of, unscheduled
 from .leader.scheduler import Slot
+from .masking import masked
 from .statistics.ack_detector import remarks
 from .statistics.topology_statistics import summarize
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc.aio
 
-from tupletree._masking import masked
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
@@ -21,6 +20,7 @@ from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 from . import debug_settings, rpc_replies
 from .leader import lifecycle
 from .leader_api import LeaderApi, named
+from .masking import masked
 from .statistics.report_validation import check_report
 from .threads import disk
 from .visibility import visible

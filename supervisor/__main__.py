@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from tupletree._daemon.arguments import daemon_parser
-from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
 from tupletree._daemon.secure import secure_daemon
+from tupletree._log import setup_logging
 from tupletree.config import load
 from tupletree.errors import TupletreeError
 

@@ -27,7 +27,7 @@ from typing import Final
 import grpc
 
 from tupletree import bundle
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError

@@ -28,8 +28,8 @@ from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
-from tupletree._daemon.logs import event
-from tupletree._rpc.ports import ReservedPorts
+from tupletree._log import event
+from tupletree._net import ReservedPorts
 from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import current

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import assert_never
 
-from tupletree._daemon.logs import event as log_event
+from tupletree._log import event as log_event
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
 from .bundles import Bundles

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import TupletreeError
 
 MAX_REASON: Final = 1000

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
 
-from tupletree._rpc.ports import ReservedPorts, bind
+from tupletree._net import ReservedPorts, bind
 from tupletree.errors import UsageError
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]+")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tupletree._coord.store import Store
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.v1.topology_pb2 import WorkerPresence
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import ForbiddenError, NotFoundError, UnavailableError
 from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc

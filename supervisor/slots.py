@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tupletree._daemon.logs import event as log_event
+from tupletree._log import event as log_event
 from tupletree.errors import NotFoundError
 
 from .local_assignment import LocalAssignment

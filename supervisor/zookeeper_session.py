@@ -15,7 +15,7 @@ from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import Presence
 

@@ -14,8 +14,8 @@ from hypothesis import strategies
 # of forks start threads in the child, whose descriptors are being closed. It is read once, when gRPC is imported.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
 # In a fresh checkout Hypothesis makes its table of characters, which takes a second: now, or the first test that draws
 # a text is charged with it, and its health check calls the test's own strategy too slow.

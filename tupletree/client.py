@@ -27,11 +27,11 @@ import grpc
 from google.protobuf.message import Message
 
 from tupletree import bundle
-from tupletree._given_up import warnings_of
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
+from tupletree._silent_spouts import warnings_of
 from tupletree._supervisor_calls import SupervisorCalls
 from tupletree.config import encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
-from tupletree._calls import check_calls
+from tupletree._signatures import check_calls
 from tupletree.config import validate_component
 from tupletree.errors import ConfigError, TopologyError
 from tupletree.grouping import CustomGrouping, grouping_name

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from tupletree import _pickling
-from tupletree._calls import check_calls
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
+from tupletree._signatures import check_calls
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input

@@ -10,8 +10,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tupletree._daemon.logs import setup_logging
 from tupletree._daemon.run import run_daemon
+from tupletree._log import setup_logging
 from tupletree._security.current import Security, use
 from tupletree.errors import TupletreeError
 

@@ -28,7 +28,7 @@ from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec

@@ -23,7 +23,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.v1 import acker_pb2

@@ -16,7 +16,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tupletree._coord.leader import Front
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import transport_failure
 from tupletree.errors import UnavailableError

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from tupletree._coord.leader import LeaderElection
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UnavailableError
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub

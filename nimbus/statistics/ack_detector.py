@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tupletree._judgement import LATELY_S
+from tupletree._health.assessment import LATELY_S
 from tupletree.parallelism import task_ranges
 from tupletree.v1 import topology_pb2 as pb
 

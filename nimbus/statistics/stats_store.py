@@ -12,7 +12,7 @@ import logging
 from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Store
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import ConflictError
 
 from ..leader.leader_state import LeaderState

@@ -15,7 +15,7 @@ import grpc.aio
 
 from tupletree._coord.store import Leadership, Store
 from tupletree._coord.versioned import Found
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import TupletreeError

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 from tupletree._coord import paths
 from tupletree._coord.leader import Create, LeaderElection, Put, Write
 from tupletree._coord.store import Store, encode
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.bundle import read_spec
 from tupletree.errors import ConflictError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc

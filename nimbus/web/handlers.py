@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
-from tupletree._masking import masked
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 from ..config import NimbusConfig
 from ..leader import lifecycle
 from ..leader_api import LeaderApi
+from ..masking import masked
 from ..prometheus_sd import targets
 from . import ackers, actions, cluster, component, health, logs, overview, progress, topology, visualization
 from .formatting import dumps_link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tupletree._judgement import Fault, Verdict
+from tupletree._health.assessment import Fault, Verdict
 
 
 def page(verdict: Verdict) -> dict[str, Any]:

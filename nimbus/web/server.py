@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tupletree._daemon.http_connection import Limits
-from tupletree._rpc.ports import bind
+from tupletree._net import bind
 
 _GRACE_S: Final = 1.0
 _WRITE_BUFFER_BYTES: Final = 0  # what is not taken by the client is not ours to hold

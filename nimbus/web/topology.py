@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from tupletree._complaints import Complaint
-from tupletree._masking import masked
+from tupletree._health.errors import Complaint
 from tupletree._wire.latency import percentile_s
 from tupletree.errors import NotFoundError
 from tupletree.parallelism import task_ranges
@@ -19,6 +18,7 @@ from ..cluster_view import ClusterView
 from ..health_inputs import folded
 from ..leader.lifecycle import message_timeout_s
 from ..leader.planner import executors, placement_of
+from ..masking import masked
 from ..statistics.ack_detector import Remark, remarks
 from ..statistics.counters import Counts, Figures, add_counts, is_system
 from ..statistics.timeseries import STEP_S, summed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tupletree import BasicBolt, Spout, TopologyBuilder
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 if TYPE_CHECKING:
     from tupletree.testing import DevCluster

@@ -14,11 +14,11 @@ from typing import Any
 from machines import Network, enter
 
 from tupletree import Topology
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard
 from tupletree._devcluster.plan import DaemonPlan, Role
 from tupletree._devcluster.workers import LiveWorker, live_workers
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.client import NimbusClient
 from tupletree.config import defaults
 from tupletree.testing import wait_until

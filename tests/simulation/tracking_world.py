@@ -31,7 +31,7 @@ from functools import partial
 from tracking_nouns import Acker, BoltWorker, Rules, SimTuple, Updates, Violation
 
 from tupletree.acker.ledger import Verdicts
-from tupletree.rotating import RotatingMap
+from tupletree.worker.rotating_map import RotatingMap
 
 TIMEOUT_S = 1.0
 FAULTS_END_S = 12.0

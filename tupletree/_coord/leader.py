@@ -36,7 +36,7 @@ from tupletree._coord.loop import WakeLoop
 from tupletree._coord.session import result, translated
 from tupletree._coord.store import Leadership
 from tupletree._coord.watch import TreeWatch
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import AuthorityError, ConflictError, ForbiddenError, UsageError
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import TupletreeError
 
 logger = logging.getLogger(__name__)

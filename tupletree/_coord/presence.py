@@ -22,7 +22,7 @@ from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
 from tupletree._coord.store import encode
 from tupletree._coord.watch import TreeWatch
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.v1 import topology_pb2 as pb
 
 logger = logging.getLogger(__name__)

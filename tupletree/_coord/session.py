@@ -32,8 +32,8 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import make_digest_acl
 
 from tupletree._coord.paths import check_path
-from tupletree._daemon.logs import event
 from tupletree._daemon.run import EXIT_FAILED, end_now
+from tupletree._log import event
 from tupletree._security.files import read_secret
 from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError, UsageError
 

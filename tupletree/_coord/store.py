@@ -28,7 +28,7 @@ from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
 from tupletree._coord.versioned import Found, Versioned
 from tupletree._coord.watch import TreeWatch, Wake
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import InternalError, NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import EventType, KazooState
 
-from tupletree._daemon.logs import event as log_event
+from tupletree._log import event as log_event
 
 logger = logging.getLogger(__name__)
 

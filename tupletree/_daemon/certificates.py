@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._security.tls import Tls
 from tupletree.errors import ConfigError
 

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
-from tupletree._rpc.ports import bind
+from tupletree._net import bind
 from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
 from tupletree._security.rights import PAGES, Right

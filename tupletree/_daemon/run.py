@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tupletree._daemon.logs import logs_to_file
+from tupletree._log import logs_to_file
 from tupletree.errors import TupletreeError, UsageError
 
 log = logging.getLogger("tupletree.daemon")

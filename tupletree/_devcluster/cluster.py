@@ -17,7 +17,7 @@ from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.plan import Size, plan_with_ports
 from tupletree._devcluster.running import ProcessInfo, RunningCluster, wait_for
 from tupletree._devcluster.workers import LiveWorker, restart_worker
-from tupletree._rpc.ports import ReservedPorts
+from tupletree._net import ReservedPorts
 from tupletree._rpc.status import from_rpc_error
 from tupletree.client import NimbusClient
 from tupletree.config import defaults, validate

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Final
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import end_all
 from tupletree._devcluster.plan import ClusterPlan
 from tupletree._devcluster.restarts import RestartSchedule
 from tupletree._devcluster.running import RunningCluster
-from tupletree._rpc.ports import bind
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._net import bind
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
 
 _LOOK_EVERY_S: Final = 0.25

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard, end_all
 from tupletree._devcluster.plan import ClusterPlan
 from tupletree._devcluster.workers import LiveWorker, http_ports, live_workers
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._security.current import Security
 from tupletree.errors import UnavailableError
 

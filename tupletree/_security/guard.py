@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.methods import parts_of
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import Security

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tupletree._complaints import Complaint, complaints, latest_of_each
+from tupletree._health.errors import Complaint, complaints, latest_of_each
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, message_dict, print_json
 from tupletree.cli.statuses import printable

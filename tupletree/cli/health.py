@@ -11,7 +11,7 @@ from tupletree.cli.output import print_json
 from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
-    from tupletree._judgement import Fault, Verdict
+    from tupletree._health.assessment import Fault, Verdict
     from tupletree.client import NimbusClient
     from tupletree.v1 import nimbus_pb2
 
@@ -54,7 +54,7 @@ def command(
       tupletree health
       tupletree health --json --timeout 2 || page-somebody
     """
-    from tupletree._judgement import unreachable
+    from tupletree._health.assessment import unreachable
 
     facts: dict[str, Any] = {}
     found: nimbus_pb2.DescribeHealthReply | Verdict

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
-from tupletree._tracing import Hop, Tree
+from tupletree.cli.tracing import Hop, Tree
 from tupletree.errors import UnavailableError
 
 _TIMEOUT_S = 10

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tupletree._judgement import message_timeout_s
-from tupletree._tracing import Tree, join
+from tupletree._health.assessment import message_timeout_s
 from tupletree._wire.events import decode_event
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import print_json
+from tupletree.cli.tracing import Tree, join
 from tupletree.cli.trees import print_tree, tree_dict
 from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
 from tupletree.errors import TupletreeError, UnavailableError, UsageError

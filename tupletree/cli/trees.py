@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
-from tupletree._tracing import Hop, Tree
 from tupletree.cli.output import clock, print_table
 from tupletree.cli.statuses import printable
+from tupletree.cli.tracing import Hop, Tree
 
 MOST_ROWS: Final = 200
 

@@ -44,9 +44,9 @@ def _serve(
     port: int | None, directory: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
 ) -> None:
     from tupletree._coord.session import credentials
-    from tupletree._daemon.zookeeper import EmbeddedZooKeeper
     from tupletree._devcluster.foreground import lock_directory, stopping_on_signals
     from tupletree._devcluster.guard import Guard
+    from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
     from tupletree._security.exposure import is_loopback
     from tupletree.config import load
     from tupletree.errors import UnavailableError, UsageError

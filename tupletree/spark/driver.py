@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError
 from tupletree.spark import session

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from tupletree._calls import check_calls
+from tupletree._signatures import check_calls
 from tupletree.errors import TopologyError
 from tupletree.spark.sink import Sink
 from tupletree.spark.source import Source

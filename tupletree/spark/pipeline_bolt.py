@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, TopologyContext
 from tupletree.errors import EmitError, FailedException, ReportedFailedException, UnavailableError, UsageError

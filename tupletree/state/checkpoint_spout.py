@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import AuthorityError, ConflictError, FailedException, TopologyError, UnavailableError, UsageError
 from tupletree.metrics import Histogram

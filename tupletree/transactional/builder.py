@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tupletree._calls import check_calls
+from tupletree._signatures import check_calls
 from tupletree.component import BasicBolt, Bolt, Spout
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
 from tupletree.errors import TopologyError

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from tupletree._calls import check_returned
-from tupletree._daemon.logs import event
+from tupletree._log import event
+from tupletree._signatures import check_returned
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BasicBolt, Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError

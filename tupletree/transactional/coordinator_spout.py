@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import (

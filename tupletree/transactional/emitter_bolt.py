@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tupletree._calls import check_returned
-from tupletree._daemon.logs import event
+from tupletree._log import event
+from tupletree._signatures import check_returned
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.component import Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from tupletree._calls import check_calls
+from tupletree._signatures import check_calls
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Component, TopologyContext
 from tupletree.errors import TopologyError

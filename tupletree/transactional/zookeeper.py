@@ -27,7 +27,7 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 
 from tupletree._coord.paths import check_path
 from tupletree._coord.session import Session, connect_string, disconnect, result, translated, unstarted
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import UsageError
 from tupletree.transactional import memory_store
 from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write, check_size

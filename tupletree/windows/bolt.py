@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from tupletree._calls import check_returned
-from tupletree._daemon.logs import event
+from tupletree._log import event
+from tupletree._signatures import check_returned
 from tupletree.collector import BoltCollector
 from tupletree.component import Bolt, TopologyContext
 from tupletree.errors import TopologyError, UsageError

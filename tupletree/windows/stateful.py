@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.component import StatefulBolt
 from tupletree.errors import UsageError
 from tupletree.state.contract import KeyValueState

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree.errors import AuthorityError, ProtocolError, TupletreeError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.steps import Action, Step

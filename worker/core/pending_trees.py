@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tupletree._compiled import IS_COMPILED
-from tupletree.rotating import RotatingMap
+
+from ..rotating_map import RotatingMap
 
 FIRST_ROOM = 64
 

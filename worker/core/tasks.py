@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tupletree._calls import check_returned
 from tupletree._compiled import IS_COMPILED
+from tupletree._signatures import check_returned
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError, named
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple

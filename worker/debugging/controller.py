@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 
 from ..engine import Engine
 from ..launch_file import LaunchFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._wire.levels import NUMBERS
 
 log = logging.getLogger(__name__)

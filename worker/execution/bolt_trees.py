@@ -20,10 +20,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from tupletree.rotating import RotatingMap
 from tupletree.tuples import Tuple
 
 from ..control_messages import Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from ..rotating_map import RotatingMap
 
 Inputs = list[Tuple]
 Settle = Callable[[Inputs], None]

@@ -32,7 +32,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 
 from ..core.ack_updates import AckUpdates
 from ..core.tasks import Clock, TaskFailure

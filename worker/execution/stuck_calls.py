@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 
 from .executor import Executor
 

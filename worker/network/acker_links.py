@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 

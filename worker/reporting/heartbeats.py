@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from tupletree._coord.store import Store
-from tupletree._daemon.logs import event
+from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree.errors import TupletreeError, UnavailableError, named
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2

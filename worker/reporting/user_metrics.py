@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tupletree._daemon.logs import event
 from tupletree._daemon.metrics import cumulated
+from tupletree._log import event
 from tupletree._wire.statuses import sentence_of
 from tupletree.metrics import Registered, Snapshot
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import grpc
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._rpc.channels import channel
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import acker_pb2_grpc
 

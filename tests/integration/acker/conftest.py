@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from acker_harness import AckerProcess, HandWorker
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
 StartAcker = Callable[..., AckerProcess]
 

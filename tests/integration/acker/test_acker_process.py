@@ -23,10 +23,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tupletree._coord.session import connect as connect_zookeeper
 from tupletree._coord.session import disconnect
 from tupletree._coord.store import Store
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._rpc.ports import ReservedPorts, bind
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._net import ReservedPorts, bind
 from tupletree.config import load
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import topology_pb2
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from acker_harness import AckerProcess, HandWorker, update
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import acker_pb2 as pb
 
 StartAcker = Callable[..., AckerProcess]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from badinput_harness import CommandLine, Ended, one_sentence, running
 
-from tupletree._rpc.ports import bind
+from tupletree._net import bind
 from tupletree.testing import DevCluster, wait_until
 
 DAEMONS = ["nimbus", "supervisor", "acker"]

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tupletree._coord.session import connect, disconnect
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
 Open = Callable[[], KazooClient]
 

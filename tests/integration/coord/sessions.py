@@ -7,7 +7,7 @@ import socket
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 
 def expire(client: KazooClient) -> None:

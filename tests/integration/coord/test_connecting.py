@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tupletree._coord.session import connect, disconnect
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import UnavailableError
 
 

@@ -16,10 +16,10 @@ from kazoo.protocol.serialization import Exists
 from tupletree import config
 from tupletree._coord.session import Session, connect, disconnect
 from tupletree._coord.store import Store
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import UsageError
 from tupletree.nimbus.web.stored_progress import stored_checkpoints, stored_transactions
+from tupletree.testing.wait import wait_until
 from tupletree.transactional.layout import encode_stored, epoch_path, progress_path
 from tupletree.transactional.store import Create
 from tupletree.transactional.zookeeper import ZooKeeperStore, open_store
@@ -101,7 +101,7 @@ from importlib import import_module
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Exists
 from tupletree._coord.session import Session
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 def end_thread():
     wait_until(lambda: announced.exists(), 60, what="the daemon serves")

@@ -11,8 +11,8 @@ from sessions import drop_connection, expire
 from tupletree._coord import paths
 from tupletree._coord.leader import Create, Delete, LeaderElection, Put
 from tupletree._coord.store import Store
-from tupletree._wait import wait_until
 from tupletree.errors import AuthorityError, ConflictError, UsageError
+from tupletree.testing.wait import wait_until
 
 Stand = Callable[[str], "Candidate"]
 

@@ -10,7 +10,7 @@ from sessions import expire
 from tupletree._coord import paths
 from tupletree._coord.presence import Registration
 from tupletree._coord.store import Store
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import topology_pb2 as pb
 
 

@@ -11,9 +11,9 @@ from sessions import drop_connection, expire
 from tupletree._coord import paths
 from tupletree._coord.session import connect
 from tupletree._coord.store import ERRORS_KEPT, Store, encode
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import NotFoundError, UnavailableError
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import topology_pb2 as pb
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import tupletree
 from tupletree._compiled import CHOICE
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.testing import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # where nothing is compiled yet, the build of the wheel compiles it

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from nimbus_harness import Bench, NimbusProcess
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
 
 @contextmanager

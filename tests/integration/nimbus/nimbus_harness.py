@@ -19,14 +19,14 @@ from tupletree import BasicBolt, Spout, TopologyBuilder
 from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
-from tupletree._wait import wait_until
 from tupletree.bundle import pack
 from tupletree.client import NimbusClient
 from tupletree.errors import UnavailableError
 from tupletree.nimbus.submission.validation import without_objects
+from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb

@@ -14,9 +14,9 @@ import pytest
 from nimbus_harness import Bench, NimbusProcess, report, send_report, submission, topology, upload
 
 from tupletree._rpc.channels import channel
-from tupletree._wait import wait_until
 from tupletree.client import NimbusClient
 from tupletree.errors import UnavailableError
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
 

@@ -15,9 +15,9 @@ from nimbus_harness import Bench, Daemon, NimbusProcess, report, send_report, to
 
 from tupletree._coord import paths
 from tupletree._rpc.channels import channel
-from tupletree._wait import wait_until
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
 from tupletree.nimbus.leader import lifecycle
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb

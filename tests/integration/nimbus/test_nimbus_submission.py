@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from nimbus_harness import Bench, NimbusProcess, Submission, submission, topology, upload
 
-from tupletree._wait import wait_until
 from tupletree.errors import NameInUseError, TupletreeError, UnavailableError, UsageError
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import nimbus_pb2 as rpc
 
 

@@ -11,8 +11,8 @@ from nimbus_harness import Bench, Lines, NimbusProcess, Split, topology
 from tupletree import TopologyBuilder
 from tupletree._coord import paths
 from tupletree._coord.versioned import Versioned
-from tupletree._wait import wait_until
 from tupletree.errors import NameInUseError, UsageError
+from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
 
 

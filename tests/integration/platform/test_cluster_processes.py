@@ -20,9 +20,9 @@ from tupletree._devcluster.foreground import DaemonDied, DaemonRestarted, Foregr
 from tupletree._devcluster.guard import processes_of
 from tupletree._devcluster.plan import ClusterPlan, Size, plan_with_ports
 from tupletree._devcluster.running import RunningCluster
-from tupletree._rpc.ports import ReservedPorts, bind
-from tupletree._wait import wait_until
+from tupletree._net import ReservedPorts, bind
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.testing.wait import wait_until
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ OWNER = """
 import sys, time, dataclasses
 from tupletree._devcluster.plan import Size, plan_with_ports
 from tupletree._devcluster.running import RunningCluster
-from tupletree._rpc.ports import ReservedPorts
+from tupletree._net import ReservedPorts
 ports = ReservedPorts()
 plan = plan_with_ports(sys.argv[1], Size(), ports.take(Size().ports), {})
 plan = dataclasses.replace(plan, daemons=tuple(one for one in plan.daemons if one.role == "acker"))

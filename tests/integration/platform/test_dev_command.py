@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tupletree import NimbusClient, Spout, Topology, TopologyBuilder
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import processes_of
-from tupletree._rpc.ports import ReservedPorts, bind
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._net import ReservedPorts, bind
+from tupletree.testing.wait import wait_until
 
 TUPLETREE = [sys.executable, "-m", "tupletree.cli.main"]
 

@@ -9,11 +9,11 @@ import sys
 import tempfile
 
 from tupletree._devcluster.guard import Guard, end_all, processes_of
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 OWNER = """
 import sys, time
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
 guard = Guard(sys.argv[1], remove=True)
 EmbeddedZooKeeper(sys.argv[1] + "/data", durable=False).launch()

@@ -11,13 +11,13 @@ import textwrap
 
 import pytest
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 HEADER = """
     import asyncio, sys, time
     from tupletree import errors
     from tupletree._daemon.announce import announce
-    from tupletree._daemon.logs import setup_logging
+    from tupletree._log import setup_logging
     from tupletree._daemon.run import run_daemon
 """
 

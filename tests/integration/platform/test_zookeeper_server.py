@@ -9,10 +9,10 @@ import sys
 import pytest
 from kazoo.client import KazooClient
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._rpc.ports import bind
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._net import bind
 from tupletree.errors import UsageError
+from tupletree.testing.wait import wait_until
 
 
 def test_what_was_written_survives_kill_9(zookeeper: EmbeddedZooKeeper, zookeeper_root: str) -> None:

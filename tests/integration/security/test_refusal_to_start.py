@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 
 @pytest.mark.parametrize("role", ["nimbus", "supervisor", "acker"])

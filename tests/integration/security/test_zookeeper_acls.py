@@ -13,7 +13,7 @@ from kazoo.exceptions import NoAuthError
 
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.session import connect, disconnect, translated
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.cli.main import main
 from tupletree.config import defaults
 from tupletree.errors import ConfigError, ForbiddenError

@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 VERSION = "3.9.1"
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tupletree._wait import wait_until
 from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException
 from tupletree.spark.source import Source
+from tupletree.testing.wait import wait_until
 from tupletree.transactional.bolts import BatchCollector
 
 R = TypeVar("R")

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import pyspark
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 HOME = Path(pyspark.__file__).parent
 START_S = 90.0

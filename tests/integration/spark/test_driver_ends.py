@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from spark_servers import SHORT_LIVED, Process, children_of, command_of, program, session_of, table
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,12 +12,12 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from kafka_mock import MockCluster
 from kafka_tasks import Kept, attempt, coordinator_of, emitter_of, once_it_works
 
-from tupletree._wait import wait_until
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
 from tupletree.spark.sources.kafka_client import configuration
 from tupletree.spark.sources.kafka_offsets import TopicOffsets, _Question
 from tupletree.spark.sources.kafka_positions import Bounds, Place
+from tupletree.testing.wait import wait_until
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from confluent_kafka import KafkaException
 from kafka_broker import Broker, NoJars, jars
 from kafka_tasks import Kept, attempt, coordinator_of, emitter_of, once_it_works
 
-from tupletree._wait import wait_until
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
+from tupletree.testing.wait import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from spark_servers import Process, children_of, command_of, connect_server, program, table
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 pytest.importorskip("grpc_status", reason="Spark Connect wants pip install 'tupletree[connect]'")
 pytest.importorskip("zstandard", reason="Spark Connect wants pip install 'tupletree[connect]'")

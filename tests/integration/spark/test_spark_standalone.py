@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from spark_servers import SHORT_LIVED, Process, children_of, program, standalone_cluster, table
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.integration.transactional.database_servers import RedisServer
 from tupletree import config
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.component import TopologyContext
 from tupletree.state import (
     KeyValueState,

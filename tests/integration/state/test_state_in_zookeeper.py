@@ -12,12 +12,12 @@ from state_places import NAMESPACE, State, StatePlace, checkpoint, zookeeper_pla
 
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.state import ZooKeeperStateProvider
 from tupletree.state.buffered import BufferedState
 from tupletree.state.zookeeper import LIMIT_BYTES, ZooKeeperBackend, folder
+from tupletree.testing.wait import wait_until
 from tupletree.transactional import memory_store
 from tupletree.transactional import zookeeper as transactional_zookeeper
 from tupletree.transactional.memory_store import MemoryStore

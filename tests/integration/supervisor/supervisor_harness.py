@@ -26,14 +26,14 @@ from tupletree import bundle
 from tupletree._coord import paths
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store, encode
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard, end_all
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._net import ReservedPorts
 from tupletree._rpc.channels import channel
-from tupletree._rpc.ports import ReservedPorts
-from tupletree._wait import wait_until
 from tupletree.bundle import BundleInfo
 from tupletree.config import defaults
 from tupletree.errors import UnavailableError
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc
 from tupletree.v1.topology_pb2 import (
     Assignment,

@@ -10,8 +10,8 @@ from supervisor_harness import make_bundle, supervisor
 
 from tupletree._coord import paths
 from tupletree._coord.store import encode
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree.testing.wait import wait_until
 from tupletree.v1.topology_pb2 import Assignment
 
 HOUR_S = 3600

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from supervisor_harness import BundleServer, make_bundle, supervisor
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, UsageError
 from tupletree.supervisor.bundles import Bundles, find_leader
 from tupletree.supervisor.virtualenv import prepare_python
+from tupletree.testing.wait import wait_until
 
 
 @pytest.fixture

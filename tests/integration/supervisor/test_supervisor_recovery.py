@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from supervisor_harness import SUPERVISE, Supervisor, alive, make_bundle, supervisor, workers_of
 
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.bundle import BundleInfo
+from tupletree.testing.wait import wait_until
 
 FAST = {
     "supervisor.worker.shutdown.sleep.secs": 0.5,

@@ -14,9 +14,9 @@ import pytest
 from supervisor_harness import Supervisor, alive, make_bundle, supervisor, time_until
 
 from tupletree._coord import paths
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.bundle import BundleInfo
+from tupletree.testing.wait import wait_until
 from tupletree.v1 import supervisor_pb2 as pb
 
 

@@ -13,7 +13,7 @@ from tupletree._coord import paths
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store, encode
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.config import defaults
 from tupletree.supervisor.presences import WorkerPresences
 from tupletree.supervisor.task_group import TaskGroup

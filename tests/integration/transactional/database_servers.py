@@ -16,7 +16,7 @@ import psycopg
 import redis
 
 from tupletree._devcluster.guard import Guard
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 
 class Server:

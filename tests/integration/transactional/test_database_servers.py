@@ -18,9 +18,9 @@ import pytest
 import redis
 from database_places import PostgresPlace, RedisPlace, ServerPlace
 
-from tupletree._wait import wait_until
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.testing.wait import wait_until
 from tupletree.transactional.databases import Database, PostgresDatabase, RedisDatabase
 from tupletree.transactional.databases.contract import Changes, Row, View
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from database_places import Place, SqlitePlace
 
-from tupletree._wait import wait_until
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
+from tupletree.testing.wait import wait_until
 from tupletree.transactional.databases import SqliteDatabase
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.databases.encoding import FORMAT

@@ -9,7 +9,7 @@ import pytest
 from local_components import Shared
 
 from tupletree import Spout, TopologyBuilder
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.errors import UsageError
 from tupletree.testing import LocalCluster

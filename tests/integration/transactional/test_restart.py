@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 from recorded_batches import Record, adding, exact, totals
 
 from tupletree._coord.session import connect, disconnect
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout
 from tupletree.transactional.status import Status, load_status, transactional_ids

@@ -14,10 +14,10 @@ from store_conformance import StoreConformance
 
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
-from tupletree._daemon.zookeeper import EmbeddedZooKeeper
 from tupletree._devcluster.guard import Guard
-from tupletree._wait import wait_until
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
+from tupletree.testing.wait import wait_until
 from tupletree.transactional import zookeeper as module
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.store import Create, Delete, Node, Put, StateStore

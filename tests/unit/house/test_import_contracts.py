@@ -54,7 +54,7 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
         ("acker/planted.py", "from tupletree import supervisor", "tupletree.acker.planted -> tupletree.supervisor"),
         ("tupletree/client.py", "import tupletree.nimbus", "tupletree.client -> tupletree.nimbus"),
         ("worker/planted.py", "import tupletree.cli", "tupletree.worker.planted -> tupletree.cli"),
-        ("tupletree/rotating.py", "import time", "tupletree.rotating -> time"),
+        ("worker/rotating_map.py", "import time", "tupletree.worker.rotating_map -> time"),
     ],
 )
 def test_a_violation_is_found_and_named(tree: Path, path: str, statement: str, link: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
-from tupletree._calls import CALLED, check_calls, check_returned
+from tupletree._signatures import CALLED, check_calls, check_returned
 from tupletree.combiner import CombinerBolt
 from tupletree.component import Component, StatefulBolt
 from tupletree.errors import TopologyError

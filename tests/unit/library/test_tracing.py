@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._tracing import Hop, Tree, join
+from tupletree.cli.tracing import Hop, Tree, join
 
 ROOT = "00000000000003e9"
 BEGAN_S = 1_700_000_000.0

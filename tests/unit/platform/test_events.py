@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tupletree._daemon.logs import event
+from tupletree._log import event
 
 
 def test_an_event_names_its_context(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from tupletree._daemon import java
-from tupletree._daemon.java import find_java, java_version, zookeeper_class_path
+from tupletree._devcluster import java
+from tupletree._devcluster.java import find_java, java_version, zookeeper_class_path
 from tupletree.errors import UsageError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._rpc.ports import ReservedPorts, bind
+from tupletree._net import ReservedPorts, bind
 from tupletree.errors import UsageError
 
 

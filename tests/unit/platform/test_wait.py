@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 
 
 def test_returns_the_first_true_value() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tupletree import config
-from tupletree._judgement import ComponentFacts, TopologyFacts, judge
+from tupletree._health.assessment import ComponentFacts, TopologyFacts, judge
 from tupletree.cli.statuses import status_lines
 from tupletree.component import TopologyContext
 from tupletree.state.checkpoint_spout import CheckpointSpout

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tupletree._wait import wait_until
 from tupletree.supervisor.files import last_modified_unix_s, open_output, open_regular, remove_tree
 from tupletree.supervisor.logs.files import last_written_unix_s
 from tupletree.supervisor.logs.tail import limit_output
 from tupletree.supervisor.processes import WorkerProcess, find_by_argument, last_line
+from tupletree.testing.wait import wait_until
 
 DEEP = 1100  # more than Python recurses
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from tupletree._local import SimulatedClock
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.errors import ReportedFailedException
+from tupletree.testing.local_cluster import SimulatedClock
 from tupletree.transactional import coordinator_spout
 from tupletree.transactional.coordinator_spout import CoordinatorSpout, Tree
 from tupletree.transactional.memory_store import MemoryStore

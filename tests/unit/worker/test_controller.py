@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
-from tupletree._tracing import join
 from tupletree._wire.events import LONGEST_VALUE, decode_event
+from tupletree.cli.tracing import join
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2 as pb

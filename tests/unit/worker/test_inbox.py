@@ -7,7 +7,7 @@ import threading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tupletree._wait import wait_until
+from tupletree.testing.wait import wait_until
 from tupletree.worker.execution.inbox import Gate, Inbox
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.errors import UsageError
-from tupletree.rotating import RotatingMap
+from tupletree.worker.rotating_map import RotatingMap
 
 
 @pytest.mark.parametrize("buckets", [2, 3, 5])

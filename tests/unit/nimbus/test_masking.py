@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._masking import MASK, masked
 from tupletree.config import defaults
+from tupletree.nimbus.masking import MASK, masked
 
 
 def test_nothing_is_hidden_in_the_defaults() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from tupletree._complaints import Complaint, latest_of_each
+from tupletree._health.errors import Complaint, latest_of_each
 from tupletree._wire.statuses import decode_status
 from tupletree.v1 import nimbus_pb2, supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb

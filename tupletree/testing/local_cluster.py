@@ -15,8 +15,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tupletree import config
-from tupletree._feeder import FeederSpout
-from tupletree._wait import wait_until
 from tupletree.acker.ledger import Ledger
 from tupletree.combiner import CombinerBolt
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
@@ -24,6 +22,8 @@ from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.state.settings import check_settings
 from tupletree.state.steps import CHECKPOINT_SPOUT
+from tupletree.testing.feeder import FeederSpout
+from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology, check_topology_name
 from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tupletree._complaints import QUIET_S, RESTARTED_S, Complaint, complaints, latest_of_each
+from tupletree._health.errors import QUIET_S, RESTARTED_S, Complaint, complaints, latest_of_each
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tupletree import Bolt, Spout
-from tupletree._given_up import warnings_of
+from tupletree._silent_spouts import warnings_of
 from tupletree.testing import FeederSpout
 
 

@@ -14,8 +14,8 @@ import subprocess
 import time
 from typing import Final
 
-from tupletree._daemon.java import find_java, zookeeper_class_path
-from tupletree._rpc.ports import ReservedPorts, bind
+from tupletree._devcluster.java import find_java, zookeeper_class_path
+from tupletree._net import ReservedPorts, bind
 from tupletree.errors import UnavailableError, UsageError
 
 _START_TIMEOUT_S: Final = 30.0

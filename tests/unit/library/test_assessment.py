@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tupletree._complaints import Complaint
-from tupletree._judgement import (
+from tupletree._health.assessment import (
     DEATHS,
     AckerFacts,
     ComponentFacts,
@@ -19,6 +18,7 @@ from tupletree._judgement import (
     judge,
     unreachable,
 )
+from tupletree._health.errors import Complaint
 from tupletree.v1 import nimbus_pb2, supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
