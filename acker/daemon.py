@@ -44,7 +44,7 @@ from .service import AckerService
 
 logger = logging.getLogger(__name__)
 
-_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5  # between two looks at what is due
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5  # between two looks at what is due
 _DRAIN_POLL_S = 0.05
 _UNTIMED_DRAIN_S = 30.0  # the drain's limit where no topology has a message timeout
 _LEAVE_S = 3.0  # for taking leave of ZooKeeper
@@ -183,8 +183,8 @@ class AckerDaemon:
         """Rotate for ever, each topology at its own pace, and forget topologies that nobody tends."""
         while True:
             due_s = self._registry.next_rotation_s()
-            pause_s = _LONGEST_PAUSE_S if due_s is None else due_s - time.monotonic()
-            await asyncio.sleep(min(max(pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
+            pause_s = _MAX_PAUSE_S if due_s is None else due_s - time.monotonic()
+            await asyncio.sleep(min(max(pause_s, _MIN_PAUSE_S), _MAX_PAUSE_S))
             now_s = time.monotonic()
             for addressed in self._registry.rotate(now_s):
                 self._service.deliver(addressed)

@@ -20,7 +20,7 @@ from .entry_state import COHORT, FAILED, OPEN
 from .hash_table import U8, U32, U64, Index, NewEntries, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
-MOST_COHORTS = 60  # of 63: one more is in the clearing, or two
+MAX_COHORTS = 60  # of 63: one more is in the clearing, or two
 _WINDOW = 1 << 16  # slots looked through at once
 _NEAR = 4096  # ticks
 _LATEST = (1 << 32) - 1

@@ -51,7 +51,7 @@ import numpy as np
 from tupletree._compiled import IS_COMPILED
 from tupletree.errors import UsageError
 
-from .entries import MOST_COHORTS, Entries
+from .entries import MAX_COHORTS, Entries
 from .entry_state import FAILED, OPEN
 from .hash_table import U32, U64, Places
 from .scalar_ops import ack_each, fail_each, init_each, reset_each
@@ -81,8 +81,8 @@ class Ledger:
     """
 
     def __init__(self, buckets: int = 3, hash_key: int = 0) -> None:
-        if not 2 <= buckets <= MOST_COHORTS:
-            raise UsageError(f"a ledger needs at least 2 buckets, and at most {MOST_COHORTS}, not {buckets}")
+        if not 2 <= buckets <= MAX_COHORTS:
+            raise UsageError(f"a ledger needs at least 2 buckets, and at most {MAX_COHORTS}, not {buckets}")
         self.totals = Totals()
         self._pending = Entries(buckets, hash_key, self.totals)
         self._began: int | None = None  # the tick from which births are counted

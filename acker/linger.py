@@ -4,9 +4,9 @@ By Little's law trees take pending / (completed per second) on average. At rates
 take long because they wait in queues; a verdict that comes a little later costs nothing then, and each message saved
 gives both ends 0.1 to 0.2 ms of processor time back. Where trees complete soon, or there are few of them, nothing is
 gathered. A longer pause makes trees take longer, and so itself: updates and verdicts both wait, so T = T0 + 2 SHARE T
-at most, a third more. ``MOST_S`` bounds it once more.
+at most, a third more. ``MAX_S`` bounds it once more.
 
-What it costs: trees that are quicker than the average of their topology wait up to 2 ``MOST_S`` for their verdicts. And
+What it costs: trees that are quicker than the average of their topology wait up to 2 ``MAX_S`` for their verdicts. And
 a topology whose rate is bounded by its pending trees, while processors are idle, loses up to a quarter of it; which is
 why nothing is gathered at rates that leave them idle as a rule.
 """
@@ -17,7 +17,7 @@ import math
 
 WINDOW_S = 0.05
 SHARE = 1 / 8
-MOST_S = 0.015
+MAX_S = 0.015
 BUSY_PER_S = 20_000, 40_000
 """Trees completed a second, in one acker: up to the first, messages are few anyhow and nothing is gathered; from the
 second on, in full; between them in part, so that a pause which lowers the rate is not dropped and taken up by turns.
@@ -40,6 +40,6 @@ class Linger:
         rate_per_s = (completed - self._completed) / elapsed_s
         idle, busy = BUSY_PER_S
         part = min(1.0, (rate_per_s - idle) / (busy - idle))
-        self.pause_s = part * min(MOST_S, SHARE * pending / rate_per_s) if part > 0 else 0.0
+        self.pause_s = part * min(MAX_S, SHARE * pending / rate_per_s) if part > 0 else 0.0
         self._completed = completed
         self._since_s = now_s

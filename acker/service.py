@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
 _PART = 8_192  # updates of one kind applied without a pause: one or two milliseconds
-_MOST_HELD, _MOST_HELD_SHARE = 100_000, 20  # inits of a stream that wait: so many, or this part of the limit
+_MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # inits of a stream that wait: so many, or this part of the limit
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
@@ -200,7 +200,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             stream.confirm(message.sequence)
             stream.hold(is_held=bool(holding))
 
-        most = max(_MOST_HELD, self._admission.limit // _MOST_HELD_SHARE)
+        most = max(_MAX_HELD, self._admission.limit // _MAX_HELD_SHARE)
         holding = HeldInits(self._admission, stream.hello.topology_id, most, apply, finish)
         return holding
 

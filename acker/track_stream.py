@@ -25,7 +25,7 @@ from .updates import Hello
 REPLY_INTERVAL_S = 0.002
 BUSY_INTERVAL_S, _BUSY_ROOTS = 0.006, 100
 CONFIRM_INTERVAL_S = 0.05  # after the reply before, if there are no verdicts
-MOST_WAITING = 16_000_000  # roots: 128 MB
+MAX_WAITING = 16_000_000  # roots: 128 MB
 _ROOTS_PER_REPLY = 1_000_000  # 8 MB, well under the limit of a message
 
 
@@ -33,7 +33,7 @@ class TrackStream:
     """``put`` and ``confirm`` collect, ``next_reply`` waits and takes, ``end`` says how it is to finish.
 
     What was put before ``end(None)`` is still delivered; ``end(error)`` lets go of it. A worker that takes no verdicts
-    is cut off with UnavailableError when ``MOST_WAITING`` roots wait for it. (Its verdicts replace the entries of its
+    is cut off with UnavailableError when ``MAX_WAITING`` roots wait for it. (Its verdicts replace the entries of its
     own trees, which are larger; so only a flood of timeout resets, each a root more, gets there.)
     """
 
@@ -61,7 +61,7 @@ class TrackStream:
             for task, roots in getattr(verdicts, kind).items():
                 self._pieces.append((task, kind, pack_u64(roots)))
                 self.waiting += len(roots)
-        if self.waiting > MOST_WAITING:
+        if self.waiting > MAX_WAITING:
             self.end(UnavailableError(f"worker {self.hello.worker_id} does not take its verdicts"))
         self._wake.set()
 

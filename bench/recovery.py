@@ -34,7 +34,7 @@ NAME: Final = "recovery"
 WORKERS: Final = 2
 ACKERS: Final = 2
 TIMEOUT_S: Final = 30
-LONGEST_S: Final = 3 * TIMEOUT_S
+MAX_S: Final = 3 * TIMEOUT_S
 STEADY_ACKS: Final = 400
 
 
@@ -231,7 +231,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             pending = journal.pending(crash_unix_s)
             wait_until(
                 lambda p=pending, s=crash_unix_s: len(journal.settled(p, s)) == len(p),  # type: ignore[misc]
-                LONGEST_S,
+                MAX_S,
                 what=f"what was pending at the crash ({name}) is acked or replayed",
             )
             first = journal.settled(pending, crash_unix_s).values()

@@ -14,10 +14,10 @@ from tupletree._wire.levels import level_name, settled
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-MOST_LOGGERS = 100  # with levels of their own, in one topology
-MOST_ONE_IN = 2**32 - 1
-_LONGEST_NAME = 200
-_LONGEST_S = 7 * 24 * 3600.0
+MAX_LOGGERS = 100  # with levels of their own, in one topology
+MAX_ONE_IN = 2**32 - 1
+_MAX_NAME_LENGTH = 200
+_MAX_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def observed(record: pb.TopologyRecord, request: DebugSettings, now_s: float) ->
             _set_sampling(after, component, percent, until_unix_s, now_s)
         case SetTracing(one_in, until_unix_s):
             _check_end(until_unix_s, now_s)
-            if one_in > MOST_ONE_IN or one_in < 0:
-                raise UsageError(f"of how many trees one is traced is a number from 0 to {MOST_ONE_IN}, not {one_in}")
+            if one_in > MAX_ONE_IN or one_in < 0:
+                raise UsageError(f"of how many trees one is traced is a number from 0 to {MAX_ONE_IN}, not {one_in}")
             after.traced_one_in = one_in
             after.traced_until_unix_s = until_unix_s if one_in else 0.0
     return after
@@ -72,8 +72,8 @@ def _set_levels(
         record.log_levels[_logger(logger)].CopyFrom(
             pb.LogLevel(level=level_name(asked.level), reset_level=reset, until_unix_s=asked.until_unix_s)
         )
-    if len(record.log_levels) > MOST_LOGGERS:
-        raise UsageError(f"a topology can have at most {MOST_LOGGERS} loggers with levels of their own")
+    if len(record.log_levels) > MAX_LOGGERS:
+        raise UsageError(f"a topology can have at most {MAX_LOGGERS} loggers with levels of their own")
 
 
 def _set_sampling(record: pb.TopologyRecord, component: str, percent: float, until_unix_s: float, now_s: float) -> None:
@@ -111,11 +111,11 @@ def _forget_what_is_over(record: pb.TopologyRecord, now_s: float) -> None:
 
 
 def _logger(name: str) -> str:
-    if len(name) > _LONGEST_NAME or not name.isprintable() or any(char.isspace() for char in name):
-        raise UsageError(f"{name[:_LONGEST_NAME]!r} is no name of a logger")
+    if len(name) > _MAX_NAME_LENGTH or not name.isprintable() or any(char.isspace() for char in name):
+        raise UsageError(f"{name[:_MAX_NAME_LENGTH]!r} is no name of a logger")
     return "" if name in ("root", "ROOT") else name
 
 
 def _check_end(until_unix_s: float, now_s: float) -> None:
-    if until_unix_s and not (math.isfinite(until_unix_s) and now_s < until_unix_s <= now_s + _LONGEST_S):
-        raise UsageError(f"it can end at most {_LONGEST_S / 86400:.0f} days from now and not in the past")
+    if until_unix_s and not (math.isfinite(until_unix_s) and now_s < until_unix_s <= now_s + _MAX_S):
+        raise UsageError(f"it can end at most {_MAX_S / 86400:.0f} days from now and not in the past")

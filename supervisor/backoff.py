@@ -12,7 +12,7 @@ Localizing a bundle: from the first failure on 1 s, 2 s, … 30 s, because tryin
 from __future__ import annotations
 
 FIRST_S = 1.0
-MOST_S = 30.0
+MAX_S = 30.0
 
 
 def restart_delay_s(deaths: int) -> float:
@@ -23,4 +23,4 @@ def restart_delay_s(deaths: int) -> float:
 def retry_delay_s(failures: int) -> float:
     """The wait after ``failures`` failed attempts in a row (1 or more)."""
     exponent = min(max(failures, 1) - 1, 16)
-    return min(FIRST_S * 2.0**exponent, MOST_S)
+    return min(FIRST_S * 2.0**exponent, MAX_S)

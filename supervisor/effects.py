@@ -57,7 +57,7 @@ COMPONENT = "__supervisor"
 """Under this component a topology's errors show what the supervisors have to say."""
 
 _QUIET_S = 600.0  # after which the same message is counted from one again
-_MOST_COUNTED = 1000  # messages that are counted at a time
+_MAX_COUNTED = 1000  # messages that are counted at a time
 _KILL_AGAIN_S = 1.0
 
 
@@ -329,7 +329,7 @@ class Effects:
             first_unix_s=last.first_unix_s,
         )
         self._reported[key] = error
-        if len(self._reported) > _MOST_COUNTED:
+        if len(self._reported) > _MAX_COUNTED:
             del self._reported[next(iter(self._reported))]
 
         def send() -> Awaitable[object]:

@@ -15,7 +15,7 @@ from typing import Any
 from tupletree.errors import InternalError
 from tupletree.v1.topology_pb2 import Assignment, TopologyRecord, WorkerAssignment
 
-LONGEST_SILENCE_S = 600.0
+MAX_SILENCE_S = 600.0
 """``topology.worker.timeout.secs`` cannot ask for more (Storm's ``worker.max.timeout.secs``)."""
 
 
@@ -97,4 +97,4 @@ def _silence_s(conf_json: str, least_s: float) -> float | None:
         wanted = float(json.loads(conf_json or "{}").get("topology.worker.timeout.secs") or 0.0)
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None
-    return min(wanted, max(LONGEST_SILENCE_S, least_s)) if wanted > least_s else None
+    return min(wanted, max(MAX_SILENCE_S, least_s)) if wanted > least_s else None

@@ -22,9 +22,9 @@ from tupletree.errors import ConflictError, UnavailableError, UsageError
 
 from .logs.files import PROFILE_SUFFIXES
 
-MOST_SECONDS: Final = 600.0
-MOST_PER_SECOND: Final = 1000
-USUAL_PER_SECOND: Final = 100
+MAX_SECONDS: Final = 600.0
+MAX_PER_SECOND: Final = 1000
+DEFAULT_PER_SECOND: Final = 100
 PROFILES_KEPT: Final = 10
 _MORE_S: Final = 30.0  # for py-spy to begin, and to write what it has seen
 _STACKS_S: Final = 15.0
@@ -47,10 +47,10 @@ class Profiler:
         suffix = PROFILE_SUFFIXES.get(format)
         if suffix is None:
             raise UsageError(f"'{format}' is no format of a profile; there are {', '.join(PROFILE_SUFFIXES)}")
-        if not 0 < seconds <= MOST_SECONDS:
-            raise UsageError(f"a profile takes more than 0 and up to {MOST_SECONDS:.0f} seconds, not {seconds:g}")
-        if not 0 < per_second <= MOST_PER_SECOND:
-            raise UsageError(f"a profile takes 1 to {MOST_PER_SECOND} samples a second, not {per_second}")
+        if not 0 < seconds <= MAX_SECONDS:
+            raise UsageError(f"a profile takes more than 0 and up to {MAX_SECONDS:.0f} seconds, not {seconds:g}")
+        if not 0 < per_second <= MAX_PER_SECOND:
+            raise UsageError(f"a profile takes 1 to {MAX_PER_SECOND} samples a second, not {per_second}")
         if pid in self._profiled:
             raise ConflictError("this worker is being profiled already; one profile at a time")
         self._profiled.add(pid)

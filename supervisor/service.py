@@ -16,16 +16,16 @@ from tupletree.v1 import supervisor_pb2_grpc
 
 from .fencing import OPERATOR, EpochFence
 from .logs.files import check_name, files_of, list_files, ports_in, topology_directory
-from .logs.search import USUAL_MATCHES, Match, Query, matcher, search
+from .logs.search import DEFAULT_MATCHES, Match, Query, matcher, search
 from .logs.search import End as SearchEnd
 from .logs.tail import Start, tail
-from .profiler import USUAL_PER_SECOND, Profiler
+from .profiler import DEFAULT_PER_SECOND, Profiler
 from .slot import Running, Slot, knows, live_worker, state_name
 from .slot_events import WorkerBeat
 from .slots import Slots, log
 
-MOST_SEARCHES: Final = 2  # at work at the same time; more wait
-MOST_READERS: Final = 200  # of logs at the same time: each has a file open, and looks at it again and again
+MAX_SEARCHES: Final = 2  # at work at the same time; more wait
+MAX_READERS: Final = 200  # of logs at the same time: each has a file open, and looks at it again and again
 END: Final = object()
 
 
@@ -44,7 +44,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         self._epoch = epoch
         self._wake = wake
         self._logs_dir = Path(logs_dir)
-        self._searches = asyncio.Semaphore(MOST_SEARCHES)
+        self._searches = asyncio.Semaphore(MAX_SEARCHES)
         self._readers = 0
         self._inspections = Profiler()
 
@@ -66,8 +66,8 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     async def TailLog(self, request: pb.TailLogRequest, context: Any) -> AsyncIterator[pb.TailLogReply]:
         directory, name = self._log_dir(request.topology_id, request.port), check_name(request.file)
         start = Start(request.last_bytes, request.offset, request.file_id)
-        if self._readers >= MOST_READERS:
-            raise UnavailableError(f"{MOST_READERS} logs are being read here already; try again later")
+        if self._readers >= MAX_READERS:
+            raise UnavailableError(f"{MAX_READERS} logs are being read here already; try again later")
         self._readers += 1
         try:
             async for piece in tail(directory, start, request.follow, name):
@@ -95,7 +95,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             request.pattern,
             request.is_regex,
             request.ignore_case,
-            request.most_matches or USUAL_MATCHES,
+            request.most_matches or DEFAULT_MATCHES,
             request.before,
             request.after,
         )
@@ -122,7 +122,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         pid = self._pid_of(request.topology_id, request.port)
         directory = self._log_dir(request.topology_id, request.port)
         path = await self._inspections.profile(
-            pid, directory, request.seconds, request.format or "flamegraph", request.per_second or USUAL_PER_SECOND
+            pid, directory, request.seconds, request.format or "flamegraph", request.per_second or DEFAULT_PER_SECOND
         )
         event(log, "worker.profiled", slot=request.port, topology=request.topology_id, pid=pid, file=path.name)
         yield pb.ProfileWorkerReply(file=path.name)

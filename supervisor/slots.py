@@ -18,7 +18,7 @@ from .slot_events import Assigned, Effect, Event, Overslept, RestartRequested, T
 
 log = logging.getLogger(__name__)
 
-_LONGEST_TICK_S = 1.0
+_MAX_TICK_S = 1.0
 _OVERSLEPT_S = 2.0
 """Later than this means that the process was stopped or starved, and the workers' life signs are still in the pipe."""
 
@@ -87,7 +87,7 @@ class Slots:
         while True:
             now_s = time.monotonic()
             deadlines = [due for slot in self._slots.values() if (due := next_deadline_s(slot)) is not None]
-            pause_s = max(0.0, min([_LONGEST_TICK_S, *(due - now_s for due in deadlines)]))
+            pause_s = max(0.0, min([_MAX_TICK_S, *(due - now_s for due in deadlines)]))
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause_s)

@@ -28,7 +28,7 @@ from tupletree.errors import UnavailableError
 from .files import open_output, open_regular, remove_tree
 
 _LOCK_POLL_S: Final = 0.2
-_LONGEST_S: Final = 1800.0
+_MAX_S: Final = 1800.0
 _MARK: Final = ".complete"
 _PARENT: Final = "_tupletree_parent.pth"
 _REASON_BYTES: Final = 256 * 1024
@@ -108,9 +108,9 @@ async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
             pass_fds=(lock,),
         )
     try:
-        status = await asyncio.wait_for(asyncio.shield(process.wait()), _LONGEST_S)
+        status = await asyncio.wait_for(asyncio.shield(process.wait()), _MAX_S)
     except TimeoutError:
-        raise _BuildError(f"not finished after {_LONGEST_S:g} s") from None
+        raise _BuildError(f"not finished after {_MAX_S:g} s") from None
     finally:
         if process.returncode is None:  # too slow, or cancelled
             with contextlib.suppress(ProcessLookupError):

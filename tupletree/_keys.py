@@ -30,7 +30,7 @@ KIND_WORDS: Final[dict[str, str]] = {
 }
 
 _PORT_MAX: Final = 65535
-_SHORTEST_S: Final = 0.01
+_MIN_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _port(name: str, default: int, doc: str) -> Key:
     return Key(name, default, "int", "port, 0: any free one", doc, minimum=0, maximum=_PORT_MAX)
 
 
-def _secs(name: str, default: float | None, doc: str, *, minimum: float = _SHORTEST_S, component: bool = False) -> Key:
+def _secs(name: str, default: float | None, doc: str, *, minimum: float = _MIN_S, component: bool = False) -> Key:
     return Key(name, default, "number", "s", doc, minimum=minimum, component_level=component)
 
 

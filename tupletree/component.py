@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
-from tupletree.metrics import MOST_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
+from tupletree.metrics import MAX_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
 from tupletree.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class TopologyContext:
         shown = USER_PREFIX + check_name(name, owner).removesuffix(unit) + unit
         if any(one.name == shown for one in self.metrics.values()):
             raise ValueError(f"{owner} has a metric {name!r} already")
-        if sum(one.name.startswith(USER_PREFIX) for one in self.metrics.values()) >= MOST_METRICS:
-            raise ValueError(f"{owner} has {MOST_METRICS} metrics already; {name!r} would be one too many")
+        if sum(one.name.startswith(USER_PREFIX) for one in self.metrics.values()) >= MAX_METRICS:
+            raise ValueError(f"{owner} has {MAX_METRICS} metrics already; {name!r} would be one too many")
         self.metrics[name] = Registered(shown, kind, help or f"Registered by components as {name}.", read)
 
     def register_own(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot]) -> None:

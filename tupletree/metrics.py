@@ -22,10 +22,10 @@ from tupletree._wire.latency import BOUNDS_S
 
 __all__ = ["Counter", "Gauge", "Histogram", "Registered", "Snapshot", "Timer"]
 
-MOST_METRICS: Final = 100
+MAX_METRICS: Final = 100
 """Of one task. Each is a time series for each task, and a histogram one for each bucket: Prometheus keeps them all."""
 
-MOST_BOUNDS: Final = 50
+MAX_BOUNDS: Final = 50
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _TAKEN: Final = ("_total", "_sum", "_count", "_bucket", "_created", "_info")
@@ -94,8 +94,8 @@ class Histogram:
 
     def __init__(self, bounds: Sequence[float] = BOUNDS_S) -> None:
         self._bounds = tuple(float(bound) for bound in bounds)
-        if not 1 <= len(self._bounds) <= MOST_BOUNDS or not all(map(math.isfinite, self._bounds)):
-            raise ValueError(f"a histogram has 1 to {MOST_BOUNDS} finite bounds, not {list(bounds)}")
+        if not 1 <= len(self._bounds) <= MAX_BOUNDS or not all(map(math.isfinite, self._bounds)):
+            raise ValueError(f"a histogram has 1 to {MAX_BOUNDS} finite bounds, not {list(bounds)}")
         if any(low >= high for low, high in zip(self._bounds, self._bounds[1:], strict=False)):
             raise ValueError(f"the bounds of a histogram ascend, unlike {list(bounds)}")
         self._counts = [0] * (len(self._bounds) + 1)

@@ -25,7 +25,7 @@ from tupletree.testing import DevCluster
 CONF = {**BRIEF, "topology.workers": 2, "topology.acker.executors": 2}
 FILES = 4
 BATCHES = 24  # about so many
-SMALLEST_BATCH = 16_384  # bytes
+MIN_BATCH = 16_384  # bytes
 CRASH = 0.33  # once which share of the words is counted
 
 
@@ -73,7 +73,7 @@ class SparkDemo:
     def run(self, deadline_s: float) -> SparkStory:
         """Play it all; give up waiting when the screen's clock shows ``deadline_s``."""
         size = self._write_text()
-        pattern, batch = str(self._directory / "*.txt"), max(SMALLEST_BATCH, size // BATCHES)
+        pattern, batch = str(self._directory / "*.txt"), max(MIN_BATCH, size // BATCHES)
         topology, conf = spark_word_count.topology(pattern, str(self._database), batch)
         self._cluster.client.submit(spark_word_count.ID, topology, {**conf, **CONF})
         submitted_s = self._screen.elapsed_s()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PAUSE_S = 0.05
-LONGEST_TAIL = 20  # bytes that are held back, so that a reader meets lines without their end
+MAX_TAIL_LENGTH = 20  # bytes that are held back, so that a reader meets lines without their end
 
 
 class Feed:
@@ -51,7 +51,7 @@ class Feed:
                 self._buffers[self.written % len(self._files)] += f"{next(self._lines)}\n".encode()
                 self.written += 1
             for number in range(len(self._files)):
-                self._write(number, tail=self._rng.randrange(LONGEST_TAIL))
+                self._write(number, tail=self._rng.randrange(MAX_TAIL_LENGTH))
 
     def _write(self, number: int, tail: int) -> None:
         """Write what is due for a file, but for so many bytes."""

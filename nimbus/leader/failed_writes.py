@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tupletree.errors import ConflictError, UnavailableError
 
 _FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 _CONFLICTS = 10  # in a row, until they are the topology's own
 _ABSENCES = 2  # likewise; the look before each of them reached ZooKeeper
 
@@ -41,7 +41,7 @@ class FailedWrites:
         tolerated = _TOLERATED.get(type(error), 1)
         if one.failures < tolerated:
             return False
-        one.until_s = now_s + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(one.pauses, 10))
+        one.until_s = now_s + min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(one.pauses, 10))
         one.pauses += 1
         one.reason = str(error) or type(error).__name__
         return True

@@ -35,7 +35,7 @@ KILLED = pb.TOPOLOGY_STATUS_KILLED
 # Of one topology: its assignment must fit into a ZooKeeper node of 1 MiB.
 MAX_WORKERS = 2000
 MAX_EXECUTORS = 10_000
-_LONGEST_WAIT_S = 7 * 24 * 3600.0
+_MAX_WAIT_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def _resume_as(record: pb.TopologyRecord, status: pb.TopologyStatus) -> None:
 def _wait(record: pb.TopologyRecord, wait_s: float | None) -> float:
     if wait_s is None:
         return message_timeout_s(record)
-    if not math.isfinite(wait_s) or not 0 <= wait_s <= _LONGEST_WAIT_S:
-        raise UsageError(f"the wait is a number of seconds from 0 to {_LONGEST_WAIT_S:.0f}, not {wait_s:g}")
+    if not math.isfinite(wait_s) or not 0 <= wait_s <= _MAX_WAIT_S:
+        raise UsageError(f"the wait is a number of seconds from 0 to {_MAX_WAIT_S:.0f}, not {wait_s:g}")
     return wait_s
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from .scheduler import Executor, Slot
 
-_LONGEST_GAP_S = 5.0
+_MAX_GAP_S = 5.0
 
 Placements = Mapping[str, Mapping[Slot, tuple[Executor, ...]]]  # by topology id
 
@@ -47,7 +47,7 @@ class Liveness:
 
     def step(self, now_s: float) -> None:
         """Say that nimbus is listening. For the clock alone: it says how well the process runs, not what it does."""
-        if now_s - self._stepped_s > _LONGEST_GAP_S:
+        if now_s - self._stepped_s > _MAX_GAP_S:
             self._began_s = now_s
         self._stepped_s = now_s
 
@@ -77,7 +77,7 @@ class Liveness:
 
         None as long as the clock is late: the process has only just been continued, and has not listened.
         """
-        if now_s - self._stepped_s > _LONGEST_GAP_S:
+        if now_s - self._stepped_s > _MAX_GAP_S:
             return frozenset()
         return frozenset(key for key, at_s in self._deadlines(timeouts_s) if at_s <= now_s)
 

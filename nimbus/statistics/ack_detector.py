@@ -30,7 +30,7 @@ from .stall_detector import Answers
 from .topology_statistics import TopologyStatistics
 
 ENOUGH: Final = 100
-LEAST_S: Final = 10.0
+MIN_S: Final = 10.0
 LONG_CALL_S: Final = 10.0
 
 
@@ -61,7 +61,7 @@ def never_acks(answers: Answers, trees: Trees, conf: Mapping[str, Any]) -> str:
     if not trees.is_tracked or not (trees.pending or trees.timeouts) or answers.settled:
         return ""
     timeout_s = _number(conf.get("topology.message.timeout.secs")) or 30.0
-    patience_s = max(LEAST_S, timeout_s / 3)
+    patience_s = max(MIN_S, timeout_s / 3)
     if answers.holds_tuples:
         patience_s = math.inf if not trees.timeouts else timeout_s
     enough = min(ENOUGH, _number(conf.get("topology.max.spout.pending")) or ENOUGH)

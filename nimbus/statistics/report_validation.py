@@ -15,10 +15,10 @@ from tupletree.v1 import nimbus_pb2 as rpc
 
 from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
 
-MOST_COUNTED: Final = 2**53  # also of seconds
-MOST_STREAMS: Final = 5000  # that one task emits on, or receives
-MOST_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
-LONGEST_NAME: Final = 1000
+MAX_COUNTED: Final = 2**53  # also of seconds
+MAX_STREAMS: Final = 5000  # that one task emits on, or receives
+MAX_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
+MAX_NAME_LENGTH: Final = 1000
 
 _Figures = Callable[[Any], Iterable[float]]
 _of_task: Final[_Figures] = attrgetter(*TASK_COUNTERS, *GAUGES)
@@ -36,7 +36,7 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
     if report.topology_id != topology_id:
         raise ProtocolError("the reports of one stream are of more than one topology")
     _check_names(report.worker_id, report.supervisor_id, report.host)
-    if not 0 <= report.uptime_s <= MOST_COUNTED or report.http_port > 65_535:
+    if not 0 <= report.uptime_s <= MAX_COUNTED or report.http_port > 65_535:
         raise ProtocolError("a report has an uptime or a port that there is not")
     for stats in report.tasks:
         if stats == known(stats.task_id):
@@ -44,11 +44,11 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
         _check_figures(stats.task_id, _of_task(stats))
         _check_figures(stats.task_id, (stats.call_s,))
         _check_names(stats.component_id)
-        if max(len(stats.streams), len(stats.inputs)) > MOST_STREAMS:
-            raise ProtocolError(f"task {stats.task_id} reports more than {MOST_STREAMS} streams")
+        if max(len(stats.streams), len(stats.inputs)) > MAX_STREAMS:
+            raise ProtocolError(f"task {stats.task_id} reports more than {MAX_STREAMS} streams")
         for buckets in (stats.process_buckets, stats.complete_buckets):
-            if len(buckets) > MOST_BUCKETS:
-                raise ProtocolError(f"task {stats.task_id} reports more than {MOST_BUCKETS} buckets of latencies")
+            if len(buckets) > MAX_BUCKETS:
+                raise ProtocolError(f"task {stats.task_id} reports more than {MAX_BUCKETS} buckets of latencies")
             _check_figures(stats.task_id, (max(buckets, default=0),))  # they are unsigned
         for stream in stats.streams:
             _check_names(stream.stream)
@@ -69,11 +69,11 @@ def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
 
 def _check_figures(task_id: int, figures: Iterable[float]) -> None:
     for figure in figures:
-        if not 0 <= figure <= MOST_COUNTED:  # nor is what is not a number
+        if not 0 <= figure <= MAX_COUNTED:  # nor is what is not a number
             raise ProtocolError(f"task {task_id} reports a figure out of range: {figure:g}")
 
 
 def _check_names(*names: str) -> None:
     for name in names:
-        if len(name) > LONGEST_NAME:
-            raise ProtocolError(f"a report names something with more than {LONGEST_NAME} characters")
+        if len(name) > MAX_NAME_LENGTH:
+            raise ProtocolError(f"a report names something with more than {MAX_NAME_LENGTH} characters")

@@ -18,14 +18,14 @@ from .topology_statistics import ENDED, Memory
 
 _COMPRESSED: Final = b"\x00"
 _PLAIN_BYTES: Final = 64 * 1024
-_MOST_PLAIN_BYTES: Final = 256 * 1024 * 1024  # what is larger was not written by a leader
-_MOST_PAIRS: Final = 20_000  # of worker and component; each takes about 0.1 ms
+_MAX_PLAIN_BYTES: Final = 256 * 1024 * 1024  # what is larger was not written by a leader
+_MAX_PAIRS: Final = 20_000  # of worker and component; each takes about 0.1 ms
 
 
 def encode_memory(memory: Memory, most_bytes: int = 1 << 30) -> tuple[bytes, int]:
     """A memory as it is stored, in at most ``most_bytes``, and how many pairs of worker and component it lacks."""
     keys = sorted((worker != ENDED, worker, one) for worker, components in memory.items() for one in components)
-    kept = min(len(keys), _MOST_PAIRS)
+    kept = min(len(keys), _MAX_PAIRS)
     found = [json_format.MessageToDict(memory[worker][one]) for _, worker, one in keys[:kept]]
     while True:
         by_worker: dict[str, dict[str, object]] = {}
@@ -44,7 +44,7 @@ def decode_memory(data: bytes) -> Memory:
     try:
         if data.startswith(_COMPRESSED):
             reading = zlib.decompressobj()
-            data = reading.decompress(data[len(_COMPRESSED) :], _MOST_PLAIN_BYTES)
+            data = reading.decompress(data[len(_COMPRESSED) :], _MAX_PLAIN_BYTES)
             if not reading.eof:
                 raise ValueError("these are no statistics: they are cut off")
         found: dict[str, dict[str, dict[str, object]]] = json.loads(data or b"{}")

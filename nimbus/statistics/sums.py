@@ -16,9 +16,9 @@ from google.protobuf.message import Message
 from tupletree.v1 import nimbus_pb2 as rpc
 
 from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
-from .report_validation import MOST_STREAMS
+from .report_validation import MAX_STREAMS
 
-_MOST_SUMMED = 2**63
+_MAX_SUMMED = 2**63
 _NOTHING = rpc.TaskStats()
 _of_task = attrgetter(*TASK_COUNTERS)
 
@@ -59,7 +59,7 @@ class WorkerSum:
 
     def read(self) -> rpc.TaskStats:
         """The sum now. Not to be changed by the caller, and good until the next report."""
-        if 2 * len(self._before) > len(self._tasks) or any(one >= _MOST_SUMMED for one in _of_task(self._sum)):
+        if 2 * len(self._before) > len(self._tasks) or any(one >= _MAX_SUMMED for one in _of_task(self._sum)):
             self._sum = rpc.TaskStats(component_id=self._sum.component_id)  # so what rounding left is gone, too
             for task in self._tasks.values():
                 self._include(task.latest)
@@ -108,21 +108,21 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
     _raise(total, TASK_COUNTERS, more)
     streams = {stream.stream: stream for stream in total.streams}
     for stream in more.streams:
-        if stream.stream not in streams and len(streams) < MOST_STREAMS:
+        if stream.stream not in streams and len(streams) < MAX_STREAMS:
             streams[stream.stream] = total.streams.add(stream=stream.stream)
         if stream.stream in streams:
             _raise(streams[stream.stream], STREAM_COUNTERS, stream)
     inputs = {(one.source_component, one.stream): one for one in total.inputs}
     for one in more.inputs:
         key = one.source_component, one.stream
-        if key not in inputs and len(inputs) < MOST_STREAMS:
+        if key not in inputs and len(inputs) < MAX_STREAMS:
             inputs[key] = total.inputs.add(source_component=one.source_component, stream=one.stream)
         if key in inputs:
             _raise(inputs[key], INPUT_COUNTERS, one)
     for name in ("process_buckets", "complete_buckets"):
         buckets, summand = getattr(total, name), getattr(more, name)
         if summand:
-            buckets[:] = [min(_MOST_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]
+            buckets[:] = [min(_MAX_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]
 
 
 def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
@@ -150,7 +150,7 @@ def subtract(total: rpc.TaskStats, part: rpc.TaskStats) -> None:
 
 def _raise(total: Message, counters: Iterable[str], more: Message) -> None:
     for counter in counters:
-        setattr(total, counter, min(_MOST_SUMMED, getattr(total, counter) + getattr(more, counter)))
+        setattr(total, counter, min(_MAX_SUMMED, getattr(total, counter) + getattr(more, counter)))
 
 
 def _lower(total: Message, counters: Iterable[str], part: Message) -> None:

@@ -1,6 +1,6 @@
 """What the tasks of a topology say of themselves, the latest of each. In memory only.
 
-Workers cannot make nimbus hold more than ``MOST_BYTES_TOGETHER`` for a topology, nor answer with what is not JSON.
+Workers cannot make nimbus hold more than ``MAX_BYTES_TOGETHER`` for a topology, nor answer with what is not JSON.
 Times are seconds of a monotonic clock.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from tupletree._wire.statuses import MOST_BYTES_TOGETHER, decode_status, within
+from tupletree._wire.statuses import MAX_BYTES_TOGETHER, decode_status, within
 from tupletree.v1 import nimbus_pb2 as rpc
 
 STALE_S = 5.0  # without a report for so long, a worker's statuses are of the past
@@ -40,7 +40,7 @@ class Statuses:
             for task_id, said in self._said.items()
             if said.worker_id != worker_id and task_id not in present and now_s - said.at_s <= STALE_S
         }
-        limit = MOST_BYTES_TOGETHER - sum(len(said.text.encode()) for said in kept.values())
+        limit = MAX_BYTES_TOGETHER - sum(len(said.text.encode()) for said in kept.values())
         new = within(limit, [(task_id, text) for task_id, text in told.items() if task_id in present])
         self._said = kept | {task_id: _Said(worker_id, now_s, text) for task_id, text in new}
 

@@ -22,7 +22,7 @@ from .counters import Counts, Key
 WINDOWS_S: Final = (600, 10_800, 86_400)
 BUCKETS: Final = 30
 STEP_S: Final = WINDOWS_S[0] / BUCKETS
-_MOST_COLUMNS: Final = 16_384  # what workers name further is not counted
+_MAX_COLUMNS: Final = 16_384  # what workers name further is not counted
 
 
 class WindowedCounters:
@@ -52,7 +52,7 @@ class WindowedCounters:
         return {key: max(0.0, row[column] - before[column]) for key, column in self._column.items() if key in counts}
 
     def _row(self, counts: Mapping[Key, float], now_s: float) -> array[float]:
-        fresh = [key for key in counts if key not in self._column][: max(0, _MOST_COLUMNS - len(self._column))]
+        fresh = [key for key in counts if key not in self._column][: max(0, _MAX_COLUMNS - len(self._column))]
         for key in fresh:
             self._column[key] = len(self._column) + 1
         if fresh:

@@ -141,7 +141,7 @@ class WebApplication:
                 return _json(HTTPStatus.FORBIDDEN, requests.refusal(HTTPStatus.FORBIDDEN, reason))
         body = await _body(request)
         if body is None:
-            sentence = f"a body has at most {requests.MOST_BODY_BYTES} bytes"
+            sentence = f"a body has at most {requests.MAX_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, requests.refusal(status, sentence), close=True)
         user = await self._authorizer.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
@@ -180,16 +180,16 @@ async def _body(request: Request) -> bytes | None:
     would hear of a broken connection instead of the reason.
     """
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > requests.MOST_DISCARDED_BYTES:
+    if length.isdigit() and int(length) > requests.MAX_DISCARDED_BYTES:
         return None
     data, size = bytearray(), 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > requests.MOST_DISCARDED_BYTES:
+        if size > requests.MAX_DISCARDED_BYTES:
             return None
-        if size <= requests.MOST_BODY_BYTES:
+        if size <= requests.MAX_BODY_BYTES:
             data += chunk
-    return bytes(data) if size <= requests.MOST_BODY_BYTES else None
+    return bytes(data) if size <= requests.MAX_BODY_BYTES else None
 
 
 def _json(status: HTTPStatus, value: object, close: bool = False) -> Response:

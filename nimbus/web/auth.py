@@ -30,7 +30,7 @@ from . import requests
 COOKIE: Final = "tupletree-token"
 _PAGE: Final = os.path.join(os.path.dirname(__file__), "static", "login.html")
 _MESSAGE: Final = "<!-- message -->"
-_MOST_FORM_BYTES: Final = 16 * 1024
+_MAX_FORM_BYTES: Final = 16 * 1024
 
 
 class Authorizer:
@@ -90,7 +90,7 @@ class Authorizer:
         data = bytearray()
         async for chunk in request.stream():
             data += chunk
-            if len(data) > _MOST_FORM_BYTES:
+            if len(data) > _MAX_FORM_BYTES:
                 return _page("that is too long to be a token", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         token = parse_qs(data.decode("utf-8", "replace")).get("token", [""])[0].strip()
         try:

@@ -154,7 +154,7 @@ class Handlers:
     async def log(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
         start = call.whole("start", -1, 0, 2**53)
-        length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
+        length = call.whole("length", logs.DEFAULT_BYTES, 1, logs.MAX_BYTES)
         place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
         began = None if start < 0 else start
         at, data = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
@@ -171,7 +171,7 @@ class Handlers:
     async def daemon_log(self, call: ApiCall) -> Any:
         path = self._daemon_log(call)
         start = call.whole("start", -1, 0, 2**53)
-        length = call.whole("length", logs.USUAL_BYTES, 1, logs.MOST_BYTES)
+        length = call.whole("length", logs.DEFAULT_BYTES, 1, logs.MAX_BYTES)
         at, data = await asyncio.to_thread(read_part, path, start, length)
         text = logs.matching(data, call.query.get("grep", ""))
         if call.wants_json:
@@ -202,7 +202,7 @@ class Handlers:
         text, most = self._searched(call)
         start = call.whole("start-byte-offset", 0, 0, 2**53)
         place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
-        wanted = logs.MOST_MATCHES if start else min(most + 1, logs.MOST_MATCHES)
+        wanted = logs.MAX_MATCHES if start else min(most + 1, logs.MAX_MATCHES)
         found, incomplete = await self._supervisors.search(self._leader_api.reconciler(), place, name, text, wanted)
         return logs.search_result(call, place, name, found, start, most, incomplete)
 
@@ -305,7 +305,7 @@ class Handlers:
         text = call.query.get("search-string", "")
         if not text or len(text) > 1024:
             raise UsageError("search-string is what is searched for: 1 to 1024 characters")
-        return text, call.whole("num-matches", logs.USUAL_MATCHES, 1, logs.MOST_MATCHES)
+        return text, call.whole("num-matches", logs.DEFAULT_MATCHES, 1, logs.MAX_MATCHES)
 
     def _daemon_log(self, call: ApiCall) -> str:
         if call.query.get("file", "nimbus.log") != "nimbus.log":

@@ -26,7 +26,7 @@ from ..leader_api import Office
 _MARK: Final = "x-tupletree-forwarded"
 _TIMEOUT_S: Final = 10.0
 _KNOWN_S: Final = 2.0
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MAX_BYTES: Final = 64 * 1024 * 1024
 _PASSED_ON: Final = ("accept", "authorization", "content-type", "cookie", "host", "origin", "x-requested-with")
 _PASSED_BACK: Final = frozenset(
     {"content-type", "cache-control", "content-disposition", "set-cookie", "www-authenticate"}
@@ -97,8 +97,8 @@ async def _exchange(host: str, port: int, asked: h11.Request, body: bytes) -> Re
                 headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
             elif isinstance(event, h11.Data):
                 data += event.data
-                if len(data) > _MOST_BYTES:
-                    raise UnavailableError(f"the leader's answer has more than {_MOST_BYTES} bytes")
+                if len(data) > _MAX_BYTES:
+                    raise UnavailableError(f"the leader's answer has more than {_MAX_BYTES} bytes")
             elif isinstance(event, h11.EndOfMessage):
                 kept = {name: value for name, value in headers.items() if name in _PASSED_BACK}
                 return Response(bytes(data), HTTPStatus(status), headers=kept)

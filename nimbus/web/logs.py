@@ -19,10 +19,10 @@ from ..rpc_clients import address_of
 from .formatting import worker_log_link
 from .requests import ApiCall
 
-MOST_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
-USUAL_BYTES: Final = 51_200
-MOST_MATCHES: Final = 1000
-USUAL_MATCHES: Final = 10
+MAX_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
+DEFAULT_BYTES: Final = 51_200
+MAX_MATCHES: Final = 1000
+DEFAULT_MATCHES: Final = 10
 PROFILE: Final = "profile-"
 CONTEXT_LINES: Final = 3
 
@@ -159,7 +159,7 @@ def match(call: ApiCall, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> di
         "line": one.line,
         "fileName": one.file,
         "logviewerURL": f"{worker_log_link(call.base, place.topology_id, place.host, place.port, one.file)}"
-        f"&start={max(0, one.offset - 1000)}&length={USUAL_BYTES}",
+        f"&start={max(0, one.offset - 1000)}&length={DEFAULT_BYTES}",
     }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 FRESH_S: Final = 1.0
 _MOST: Final = 256
-_MOST_BYTES: Final = 16 * 1024 * 1024
+_MAX_BYTES: Final = 16 * 1024 * 1024
 
 Built = tuple[str, bytes]  # content type and text
 
@@ -50,7 +50,7 @@ class PageCache:
             self._forget(key)
             self._kept[key] = (began_s, built)
             self._bytes += len(built[1])
-            while len(self._kept) > _MOST or self._bytes > _MOST_BYTES:
+            while len(self._kept) > _MOST or self._bytes > _MAX_BYTES:
                 self._forget(next(iter(self._kept)))
         return built
 

@@ -23,8 +23,8 @@ from tupletree.errors import (
 
 from .formatting import window_of
 
-MOST_BODY_BYTES: Final = 1_000_000
-MOST_DISCARDED_BYTES: Final = 4 * MOST_BODY_BYTES  # of a body that is refused
+MAX_BODY_BYTES: Final = 1_000_000
+MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES  # of a body that is refused
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 _YES: Final = frozenset({"1", "true", "yes"})

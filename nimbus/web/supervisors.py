@@ -21,8 +21,8 @@ _TAIL_S: Final = 30.0
 _SEARCH_S: Final = 40.0
 _PROFILE_MORE_S: Final = 60.0
 _STACKS_S: Final = 20.0
-_MOST_PROFILES: Final = 32
-_MOST_PROFILE_S: Final = 600.0
+_MAX_PROFILES: Final = 32
+_MAX_PROFILE_S: Final = 600.0
 
 
 class Supervisors:
@@ -104,10 +104,10 @@ class Supervisors:
 
     def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         """Begin to profile a worker; the file is there at the end. Raises ConflictError while one is at work."""
-        if not 0 < seconds <= _MOST_PROFILE_S:
-            raise UsageError(f"a profile takes more than 0 and up to {_MOST_PROFILE_S / 60:.0f} minutes")
+        if not 0 < seconds <= _MAX_PROFILE_S:
+            raise UsageError(f"a profile takes more than 0 and up to {_MAX_PROFILE_S / 60:.0f} minutes")
         key = (place.topology_id, place.host, place.port)
-        if key in self._profiles or len(self._profiles) >= _MOST_PROFILES:
+        if key in self._profiles or len(self._profiles) >= _MAX_PROFILES:
             raise ConflictError(f"worker {place.host}:{place.port} is being profiled already, or too many are")
         task = asyncio.create_task(self._profile(reconciler, place, seconds))
         self._profiles[key] = task

@@ -22,14 +22,14 @@ from tupletree.errors import UsageError
 
 from .files import open_log
 
-MOST_MATCHES: Final = 1000
-USUAL_MATCHES: Final = 100
-MOST_CONTEXT: Final = 20
-MOST_BYTES: Final = 512 * 1024 * 1024
-MOST_SECONDS: Final = 20.0
-LONGEST_LINE: Final = 16 * 1024  # bytes of a line that are searched
-LONGEST_SHOWN: Final = 4 * 1024  # characters of a line that are returned
-LONGEST_PATTERN: Final = 500
+MAX_MATCHES: Final = 1000
+DEFAULT_MATCHES: Final = 100
+MAX_CONTEXT: Final = 20
+MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_SECONDS: Final = 20.0
+MAX_LINE_LENGTH: Final = 16 * 1024  # bytes of a line that are searched
+MAX_SHOWN_LENGTH: Final = 4 * 1024  # characters of a line that are returned
+MAX_PATTERN_LENGTH: Final = 500
 CHUNK_BYTES: Final = 256 * 1024
 
 Matcher = Callable[[Sequence[str]], Sequence[bool]]
@@ -42,19 +42,19 @@ class Query:
     pattern: str
     is_regex: bool = False
     ignore_case: bool = False
-    most_matches: int = USUAL_MATCHES
+    most_matches: int = DEFAULT_MATCHES
     before: int = 0
     after: int = 0
 
     def __post_init__(self) -> None:
-        if not self.pattern or len(self.pattern) > LONGEST_PATTERN:
-            raise UsageError(f"a pattern has 1 to {LONGEST_PATTERN} characters, not {len(self.pattern)}")
+        if not self.pattern or len(self.pattern) > MAX_PATTERN_LENGTH:
+            raise UsageError(f"a pattern has 1 to {MAX_PATTERN_LENGTH} characters, not {len(self.pattern)}")
         if "\n" in self.pattern:
             raise UsageError("a pattern is looked for line by line, and cannot have a line break")
         for what, number, most in (
-            ("matches", self.most_matches, MOST_MATCHES),
-            ("lines of context", self.before, MOST_CONTEXT),
-            ("lines of context", self.after, MOST_CONTEXT),
+            ("matches", self.most_matches, MAX_MATCHES),
+            ("lines of context", self.before, MAX_CONTEXT),
+            ("lines of context", self.after, MAX_CONTEXT),
         ):
             if number > most:
                 raise UsageError(f"a search returns at most {most} {what}, not {number}")
@@ -107,9 +107,9 @@ def search(
                 found += is_hit
                 yield from context.take(path.name, line, offset, is_hit)
             searched += sum(len(line) + 1 for line in lines)
-            if searched > MOST_BYTES or clock() - began_s > MOST_SECONDS:
+            if searched > MAX_BYTES or clock() - began_s > MAX_SECONDS:
                 yield from context.rest()
-                spent = f"{searched // 2**20} MiB" if searched > MOST_BYTES else f"{MOST_SECONDS:.0f} s"
+                spent = f"{searched // 2**20} MiB" if searched > MAX_BYTES else f"{MAX_SECONDS:.0f} s"
                 yield End(searched, f"the search ended after {spent}, in {path.name}")
                 return
             yield None
@@ -126,7 +126,7 @@ class _Context:
         self._open: deque[Match] = deque()
 
     def take(self, file: str, line: str, offset: int, is_hit: bool) -> Iterator[Match]:
-        shown = line if len(line) <= LONGEST_SHOWN else line[:LONGEST_SHOWN] + "…"
+        shown = line if len(line) <= MAX_SHOWN_LENGTH else line[:MAX_SHOWN_LENGTH] + "…"
         for match in self._open:
             match.after.append(shown)
         if is_hit:
@@ -149,14 +149,14 @@ def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
         rest, at = b"", 0
         while chunk := file.read(CHUNK_BYTES):
             *whole, rest = (rest + chunk).split(b"\n")
-            if len(rest) > LONGEST_LINE:  # without an end in sight: what comes of it is not kept
-                whole, rest, skipped = [*whole, rest[:LONGEST_LINE]], b"", _skip_line(file, rest)
+            if len(rest) > MAX_LINE_LENGTH:  # without an end in sight: what comes of it is not kept
+                whole, rest, skipped = [*whole, rest[:MAX_LINE_LENGTH]], b"", _skip_line(file, rest)
             else:
                 skipped = 0
             lines, offsets = [], []
             for number, line in enumerate(whole):
                 offsets.append(at)
-                lines.append(line[:LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"))
+                lines.append(line[:MAX_LINE_LENGTH].decode("utf-8", "replace").rstrip("\r"))
                 at += skipped if skipped and number == len(whole) - 1 else len(line) + 1
             if lines:
                 yield lines, offsets

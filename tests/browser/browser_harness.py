@@ -25,7 +25,7 @@ ARGUMENTS: Final = (
     "--disable-sync",
 )
 WAIT_MS: Final = 30_000.0
-LEAST_CONTRAST: Final = 4.5  # of text with what is behind it
+MIN_CONTRAST: Final = 4.5  # of text with what is behind it
 TALLEST: Final = 1100  # of a picture for the documents, so that it has less than 150 KB
 
 

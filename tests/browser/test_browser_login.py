@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_harness import LEAST_CONTRAST, Watched, address, contrasts
+from browser_harness import MIN_CONTRAST, Watched, address, contrasts
 from playwright.sync_api import Browser, expect
 
 from tupletree._security.files import write_private
@@ -32,7 +32,7 @@ def test_who_shows_a_token_is_let_in_and_out_again(cluster: tuple[DevCluster, Ke
     (running, keyring), page = cluster, watched.page
     page.goto(address(running))
     expect(page).to_have_url(re.compile("/login"))
-    assert [one for one in contrasts(page) if one[0] < LEAST_CONTRAST] == []
+    assert [one for one in contrasts(page) if one[0] < MIN_CONTRAST] == []
     page.get_by_label("Your token").fill("no token at all")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_be_visible()

@@ -12,7 +12,7 @@ from typing import Any
 
 import browser_topologies
 import pytest
-from browser_harness import LEAST_CONTRAST, Watched, address, api, contrasts, horizontal_excess, shot, topology_id
+from browser_harness import MIN_CONTRAST, Watched, address, api, contrasts, horizontal_excess, shot, topology_id
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from examples import stateful_words, transactional_words
@@ -318,7 +318,7 @@ def test_every_text_can_be_read(
     for name, parts in views.items():
         page.goto(address(cluster, *parts))
         settled(page)
-        faint = [one for one in contrasts(page) if one[0] < LEAST_CONTRAST]
+        faint = [one for one in contrasts(page) if one[0] < MIN_CONTRAST]
         assert faint == [], name
 
 

@@ -31,7 +31,7 @@ AT_ONCE = 32
 DEADLINE_S = 20.0
 FOLLOW_S = 0.3  # calls that are meant to go on for ever are ended by us
 UNDUE = frozenset({Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.UNAUTHENTICATED})
-LONGEST_SENTENCE = 2000
+MAX_SENTENCE_LENGTH = 2000
 LARGE_BYTES = 512 * 1024
 OWN_WORDS = "Internal error from Core"
 """What our own side says in place of the status when the peer ended a stream that was being written."""
@@ -127,7 +127,7 @@ class CallFuzzer:
             return
         if code in UNDUE or (code is Code.UNAVAILABLE and transport_failure(details)):
             outcome.fault(f"{method.name}: {code.name} {details[:300]!r} for {[one[:60] for one in requests]}")
-        if "Traceback" in details or 'File "' in details or len(details) > LONGEST_SENTENCE:
+        if "Traceback" in details or 'File "' in details or len(details) > MAX_SENTENCE_LENGTH:
             outcome.fault(f"{method.name}: said {details[:300]!r}")
 
 

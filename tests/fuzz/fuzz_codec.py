@@ -24,8 +24,8 @@ from tupletree.config import encode_conf
 from tupletree.errors import ConfigError, ProtocolError, UnregisteredTypeError
 from tupletree.worker.debugging.sampling import shown
 
-MOST_FAULTS = 8
-LONGEST_EVENT = 2000
+MAX_FAULTS = 8
+MAX_EVENT_LENGTH = 2000
 
 
 def made(seed: str, number: int) -> str:
@@ -62,7 +62,7 @@ def check(expression: str, rng: random.Random) -> Iterator[str]:
     yield from _only(UnregisteredTypeError, hash_values, [given], "fuzzed", ["a"])
     yield from _only(UnregisteredTypeError, encode_value, given)
     yield from _only(ConfigError, encode_conf, {"my.key": given})
-    if len(line := encode_event({"values": [shown(given)]})) > LONGEST_EVENT:
+    if len(line := encode_event({"values": [shown(given)]})) > MAX_EVENT_LENGTH:
         yield f"an event has {len(line)} characters"
     text = encode_status(lambda: {"value": given})
     if decode_status(text) is None:
@@ -128,7 +128,7 @@ def main(seed: str, first: int, count: int, notes: str) -> None:
             found = [f"{type(error).__name__}: {str(error)[:200]}"]
         for fault in found:
             faults += 1
-            if faults <= MOST_FAULTS:
+            if faults <= MAX_FAULTS:
                 print(json.dumps(f"input {number}, {expression[:300]}: {fault}"), flush=True)
 
 

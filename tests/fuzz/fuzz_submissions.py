@@ -23,7 +23,7 @@ from tupletree.v1 import nimbus_pb2, topology_pb2
 Change = tuple[str, str]
 CHUNK_BYTES = 1 << 20
 MANY = (2, 100, 2000, 10_000)
-MOST_TASKS = 300
+MAX_TASKS = 300
 """Of a topology that is left to run: what it costs to run many is measured elsewhere."""
 
 _CONF_KEYS = sorted(key for key in KEYS if topology_part({key: 1}))
@@ -117,7 +117,7 @@ def asks_much(made: list[Change]) -> bool:
     for place, expression in made:
         if place in ("conf topology.tasks", "parallelism", "tasks", "executors", "components", "conf topology.workers"):
             with contextlib.suppress(TypeError):
-                if not 0 < evaluate(expression) <= MOST_TASKS:
+                if not 0 < evaluate(expression) <= MAX_TASKS:
                     return True
     return False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
-from fuzz_calls import LONGEST_SENTENCE, ODD_INPUTS, OWN_WORDS, UNDUE, ask
+from fuzz_calls import MAX_SENTENCE_LENGTH, ODD_INPUTS, OWN_WORDS, UNDUE, ask
 from fuzz_neighbour import Neighbour
 from fuzz_submissions import asks_much, changes, submission
 from fuzz_topologies import victim_topology
@@ -45,7 +45,7 @@ def test_odd_submissions_harm_nobody(cluster: DevCluster, acks: Path, tmp_path: 
             counts[code.name] += 1
             what = f"submission {at} of seed {seed!r}, {str(made)[:1000]}"
             is_ours = details == OWN_WORDS  # the stream was ended while it was being written
-            if (code in UNDUE and not is_ours) or "Traceback" in details or len(details) > LONGEST_SENTENCE:
+            if (code in UNDUE and not is_ours) or "Traceback" in details or len(details) > MAX_SENTENCE_LENGTH:
                 faults.append(f"{code.name} {details[:300]!r} for {what}")
             if code is grpc.StatusCode.OK:
                 may_run = left > 0 and not asks_much(made)
@@ -115,7 +115,7 @@ def outcome(call: Callable[..., Any], arguments: list[Any]) -> str:
     except InternalError:
         raise
     except TupletreeError as error:
-        if len(str(error)) > LONGEST_SENTENCE:
+        if len(str(error)) > MAX_SENTENCE_LENGTH:
             raise AssertionError(f"a sentence of {len(str(error))} characters") from error
         return type(error).__name__
     return "done"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tupletree._wire.statuses import MOST_BYTES, decode_status, encode_status, error_status, within
+from tupletree._wire.statuses import MAX_BYTES, decode_status, encode_status, error_status, within
 
 
 class Unspeakable(Exception):
@@ -38,7 +38,7 @@ def deep() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "status", [{}, {"a": 1, "b": [None, True, 1.5, "ä€😀"], "c": {"d": "\x1b[31m"}}, {"a": "x" * (MOST_BYTES - 9)}]
+    "status", [{}, {"a": 1, "b": [None, True, 1.5, "ä€😀"], "c": {"d": "\x1b[31m"}}, {"a": "x" * (MAX_BYTES - 9)}]
 )
 def test_a_small_mapping_arrives_as_it_is(status: dict[str, Any]) -> None:
     assert decode_status(encode_status(lambda: status)) == status
@@ -61,8 +61,8 @@ def test_a_small_mapping_arrives_as_it_is(status: dict[str, Any]) -> None:
         (lambda: {"a": "\ud800"}, "surrogates not allowed"),
         (endless, "Circular reference"),
         (deep, "RecursionError"),
-        (lambda: {"a": "x" * (MOST_BYTES - 8)}, "the status has 8,193 bytes as JSON; at most 8,192 are shown"),
-        (lambda: {"a": "€" * MOST_BYTES}, "bytes as JSON"),
+        (lambda: {"a": "x" * (MAX_BYTES - 8)}, "the status has 8,193 bytes as JSON; at most 8,192 are shown"),
+        (lambda: {"a": "€" * MAX_BYTES}, "bytes as JSON"),
     ],
 )
 def test_what_cannot_travel_is_a_short_error(read: Callable[[], Any], words: str) -> None:
@@ -82,9 +82,9 @@ def test_what_cannot_travel_is_a_short_error(read: Callable[[], Any], words: str
         '{"a": NaN}',
         '{"a": 1e999}',
         '{"a": "\\ud800"}',
-        "[" * MOST_BYTES,
+        "[" * MAX_BYTES,
         '{"a": ' + "9" * 5_000 + "}",
-        json.dumps({"a": "x" * MOST_BYTES}),
+        json.dumps({"a": "x" * MAX_BYTES}),
         json.dumps({"a": "€" * 3_000}, ensure_ascii=False),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_is_no_status_is_not_taken_for_one(text: str) -> None:
 
 
 def test_together_statuses_are_limited_and_the_large_are_left_out() -> None:
-    told = [(1, "x" * (MOST_BYTES + 1)), (2, "x" * 60), (3, "x" * 60), (4, "x" * 40)]
+    told = [(1, "x" * (MAX_BYTES + 1)), (2, "x" * 60), (3, "x" * 60), (4, "x" * 40)]
     assert [task for task, _ in within(100, told)] == [2, 4]
     assert list(within(-1, told)) == []
 

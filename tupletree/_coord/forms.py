@@ -18,7 +18,7 @@ from tupletree.v1 import topology_pb2 as pb
 
 _PACKED: Final = b"\x00"
 _PACKED_FROM_BYTES: Final = 64 * 1024
-_MOST_UNPACKED_BYTES: Final = 64 * 1024 * 1024  # what is larger was not written by a leader
+_MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024  # what is larger was not written by a leader
 
 M = TypeVar("M", bound=Message)
 
@@ -58,7 +58,7 @@ def _packed(assignment: pb.Assignment) -> pb.PackedAssignment:
 
 def _unpack(data: bytes, into: pb.Assignment) -> None:
     reading = zlib.decompressobj()
-    plain = reading.decompress(data, _MOST_UNPACKED_BYTES)
+    plain = reading.decompress(data, _MAX_UNPACKED_BYTES)
     if not reading.eof:
         raise ValueError("it is cut off or too large")
     packed = pb.PackedAssignment.FromString(plain)

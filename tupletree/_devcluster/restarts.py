@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 FIRST_PAUSE_S: Final = 0.5
-LONGEST_PAUSE_S: Final = 30.0
+MAX_PAUSE_S: Final = 30.0
 STEADY_S: Final = 30.0
 
 
@@ -32,7 +32,7 @@ class RestartSchedule:
             if now_s - self._started_s >= STEADY_S:
                 self._pause_s = 0.0
             self._due_s = now_s + self._pause_s
-            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), MAX_PAUSE_S)
         return max(0.0, self._due_s - now_s)
 
     @property

@@ -31,8 +31,8 @@ FAILURES: Final = 3  # in a row, of a commit or of a checkpoint
 STARTING_S: Final = 20.0  # after its submission a topology may lack workers for so long
 LATELY_S: Final = 600.0  # of what figures and errors a note is made
 SATURATED: Final = 0.9  # the share of its time that a bolt's busiest executor is at work
-_LEAST_STALL_S: Final = 60.0
-_LONGEST_TEXT: Final = 1000  # of what user code says
+_MIN_STALL_S: Final = 60.0
+_MAX_TEXT_LENGTH: Final = 1000  # of what user code says
 _ORDER: Final = ("down", "degraded", "warning", "note")
 _RUNNING: Final = frozenset({pb.TOPOLOGY_STATUS_ACTIVE, pb.TOPOLOGY_STATUS_INACTIVE})
 _WANTED: Final = {
@@ -387,7 +387,7 @@ _STALLS: Final = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoin
 
 def stall_s(record: pb.TopologyRecord) -> float:
     """How long something of a topology may take before it does not get on: twice the topology's message timeout."""
-    return max(_LEAST_STALL_S, 2 * message_timeout_s(record))
+    return max(_MIN_STALL_S, 2 * message_timeout_s(record))
 
 
 def message_timeout_s(record: pb.TopologyRecord) -> float:
@@ -417,6 +417,6 @@ def _plural(number: int, what: str) -> str:
 def _text(value: Any) -> str:
     """Of what user code says, one line that a terminal can bear."""
     text = " ".join(str(value or "no reason given").split())
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[: _LONGEST_TEXT - 1]}…"
+    if len(text) > _MAX_TEXT_LENGTH:
+        text = f"{text[: _MAX_TEXT_LENGTH - 1]}…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

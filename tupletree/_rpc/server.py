@@ -53,7 +53,7 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 Handler = Callable[[Any, Any], Any]
 
-_LONGEST_SENTENCE: Final = 1000  # what quotes its input must fit into a header all the same
+_MAX_SENTENCE_LENGTH: Final = 1000  # what quotes its input must fit into a header all the same
 _UNDECODABLE: Final = object()
 _UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
 
@@ -73,7 +73,7 @@ async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContex
         calls_failed.labels(method, code.name).inc()
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
         log.error("rpc.failed method=%s", method, exc_info=error)
-    sentence = sentence if len(sentence) <= _LONGEST_SENTENCE else sentence[:_LONGEST_SENTENCE] + "…"
+    sentence = sentence if len(sentence) <= _MAX_SENTENCE_LENGTH else sentence[:_MAX_SENTENCE_LENGTH] + "…"
     abort = context.abort(code, sentence)
     del error, context
     await abort

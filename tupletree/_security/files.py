@@ -10,7 +10,7 @@ from typing import Final
 from tupletree.errors import ConfigError
 
 _OTHERS: Final = stat.S_IRWXO
-LEAST_SECRET_BYTES: Final = 32
+MIN_SECRET_BYTES: Final = 32
 
 
 def read_secret(path: str, key: str) -> bytes:

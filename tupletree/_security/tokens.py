@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tupletree._security.files import LEAST_SECRET_BYTES
+from tupletree._security.files import MIN_SECRET_BYTES
 from tupletree._security.rights import METRICS, ROLES, Kind, Principal
 from tupletree.errors import ConfigError, UnauthenticatedError
 
@@ -29,8 +29,8 @@ ALGORITHM: Final = "HS256"
 CLUSTER: Final = "cluster"
 METRICS_KEY: Final = "metrics"
 OWN_TOKEN_S: Final = 3600.0
-_MOST_KNOWN: Final = 4096
-_MOST_BYTES: Final = 8192
+_MAX_KNOWN: Final = 4096
+_MAX_BYTES: Final = 8192
 _LEEWAY_S: Final = 30.0
 
 
@@ -41,9 +41,9 @@ def topology_key(topology_id: str) -> str:
 
 def derive(secret: bytes, kid: str) -> bytes:
     """The key of that name. Raises ConfigError if the secret is too short to be one."""
-    if len(secret) < LEAST_SECRET_BYTES:
+    if len(secret) < MIN_SECRET_BYTES:
         raise ConfigError(
-            f"the secret of security.secret.file has {len(secret)} bytes, expected at least {LEAST_SECRET_BYTES}"
+            f"the secret of security.secret.file has {len(secret)} bytes, expected at least {MIN_SECRET_BYTES}"
         )
     return hmac.digest(secret, f"tupletree {kid}".encode(), "sha256")
 
@@ -92,10 +92,10 @@ class Keyring:
         if known is not None and time.time() < known[1]:
             return known[0]
         self._known.pop(token, None)
-        if len(token) > _MOST_BYTES:
+        if len(token) > _MAX_BYTES:
             raise UnauthenticatedError("the token is too long to be one")
         principal, expires_s = self._decoded(token)
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[token] = (principal, expires_s)
         return principal

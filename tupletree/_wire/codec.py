@@ -17,7 +17,7 @@ Types are matched exactly: a subclass of a carried type is another type. What ms
 memoryview, arrives as bytes.
 
 **Depth.** Decoding the content of an extension is recursion in C, 40 KB of stack a level, so tuples and sets may be
-nested ``MOST_NESTED`` deep in each other; lists and dicts between them as deep as msgpack allows, about 1,000. Encoding
+nested ``MAX_NESTED`` deep in each other; lists and dicts between them as deep as msgpack allows, about 1,000. Encoding
 refuses what lies deeper, and so does decoding, whoever wrote the bytes.
 
 **Datetimes** with a time zone travel as the instant, and arrive in UTC. An instant that UTC's years 1 to 9999 do not
@@ -43,13 +43,13 @@ from tupletree.errors import ProtocolError, UnregisteredTypeError, UnwritableVal
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
-MOST_NESTED = 32
+MAX_NESTED = 32
 """How deep extensions may be nested in each other: those of tuples and sets."""
 
 _TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
-_TOO_DEEP = f"tuples and sets are nested more than {MOST_NESTED} deep in it"
+_TOO_DEEP = f"tuples and sets are nested more than {MAX_NESTED} deep in it"
 _EPOCH = dt.datetime(1970, 1, 1)  # a time zone is added to it
 _NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
 
@@ -134,8 +134,8 @@ def _decode_extension(depth: int, code: int, data: bytes) -> Any:
 
 
 # By depth: what is inside an extension is packed by a hook that knows how deep it is.
-_ENCODE_AT = tuple(partial(_encode_extension, depth) for depth in range(MOST_NESTED + 1))
-_DECODE_AT = tuple(partial(_decode_extension, depth) for depth in range(MOST_NESTED + 1))
+_ENCODE_AT = tuple(partial(_encode_extension, depth) for depth in range(MAX_NESTED + 1))
+_DECODE_AT = tuple(partial(_decode_extension, depth) for depth in range(MAX_NESTED + 1))
 
 
 @lru_cache(maxsize=256)
@@ -149,14 +149,14 @@ def _decode_attempt(data: bytes) -> TransactionAttempt:
 
 
 def _pack(value: Any, depth: int = 0) -> bytes:
-    if depth > MOST_NESTED:
+    if depth > MAX_NESTED:
         raise ValueError(_TOO_DEEP)
     packed: bytes = msgpack.packb(value, default=_ENCODE_AT[depth], strict_types=True, datetime=True)
     return packed
 
 
 def _unpack(data: bytes | memoryview, depth: int = 0) -> Any:
-    if depth > MOST_NESTED:
+    if depth > MAX_NESTED:
         raise ProtocolError(_TOO_DEEP)
     try:
         return msgpack.unpackb(data, ext_hook=_DECODE_AT[depth], strict_map_key=False, timestamp=3)

@@ -24,9 +24,9 @@ from typing import Any, Final
 KINDS: Final = frozenset(
     ("tuple", "begin", "send", "receive", "execute", "ack", "fail", "verdict", "left_out"),
 )
-MOST_VALUES: Final = 32  # of a tuple
-LONGEST_VALUE: Final = 200  # characters of a value
-LONGEST_LINE: Final = 64 * 1024
+MAX_VALUES: Final = 32  # of a tuple
+MAX_VALUE_LENGTH: Final = 200  # characters of a value
+MAX_LINE_LENGTH: Final = 64 * 1024
 
 
 _line = json.JSONEncoder(separators=(",", ":"))  # made once: json.dumps makes one for each event
@@ -44,7 +44,7 @@ def encode_event(event: dict[str, Any]) -> str:
 
 def decode_event(line: str | bytes) -> dict[str, Any] | None:
     """The event of a line; None for what is none, as half a line after a crash."""
-    if len(line) > LONGEST_LINE:
+    if len(line) > MAX_LINE_LENGTH:
         return None
     try:
         event = json.loads(line)

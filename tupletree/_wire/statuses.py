@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-MOST_BYTES = 8 * 1024
+MAX_BYTES = 8 * 1024
 """Of one status."""
 
-MOST_BYTES_TOGETHER = 1024 * 1024
+MAX_BYTES_TOGETHER = 1024 * 1024
 """Of the statuses of one worker's report, and of all that nimbus keeps of one topology."""
 
 _ERROR_CHARACTERS = 200
@@ -30,8 +30,8 @@ def encode_status(read: Callable[[], Mapping[str, Any]]) -> str:
         size = len(text.encode())
     except BaseException as error:  # user code; nothing but a thread of its own would see what it raises
         return error_status(sentence_of(error))
-    if size > MOST_BYTES:
-        return error_status(f"the status has {size:,} bytes as JSON; at most {MOST_BYTES:,} are shown")
+    if size > MAX_BYTES:
+        return error_status(f"the status has {size:,} bytes as JSON; at most {MAX_BYTES:,} are shown")
     return text
 
 
@@ -42,7 +42,7 @@ def error_status(sentence: str) -> str:
 
 def decode_status(text: str) -> dict[str, Any] | None:
     """The status that a text stands for. None if it is none: too large, not JSON, not an object."""
-    if _size(text) > MOST_BYTES:
+    if _size(text) > MAX_BYTES:
         return None
     try:
         status = json.loads(text)
@@ -67,7 +67,7 @@ def within(limit: int, statuses: Iterable[tuple[int, str]]) -> Iterator[tuple[in
     """Of some statuses, with their task ids, those that are small enough and fit into ``limit`` bytes together."""
     for task_id, text in statuses:
         size = _size(text)
-        if size <= min(limit, MOST_BYTES):
+        if size <= min(limit, MAX_BYTES):
             limit -= size
             yield task_id, text
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 _BYTES_A_LINE: Final = 400  # a generous guess: more is read than is shown
-_LEAST_BYTES: Final = 64 * 1024
+_MIN_BYTES: Final = 64 * 1024
 _LONGEST: Final = 20_000  # characters of a line
-_MOST_WORKERS: Final = 16  # asked at the same time
+_MAX_WORKERS: Final = 16  # asked at the same time
 
 
 @click.command("logs")
@@ -149,7 +149,7 @@ def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list
         except UnavailableError as error:
             return error
 
-    with ThreadPoolExecutor(_MOST_WORKERS) as pool:
+    with ThreadPoolExecutor(_MAX_WORKERS) as pool:
         answers = list(pool.map(answer, found))
     away = [one for one in answers if isinstance(one, UnavailableError)]
     if len(away) == len(answers):
@@ -183,7 +183,7 @@ def _show(
             shown = printable(line.expandtabs(), _LONGEST)
             click.echo(f"{source.worker:{width}} | {shown}" if is_named else shown)
 
-    last_bytes = max(_LEAST_BYTES, lines * _BYTES_A_LINE)
+    last_bytes = max(_MIN_BYTES, lines * _BYTES_A_LINE)
     answers = _ask_each(found, lambda source: last_lines(client, source, file, last_bytes))
     found, ends = [source for source, _ in answers], [end for _, end in answers]
     if not follow and not any(end.file_id for _, end in ends):

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from tupletree._wire.events import KINDS
 
-MOST_HOPS: Final = 2_000  # of a tree; more are not shown
-_LONGEST_TEXT: Final = 200
+MAX_HOPS: Final = 2_000  # of a tree; more are not shown
+_MAX_TEXT_LENGTH: Final = 200
 _OUTCOMES: Final = {"ack": "acked", "fail": "failed"}
 
 
@@ -186,7 +186,7 @@ class _Joiner:
 
     def _hop(self, event: Mapping[str, Any]) -> Hop | None:
         edge = event.get("edge")
-        if not isinstance(edge, str) or (edge not in self._hops and len(self._hops) >= MOST_HOPS):
+        if not isinstance(edge, str) or (edge not in self._hops and len(self._hops) >= MAX_HOPS):
             return None
         return self._hops.setdefault(edge, Hop(edge))
 
@@ -329,4 +329,4 @@ def _task(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
+    return value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ from tupletree.cli.output import clock, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.tracing import Hop, Tree
 
-MOST_ROWS: Final = 200
+MAX_ROWS: Final = 200
 
 
 def tree_dict(tree: Tree) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def print_tree(tree: Tree) -> None:
         click.echo(f"the clock of {machine} is {direction}: its times are moved by {shift_s * 1000:+.3f} ms")
     rows: list[tuple[str, ...]] = []
     waiting = [(hop, 0) for hop in reversed(tree.hops)]
-    while waiting and len(rows) < MOST_ROWS:
+    while waiting and len(rows) < MAX_ROWS:
         hop, depth = waiting.pop()
         rows.append(_row(hop, depth, origin_s))
         waiting.extend((child, depth + 1) for child in reversed(hop.children))

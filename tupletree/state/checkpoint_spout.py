@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 """Before it takes over again from a checkpoint spout of its own topology."""
 
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -280,10 +280,10 @@ class CheckpointSpout(Spout):
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
             return
-        if self._clock() - self._began_s > LONGEST_PAUSE_S:
+        if self._clock() - self._began_s > MAX_PAUSE_S:
             self._depositions = 0
         self._record = self._coordinator = None
-        self._retry_at_s = self._clock() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
+        self._retry_at_s = self._clock() + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
         self._depositions += 1
 
     def _carry_out(self, effect: Effect) -> None:

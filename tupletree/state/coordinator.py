@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from tupletree.state.steps import Action, Step, first_round
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
+MAX_PAUSE_S = 2.0
 
 
 class Phase(enum.StrEnum):
@@ -128,7 +128,7 @@ class CheckpointCoordinator:
         self.step = None
         self.is_recovering = True
         if self.failures:  # the first time it is tried again at once
-            self._not_before_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
+            self._not_before_s = now_s + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
         else:
             self._not_before_s = now_s
         self.failures += 1

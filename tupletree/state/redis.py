@@ -29,7 +29,7 @@ CHUNK_ENTRIES = 2_000
 CHUNK_BYTES = 1_000_000
 """Of one script's work, unless a single entry is larger."""
 
-LARGEST_BYTES: Final = 512 * 1024 * 1024 - 1
+MAX_BYTES: Final = 512 * 1024 * 1024 - 1
 """Of a key or a value: Redis takes no longer strings, and a value has a sign in front."""
 
 
@@ -194,9 +194,9 @@ def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
     size = 0
     for key, value in changes.items():
         length = len(key) + len(value or b"")
-        if length > LARGEST_BYTES:
+        if length > MAX_BYTES:
             raise UsageError(
-                f"state {namespace!r}: a key and its value take {length:,} bytes, and Redis takes {LARGEST_BYTES:,}"
+                f"state {namespace!r}: a key and its value take {length:,} bytes, and Redis takes {MAX_BYTES:,}"
             )
         if chunk and (len(chunk) >= 2 * CHUNK_ENTRIES or size + length > CHUNK_BYTES):
             yield chunk

@@ -10,7 +10,7 @@ from tupletree._wire.names import topology_name
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.providers import check_provider
 
-SHORTEST_INTERVAL_S = 0.1
+MIN_INTERVAL_S = 0.1
 
 
 def check_settings(conf: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ def check_settings(conf: Mapping[str, Any]) -> None:
 
 def interval_s(conf: Mapping[str, Any]) -> float:
     """The pause between two checkpoints."""
-    return max(SHORTEST_INTERVAL_S, float(conf["topology.state.checkpoint.interval.ms"]) / 1000)
+    return max(MIN_INTERVAL_S, float(conf["topology.state.checkpoint.interval.ms"]) / 1000)
 
 
 def state_id(conf: Mapping[str, Any], topology_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _FIRST_PAUSE_S = 0.005
-_LONGEST_PAUSE_S = 0.1
+_MAX_PAUSE_S = 0.1
 
 
 def wait_until(
@@ -31,4 +31,4 @@ def wait_until(
             name = what or getattr(predicate, "__qualname__", repr(predicate))
             raise TimeoutError(f"{name}: not true within {timeout:g} s; the last value was {value!r}")
         time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 1.5, _MAX_PAUSE_S)

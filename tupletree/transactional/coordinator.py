@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from tupletree.attempt import TransactionAttempt, first_attempt
 
-LONGEST_PAUSE_S = 1.0
+MAX_PAUSE_S = 1.0
 FIRST_PAUSE_S = 0.02
 
 
@@ -135,7 +135,7 @@ class Coordinator:
             return ()
         over = [self.active.pop(txid).attempt for txid in list(self.active) if txid >= attempt.txid]
         if self.failures:  # the first time it is tried again at once
-            self._not_before_s = now_s + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
+            self._not_before_s = now_s + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
         self.failures += 1
         return over
 

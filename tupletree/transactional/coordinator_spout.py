@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 """Before it takes over again from a coordinator of its own topology."""
 
-LONGEST_SOURCE_PAUSE_S = 5.0
+MAX_SOURCE_PAUSE_S = 5.0
 """Before a source that reports one error after the other is asked again."""
 
 WORTH_A_WORD = 5
@@ -270,10 +270,10 @@ class CoordinatorSpout(Spout):
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
             return
-        if self._clock() - self._began_s > LONGEST_PAUSE_S:
+        if self._clock() - self._began_s > MAX_PAUSE_S:
             self._depositions = 0
         self._progress = None
-        self._retry_at_s = self._clock() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
+        self._retry_at_s = self._clock() + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self._depositions, 10))
         self._depositions += 1
 
     def _carry_out(self, effect: Effect) -> None:
@@ -301,7 +301,7 @@ class CoordinatorSpout(Spout):
             pause_s = RETRY_S
             if isinstance(error, ReportedFailedException):
                 self.collector.report_error(error)
-                pause_s = min(LONGEST_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
+                pause_s = min(MAX_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
                 self._complaints += 1
             self._begin_at_s = self._clock() + pause_s
             return

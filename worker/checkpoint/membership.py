@@ -23,7 +23,7 @@ from .stateful_participant import StatefulParticipant
 from .task_state import TaskState
 
 ALIGNED = "topology.state.checkpoint.aligned"
-MOST_PENDING = 100_000
+MAX_PENDING = 100_000
 """Trees that a task of a spout may have pending where checkpoints are aligned and nothing else is said: tuples that are
 held back until a checkpoint is taken must fit into the memory."""
 
@@ -56,7 +56,7 @@ def max_pending(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], spout:
         return None
     configured: int | None = conf["topology.max.spout.pending"]
     if configured is None and conf[ALIGNED] and any(component.id == CHECKPOINT_SPOUT for component in spec.components):
-        return MOST_PENDING
+        return MAX_PENDING
     return configured
 
 

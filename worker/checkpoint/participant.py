@@ -35,12 +35,12 @@ from .task_state import Refused
 
 log = logging.getLogger(__name__)
 
-MOST_HELD_ROWS = 200_000
+MAX_HELD_ROWS = 200_000
 """That a task holds, in at most about ``topology.executor.receive.buffer.bytes``; a single batch may be larger. What
 comes beyond while it is not initialised is failed, and comes again; what comes beyond while it waits for a checkpoint
 on all inputs makes it give the checkpoint up."""
 
-LONGEST_DRAIN_S = 10.0
+MAX_DRAIN_S = 10.0
 """How long an aligned checkpoint waits for a bolt to ack what it has executed."""
 
 
@@ -53,7 +53,7 @@ class Participant:
         self.released: deque[tuple[Origin, Rows]] = deque()  # was held and is to be executed before anything new
         self.barriers = barriers
         self.clock = env.clock
-        self._drain_s = min(LONGEST_DRAIN_S, task.context.conf["topology.message.timeout.secs"] / 2)
+        self._drain_s = min(MAX_DRAIN_S, task.context.conf["topology.message.timeout.secs"] / 2)
         self._task = task
         self._held: deque[tuple[Origin, Rows]] = deque()
         self._held_rows = 0
@@ -260,7 +260,7 @@ class Participant:
                 channel.extend((one, rows) for rows in one.take())
 
     def _hold(self, origin: Origin, rows: Rows) -> None:
-        is_full = self._held_rows + len(rows) > MOST_HELD_ROWS
+        is_full = self._held_rows + len(rows) > MAX_HELD_ROWS
         is_full |= bool(self._held) and self._held_bytes + rows.size > self._most_held_bytes
         if is_full and not self.barriers.is_initialised:
             self._task.updates.fails.update(rows.all_roots())

@@ -23,7 +23,7 @@ Row = tuple[list[Any], int, Any]
 """A row by itself: values, root and edge; of several trees, the root is MULTI and the edge a tuple of pairs."""
 UNANCHORED = 0
 MULTI = -1
-MOST_ROWS = 1 << 20
+MAX_ROWS = 1 << 20
 """Of one batch from another worker: nobody is to make this one believe in more rows than there are bytes for."""
 
 HEAD_BYTES = 32
@@ -191,8 +191,8 @@ def check(message: worker_pb2.Batch) -> None:
     Raises:
         ProtocolError: its arrays do not fit each other.
     """
-    if message.rows > MOST_ROWS:
-        raise ProtocolError(f"a batch announces {message.rows} rows, more than {MOST_ROWS}")
+    if message.rows > MAX_ROWS:
+        raise ProtocolError(f"a batch announces {message.rows} rows, more than {MAX_ROWS}")
     if message.generation >> 63:
         raise ProtocolError(f"a batch is of generation {message.generation}, more than there can be")
     expected = message.rows * 8

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tupletree._wire.codec import encode_columns
 
-LONGEST_TEXT: Final = 31
+MAX_TEXT_LENGTH: Final = 31
 """Of the texts that are hashed here: their encoding begins with one byte that holds the length."""
 NUMBERS_END: Final = 2**60
 """The numbers that are hashed here are between this and its negative: Python's own hash of these is the number."""
@@ -35,7 +35,7 @@ class KeyHash:
     def of(self, key: Any) -> int:
         """32 bits; -1 for a key that cannot be hashed here."""
         if type(key) is str:
-            return self._of_text(key) if len(key) <= LONGEST_TEXT else -1
+            return self._of_text(key) if len(key) <= MAX_TEXT_LENGTH else -1
         if type(key) is int and -NUMBERS_END < key < NUMBERS_END:
             return self._of_number(key)
         return -1
@@ -79,5 +79,5 @@ def _table_entry(byte: int) -> int:
 
 def _of_texts() -> array[int]:
     """By length: what the hash is when the characters begin."""
-    heads = [encode_columns([["x" * size]], "", [""])[: -size or None] for size in range(LONGEST_TEXT + 1)]
+    heads = [encode_columns([["x" * size]], "", [""])[: -size or None] for size in range(MAX_TEXT_LENGTH + 1)]
     return array("I", [zlib.crc32(head) ^ _MASK for head in heads])

@@ -22,7 +22,7 @@ from .tracing import Tracer, follow_collector
 
 log = logging.getLogger(__name__)
 
-_LONGEST_S = 3600.0  # a clock that is set is noticed within this
+_MAX_S = 3600.0  # a clock that is set is noticed within this
 
 
 class DebugController:
@@ -62,7 +62,7 @@ class DebugController:
             self._timer = None
         end_s = self._observed.next_end(now_s)
         if end_s is not None:
-            self._timer = self._loop.call_later(min(_LONGEST_S, max(0.01, end_s - now_s)), self._look)
+            self._timer = self._loop.call_later(min(_MAX_S, max(0.01, end_s - now_s)), self._look)
 
     def _apply(self, before: Switches, now: Switches) -> None:
         self._loggers.follow(now.levels)

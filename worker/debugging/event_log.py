@@ -21,10 +21,10 @@ from typing import Any, Final
 from tupletree._wire.events import encode_event
 
 NAME: Final = "events.jsonl"
-MOST_WAITING: Final = 20_000
+MAX_WAITING: Final = 20_000
 GATHER_S: Final = 0.02  # how long an event waits for others to be written with
-_MOST_AT_ONCE: Final = 1000
-_MOST_BYTES_AT_ONCE: Final = 64 * 1024
+_MAX_AT_ONCE: Final = 1000
+_MAX_BYTES_AT_ONCE: Final = 64 * 1024
 LINGER_S: Final = 0.5  # how long the end waits for what is still to be written
 
 Event = dict[str, Any]
@@ -38,7 +38,7 @@ class EventLog:
         self._worker = worker
         self._max_bytes = max_bytes
         self._backups = backups
-        self._waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[Event | None] = queue.Queue(MAX_WAITING)
         self._left_out = 0
         self._thread: threading.Thread | None = None
 
@@ -86,7 +86,7 @@ class EventLog:
                     count, self._left_out = self._left_out, 0
                     events.append({"at": time.time(), "kind": "left_out", "count": count})
                 lines = [encode_event({**event, "worker": self._worker}) for event in events if event is not None]
-                for text in _joined(lines, min(_MOST_BYTES_AT_ONCE, self._max_bytes // 10)):
+                for text in _joined(lines, min(_MAX_BYTES_AT_ONCE, self._max_bytes // 10)):
                     handler.handle(logging.makeLogRecord({"msg": text}))
 
     def _gathered(self) -> list[Event | None]:
@@ -95,7 +95,7 @@ class EventLog:
         if events[0] is not None:
             time.sleep(GATHER_S)
         with contextlib.suppress(queue.Empty):
-            while len(events) < _MOST_AT_ONCE and events[-1] is not None:
+            while len(events) < _MAX_AT_ONCE and events[-1] is not None:
                 events.append(self._waiting.get_nowait())
         return events
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tupletree._wire.events import LONGEST_VALUE, MOST_VALUES
+from tupletree._wire.events import MAX_VALUE_LENGTH, MAX_VALUES
 from tupletree.outputs import RESERVED_PREFIXES
 
 from ..core.output_streams import OutBuffer, OutStream
@@ -24,8 +24,8 @@ from ..core.tasks import Task
 from .event_log import EventLog
 from .settings import Switches
 
-MOST_A_SECOND: Final = 500  # of a worker
-_MOST_PASSED_OVER: Final = 2**60
+MAX_PER_SECOND: Final = 500  # of a worker
+_MAX_PASSED_OVER: Final = 2**60
 
 
 class _Short(reprlib.Repr):
@@ -40,21 +40,21 @@ class _Short(reprlib.Repr):
 
 _short = _Short()
 _short.maxlevel = 4
-_short.maxstring = _short.maxother = _short.maxlong = LONGEST_VALUE
+_short.maxstring = _short.maxother = _short.maxlong = MAX_VALUE_LENGTH
 _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfrozenset = _short.maxdeque = 10
 
 
 def shown(value: Any) -> str:
     """A value as text of bounded length. Never raises: what a value's own ``__repr__`` does is its own affair."""
-    if type(value) is str and len(value) < LONGEST_VALUE - 1:  # most are, and reprlib takes ten times as long
+    if type(value) is str and len(value) < MAX_VALUE_LENGTH - 1:  # most are, and reprlib takes ten times as long
         text = repr(value)
-        if len(text) <= LONGEST_VALUE:
+        if len(text) <= MAX_VALUE_LENGTH:
             return text
     try:
         text = _short.repr(value)
     except Exception as error:  # it is user code
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + "…"
 
 
 class RateLimit:
@@ -70,11 +70,11 @@ class RateLimit:
         """Whether one more may be written down now."""
         second = int(self._clock())
         if second != self._second:
-            if self._count > MOST_A_SECOND:
-                self._events.left_out(self._count - MOST_A_SECOND)
+            if self._count > MAX_PER_SECOND:
+                self._events.left_out(self._count - MAX_PER_SECOND)
             self._second, self._count = second, 0
         self._count += 1
-        return self._count <= MOST_A_SECOND
+        return self._count <= MAX_PER_SECOND
 
 
 class Lens:
@@ -91,7 +91,7 @@ class Lens:
     def draw(self) -> int:
         """How many tuples to pass over: each tuple has the same chance, whatever became of those before."""
         drawn = math.log(1.0 - self._rng.random()) * self._per_log
-        return int(drawn) if drawn < _MOST_PASSED_OVER else _MOST_PASSED_OVER
+        return int(drawn) if drawn < _MAX_PASSED_OVER else _MAX_PASSED_OVER
 
     def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
         """Write one down that goes to one task; how many are to be passed over."""
@@ -118,7 +118,7 @@ class Lens:
                 "task": origin.task,
                 "stream": origin.stream,
                 "targets": targets,
-                "values": [shown(value) for value in values[:MOST_VALUES]],
+                "values": [shown(value) for value in values[:MAX_VALUES]],
             }
         )
 

@@ -32,7 +32,7 @@ from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
 from .event_log import EventLog
 from .sampling import shown
 
-MOST_CHILDREN: Final = 200  # of a tuple, that are named
+MAX_CHILDREN: Final = 200  # of a tuple, that are named
 
 
 class Tracer:
@@ -125,7 +125,7 @@ class Tracer:
             for row in due if done or error else ():
                 for root, edge in _trees(rows, row):
                     if self.followed.holds(root):
-                        children = [id_name(child) for tree, child in emitted if tree == root][:MOST_CHILDREN]
+                        children = [id_name(child) for tree, child in emitted if tree == root][:MAX_CHILDREN]
                         facts: dict[str, Any] = {"children": children, **({"error": error} if error else {})}
                         self._put(
                             "execute",

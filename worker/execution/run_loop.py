@@ -49,10 +49,10 @@ HANGS_S = 5.0  # one call has taken so long: the log says so while it lasts
 WINDOW_S = 1.0
 WAITING_SHARE = 0.85
 """Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
-LONGEST_WAIT_S = 1.0
+MAX_WAIT_S = 1.0
 SHARE_S = 0.002
 """A bolt with more to do goes on for so long, and then to the end of its step, before it is the next one's turn."""
-MOST_TURNS_HELD = 3
+MAX_TURNS_HELD = 3
 """In a row, in which a spout waits for its bolts: other workers may feed those, too."""
 
 
@@ -267,7 +267,7 @@ class RunLoop(threading.Thread):
         busy = {executor.component_id for executor in self._executors if not executor.is_source and executor.has_work}
         for executor in self._executors:
             if executor.is_source:
-                holds_back = executor.turns_held < MOST_TURNS_HELD and not busy.isdisjoint(executor.downstream)
+                holds_back = executor.turns_held < MAX_TURNS_HELD and not busy.isdisjoint(executor.downstream)
                 executor.turns_held = executor.turns_held + 1 if holds_back else 0
 
     def _drive(self, executor: Executor) -> bool:
@@ -313,7 +313,7 @@ class RunLoop(threading.Thread):
             return
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
         rested_s = min((one.rest.until_s for one in self._executors if one.rest.until_s > -math.inf), default=math.inf)
-        wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), LONGEST_WAIT_S)
+        wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), MAX_WAIT_S)
         with contextlib.suppress(queue.Empty):
             self._wakeups.get(timeout=max(0.0, wait_s))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself

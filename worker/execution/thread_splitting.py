@@ -8,7 +8,7 @@
 
 A component that connects to a broker in ``open`` does not block, and one slow call of a minute ago says nothing of the
 next. But a component that blocks every now and then would be moved to and fro. So each time the calm must last twice
-as long, until the component has been back for ``LONGEST_CALM_S`` without blocking.
+as long, until the component has been back for ``MAX_CALM_S`` without blocking.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 FIRST_CALM_S = 2.5  # more than two of the windows over which waiting is judged
-LONGEST_CALM_S = 600.0
+MAX_CALM_S = 600.0
 
 
 class SetUp:
@@ -51,8 +51,8 @@ class SplitBackoff:
 
     def parted(self, now_s: float) -> None:
         """It was found blocking, and has a loop of its own from now on."""
-        has_behaved = now_s - self._blocked_s > self._needed_s + LONGEST_CALM_S
-        self._needed_s = FIRST_CALM_S if has_behaved else min(max(FIRST_CALM_S, 2 * self._needed_s), LONGEST_CALM_S)
+        has_behaved = now_s - self._blocked_s > self._needed_s + MAX_CALM_S
+        self._needed_s = FIRST_CALM_S if has_behaved else min(max(FIRST_CALM_S, 2 * self._needed_s), MAX_CALM_S)
         self._blocked_s = now_s
 
     def blocked(self, now_s: float) -> None:

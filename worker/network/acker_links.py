@@ -39,12 +39,12 @@ log = logging.getLogger(__name__)
 
 RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
-PAUSE_S, MOST_PAUSE_S = 0.004, 0.05
+PAUSE_S, MAX_PAUSE_S = 0.004, 0.05
 """Updates that follow others are gathered for so long: a message costs more than a sooner verdict is worth. For longer
 where the acker says that trees take long anyhow, but for no longer than the second."""
 WAITING_ROOTS = 50_000
 """Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
-MOST_WAITING_ROOTS = 200_000
+MAX_WAITING_ROOTS = 200_000
 """Above this bolts wait too: the spouts that feed them may be on workers that reach the acker very well."""
 
 
@@ -59,7 +59,7 @@ class TrackTies:
 
 def held_by(waiting_roots: int) -> Sequence[int]:
     """What is closed at the gate while so many roots wait to be told to an acker."""
-    if waiting_roots > MOST_WAITING_ROOTS:
+    if waiting_roots > MAX_WAITING_ROOTS:
         return ACKERS, BACKLOG
     return (ACKERS,) if waiting_roots > WAITING_ROOTS else ()
 
@@ -181,7 +181,7 @@ class AckerLink:
             self._is_asked_to_hold = reply.hold
             self._close_gate()
             self._moved.set()
-        self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MOST_PAUSE_S)
+        self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MAX_PAUSE_S)
         tell = self._ties.engine.tell
         for verdicts in reply.verdicts:
             task = verdicts.spout_task

@@ -20,7 +20,7 @@ from ..core.batches import BATCH_BYTES, ROW_BYTES, Rows, bytes_of, encode
 
 GOAL_BYTES = BATCH_BYTES * 3 // 4
 """What parts are cut to: rows differ, and who is cut too large is encoded once more."""
-MOST_AT_ONCE = 4 * BATCH_BYTES
+MAX_AT_ONCE = 4 * BATCH_BYTES
 """Rows that look larger than this together are not encoded together."""
 
 
@@ -51,7 +51,7 @@ def send_bounded(
         if count == 1 and _least_bytes(part) > most_bytes:  # not worth encoding
             refused.append((part, _least_bytes(part)))
             continue
-        if count == 1 or size <= MOST_AT_ONCE:
+        if count == 1 or size <= MAX_AT_ONCE:
             try:
                 message = encode(origin, target_task, part)
             except UnwritableValueError as error:

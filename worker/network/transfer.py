@@ -22,7 +22,7 @@ from .acker_links import AckerLinks
 from .linger import Linger
 from .peer_links import PeerLinks
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Above this, what was handed over and not yet taken closes its tasks at the gate."""
 
 
@@ -57,7 +57,7 @@ class Transfer:
         size = bytes_of(batch)
         with self._lock:
             self._handed_bytes += size
-            if self._handed_bytes - self._taken_bytes > MOST_BYTES and self._gate is not None:
+            if self._handed_bytes - self._taken_bytes > MAX_BYTES and self._gate is not None:
                 self._is_holding = True
                 self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
         self._batches.append((batch, size))  # after the flag: whoever takes it sees that somebody is held
@@ -124,7 +124,7 @@ class Transfer:
     def _release(self) -> None:
         """Let go on who was held, unless more was handed over just now."""
         with self._lock:
-            if self._handed_bytes - self._taken_bytes <= MOST_BYTES and self._gate is not None:
+            if self._handed_bytes - self._taken_bytes <= MAX_BYTES and self._gate is not None:
                 self._is_holding = False
                 self._gate.set(self, ())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tupletree.v1 import acker_pb2
 
-MOST_UPDATES = 131_072
+MAX_UPDATES = 131_072
 """Of one message: they are 8 to 20 bytes each."""
 
 _WIDTHS = {"init_roots": 8, "init_values": 8, "init_tasks": 4, "ack_roots": 8, "ack_values": 8, "fail_roots": 8,
@@ -21,7 +21,7 @@ def count(updates: acker_pb2.ShardUpdate) -> int:
 
 
 def messages(
-    updates: Sequence[acker_pb2.ShardUpdate], most: int = MOST_UPDATES
+    updates: Sequence[acker_pb2.ShardUpdate], most: int = MAX_UPDATES
 ) -> Iterator[list[acker_pb2.ShardUpdate]]:
     """The same updates in messages of at most ``most`` each. Mostly that is one."""
     if sum(map(count, updates)) <= most:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_S = 2.0
 
-MOST_REPORT_BYTES = 16 * 1024 * 1024
+MAX_REPORT_BYTES = 16 * 1024 * 1024
 """Of a report of statistics: a quarter of what nimbus takes, for one comes every second."""
 
 
@@ -85,7 +85,7 @@ async def store_error(store: Store, topology_id: str, error: topology_pb2.Compon
         event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
 
 
-def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MOST_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
+def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MAX_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
     """A report without the details that make it too large: statuses, then latencies by bucket, then figures by stream.
 
     The life sign and the counters of all tasks are always in it.

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from tupletree._wire.statuses import MOST_BYTES_TOGETHER, encode_status, error_status, within
+from tupletree._wire.statuses import MAX_BYTES_TOGETHER, encode_status, error_status, within
 from tupletree.v1 import nimbus_pb2
 
 from ..core.tasks import Task
@@ -66,5 +66,5 @@ class TaskStatusReader:
         else:
             self._reading = None
             found = reading.found
-        kept = within(MOST_BYTES_TOGETHER, found)
+        kept = within(MAX_BYTES_TOGETHER, found)
         return [nimbus_pb2.TaskStatus(task_id=task_id, status_json=text) for task_id, text in kept]

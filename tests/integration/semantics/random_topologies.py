@@ -19,7 +19,7 @@ from tupletree import BasicBolt, Bolt, FailedException, Spout, Topology, Topolog
 from tupletree.grouping import CustomGrouping
 
 FIELDS = ["n", "path", "hops"]
-MOST_TUPLES = 1_500
+MAX_TUPLES = 1_500
 GROUPINGS = ["shuffle", "fields", "all", "global", "none", "local_or_shuffle", "partial_key", "custom"]
 
 
@@ -164,7 +164,7 @@ class RandomTopology:
         self.parts = self._parts(rng)
         self.hops = rng.randint(1, 5)
         self.expected = self._expected()
-        while sum(self.expected.values()) > MOST_TUPLES:
+        while sum(self.expected.values()) > MAX_TUPLES:
             if self.hops > 1:
                 self.hops -= 1
             else:
@@ -214,7 +214,7 @@ class RandomTopology:
         return met
 
     def _follow(self, met: Counter[tuple[str, int, str]], source: str, row: list[Any], times: int) -> None:
-        if sum(met.values()) > 20 * MOST_TUPLES:
+        if sum(met.values()) > 20 * MAX_TUPLES:
             return
         for part in self.parts:
             for name, grouping in part.inputs:

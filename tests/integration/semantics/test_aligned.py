@@ -86,7 +86,7 @@ def test_aligned_a_checkpoint_cuts_a_diamond_at_one_place(cluster):
 
 
 def test_aligned_a_bolt_that_keeps_tuples_is_told_what_is_expected_of_it(cluster, monkeypatch):
-    monkeypatch.setattr("tupletree.worker.checkpoint.participant.LONGEST_DRAIN_S", 0.2)
+    monkeypatch.setattr("tupletree.worker.checkpoint.participant.MAX_DRAIN_S", 0.2)
     words = FeederSpout(["word"])
     builder = counting(Count(), words)
     builder.set_bolt("keeper", Do(lambda tup, collector: None)).shuffle_grouping("words")

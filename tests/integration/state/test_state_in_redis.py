@@ -172,7 +172,7 @@ def test_without_the_package_it_says_what_to_install(opened: Opens, monkeypatch:
 
 
 def test_a_value_longer_than_redis_takes_is_a_mistake(opened: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_module, "LARGEST_BYTES", 1_000)
+    monkeypatch.setattr(redis_module, "MAX_BYTES", 1_000)
     state = opened()
     state.put("word", "x" * 1_000)
     with pytest.raises(UsageError, match=r"'words/count/0': a key and its value take 1,008 bytes, .* takes 1,000"):

@@ -164,7 +164,7 @@ def test_an_error_ends_the_stream_at_once_and_the_first_end_decides() -> None:
 
 
 def test_a_worker_that_takes_no_verdicts_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(stream_module, "MAX_WAITING", 10)
 
     async def scenario(stream: TrackStream) -> None:
         stream.put(Verdicts(reset={1: array("Q", range(11))}))

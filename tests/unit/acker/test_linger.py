@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.acker.linger import BUSY_PER_S, MOST_S, SHARE, WINDOW_S, Linger
+from tupletree.acker.linger import BUSY_PER_S, MAX_S, SHARE, WINDOW_S, Linger
 
 
 def after_a_window(pending: int, rate_per_s: float) -> Linger:
@@ -33,7 +33,7 @@ def test_between_few_and_many_it_is_a_part_of_that() -> None:
 
 
 def test_trees_that_wait_for_minutes_do_not_hold_the_others_up_for_longer_than_the_most() -> None:
-    assert after_a_window(10_000_000, 50_000).pause_s == MOST_S
+    assert after_a_window(10_000_000, 50_000).pause_s == MAX_S
 
 
 def test_a_look_within_the_window_and_one_after_the_ledgers_began_anew_gather_nothing() -> None:

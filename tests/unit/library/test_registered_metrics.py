@@ -50,7 +50,7 @@ def test_a_name_is_given_once_whatever_the_kind() -> None:
 def test_a_task_has_a_hundred_metrics_at_most() -> None:
     task = context()
     task.register_own("transactions_committed_txid", "gauge", "not counted", lambda: 0)
-    for number in range(metrics.MOST_METRICS):
+    for number in range(metrics.MAX_METRICS):
         task.register_gauge(f"m{number}")
     with pytest.raises(ValueError, match="has 100 metrics already; 'one_more' would be one too many"):
         task.register_counter("one_more")

@@ -6,7 +6,7 @@ import pytest
 
 from tupletree._wire.levels import level_name, levels_at, next_end
 from tupletree.errors import UsageError
-from tupletree.nimbus.debug_settings import MOST_LOGGERS, SetLogLevels, SetSampling, SetTracing
+from tupletree.nimbus.debug_settings import MAX_LOGGERS, SetLogLevels, SetSampling, SetTracing
 from tupletree.nimbus.leader import lifecycle
 from tupletree.v1 import topology_pb2 as pb
 
@@ -56,7 +56,7 @@ def test_a_level_that_has_ended_leaves_the_record_with_the_next_change() -> None
         (SetLogLevels({"a": level("INFO", until_unix_s=float("nan"))}, []), "at most 7 days"),
         (SetLogLevels({"a b": level("INFO")}, []), "'a b' is no name of a logger"),
         (SetLogLevels({"a\x1b": level("INFO")}, []), "is no name of a logger"),
-        (SetLogLevels({str(n): level("INFO") for n in range(MOST_LOGGERS + 1)}, []), "at most 100 loggers"),
+        (SetLogLevels({str(n): level("INFO") for n in range(MAX_LOGGERS + 1)}, []), "at most 100 loggers"),
         (SetSampling("spilt", 10), "topology 'words' has no component 'spilt'; it has lines, split"),
         (SetSampling("split", 101), "from 0 to 100, not 101"),
         (SetSampling("split", float("nan")), "from 0 to 100, not nan"),

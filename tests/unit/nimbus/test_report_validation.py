@@ -9,10 +9,10 @@ import pytest
 
 from tupletree.errors import ProtocolError
 from tupletree.nimbus.statistics.report_validation import (
-    LONGEST_NAME,
-    MOST_BUCKETS,
-    MOST_COUNTED,
-    MOST_STREAMS,
+    MAX_BUCKETS,
+    MAX_COUNTED,
+    MAX_NAME_LENGTH,
+    MAX_STREAMS,
     check_report,
     leave_out_unknown,
 )
@@ -32,10 +32,10 @@ def nothing(task_id: int) -> None:
 
 def test_what_a_worker_reports_is_taken() -> None:
     check_report(WorkerReport(), "", nothing)
-    streams = [StreamStats(stream=f"s{number}", emitted=MOST_COUNTED) for number in range(MOST_STREAMS)]
+    streams = [StreamStats(stream=f"s{number}", emitted=MAX_COUNTED) for number in range(MAX_STREAMS)]
     inputs = [InputStats(source_component="a", stream="default", execute_s=1.5)]
-    counts = [1] * MOST_BUCKETS
-    told = report(executed=MOST_COUNTED, streams=streams, inputs=inputs, process_buckets=counts)
+    counts = [1] * MAX_BUCKETS
+    told = report(executed=MAX_COUNTED, streams=streams, inputs=inputs, process_buckets=counts)
     check_report(told, "words-1-5", nothing)
 
 
@@ -47,14 +47,14 @@ def test_what_a_worker_reports_is_taken() -> None:
         {"execute_s": math.nan},
         {"execute_s": math.inf},
         {"process_s_sum": -1.0},
-        {"component_id": "x" * (LONGEST_NAME + 1)},
-        {"process_buckets": [1] * (MOST_BUCKETS + 1)},
+        {"component_id": "x" * (MAX_NAME_LENGTH + 1)},
+        {"process_buckets": [1] * (MAX_BUCKETS + 1)},
         {"complete_buckets": [2**64 - 1]},
-        {"streams": [StreamStats(stream=str(number)) for number in range(MOST_STREAMS + 1)]},
-        {"streams": [StreamStats(stream="x" * (LONGEST_NAME + 1))]},
+        {"streams": [StreamStats(stream=str(number)) for number in range(MAX_STREAMS + 1)]},
+        {"streams": [StreamStats(stream="x" * (MAX_NAME_LENGTH + 1))]},
         {"streams": [StreamStats(complete_s_sum=math.nan)]},
         {"inputs": [InputStats(source_component="a", acked=2**64 - 1)]},
-        {"inputs": [InputStats(stream="x" * (LONGEST_NAME + 1))]},
+        {"inputs": [InputStats(stream="x" * (MAX_NAME_LENGTH + 1))]},
     ],
     ids=range(13),
 )
@@ -64,7 +64,7 @@ def test_what_no_worker_reports_is_refused(task: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [{"uptime_s": math.nan}, {"http_port": 70_000}, {"host": "x" * (LONGEST_NAME + 1)}], ids=range(3)
+    "field", [{"uptime_s": math.nan}, {"http_port": 70_000}, {"host": "x" * (MAX_NAME_LENGTH + 1)}], ids=range(3)
 )
 def test_nor_of_the_worker_itself(field: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
@@ -93,7 +93,7 @@ def test_figures_of_tasks_that_there_are_not_are_left_out() -> None:
 def test_sums_stay_what_a_message_can_hold() -> None:
     statistics = TopologyStatistics()
     for number in range(3):
-        streams = [StreamStats(stream=f"{number} {one}", emitted=2**63) for one in range(MOST_STREAMS // 2)]
+        streams = [StreamStats(stream=f"{number} {one}", emitted=2**63) for one in range(MAX_STREAMS // 2)]
         inputs = [
             InputStats(source_component="a", stream="s", executed=2**63),
             InputStats(source_component=str(number)),
@@ -102,7 +102,7 @@ def test_sums_stay_what_a_message_can_hold() -> None:
         statistics.report(told, float(number))
     (kept,) = statistics.memory()[""].values()
     assert kept.executed == 2**63 and list(kept.process_buckets) == [2**63]
-    assert len(kept.streams) == MOST_STREAMS
+    assert len(kept.streams) == MAX_STREAMS
     assert len(kept.inputs) == 3
     assert statistics.component("split").executed == 2**63
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tupletree._wire.statuses import MOST_BYTES, MOST_BYTES_TOGETHER
+from tupletree._wire.statuses import MAX_BYTES, MAX_BYTES_TOGETHER
 from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.nimbus.statistics.stats_encoding import encode_memory
@@ -59,15 +59,15 @@ def test_a_new_incarnation_does_not_inherit_and_a_late_report_of_the_old_one_cha
 
 def test_what_is_not_small_or_not_json_or_of_no_task_of_the_worker_is_left_out() -> None:
     one = TopologyStatistics()
-    huge = json.dumps({"a": "x" * MOST_BYTES})
+    huge = json.dumps({"a": "x" * MAX_BYTES})
     take(one, report("w1", {1: huge, 2: "{", 3: "[]", 4: "{}", 5: "{}"}, tasks=(1, 2, 3, 4)), 0)
     assert said(one, 0) == {4: "{}"}
 
 
 def test_a_topology_cannot_say_more_than_a_limit_and_can_again_when_the_old_is_gone() -> None:
     one = TopologyStatistics()
-    text = json.dumps({"a": "x" * (MOST_BYTES - 20)})
-    room = MOST_BYTES_TOGETHER // len(text)
+    text = json.dumps({"a": "x" * (MAX_BYTES - 20)})
+    room = MAX_BYTES_TOGETHER // len(text)
     tasks = tuple(range(1, 501))
     take(one, report("w1", {task: text for task in tasks}, tasks), 0)
     take(one, report("w2", {501: text}, (501,)), 0)

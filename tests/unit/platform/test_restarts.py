@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tupletree._devcluster.restarts import LONGEST_PAUSE_S, STEADY_S, RestartSchedule
+from tupletree._devcluster.restarts import MAX_PAUSE_S, STEADY_S, RestartSchedule
 
 
 def test_the_first_restart_is_at_once_and_pauses_double_up_to_a_limit() -> None:
@@ -13,7 +13,7 @@ def test_the_first_restart_is_at_once_and_pauses_double_up_to_a_limit() -> None:
         now += pauses[-1]
         assert schedule.due(now)
     assert pauses[:4] == [0.0, 0.5, 1.0, 2.0]
-    assert pauses[-1] == LONGEST_PAUSE_S
+    assert pauses[-1] == MAX_PAUSE_S
 
 
 def test_one_that_ran_for_a_while_starts_anew() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tupletree.errors import UsageError
-from tupletree.supervisor.logs.search import LONGEST_LINE, LONGEST_SHOWN, End, Match, Query, matcher, search
+from tupletree.supervisor.logs.search import MAX_LINE_LENGTH, MAX_SHOWN_LENGTH, End, Match, Query, matcher, search
 
 
 def found(files: list[Path], query: Query) -> tuple[list[Match], End]:
@@ -108,7 +108,7 @@ def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
     matches, _ = found([path], Query("next"))
     assert [(one.offset, one.line) for one in matches] == [(1_000_009, "next")]
     [long] = found([path], Query("begin"))[0]
-    assert len(long.line) == LONGEST_SHOWN + 1 <= LONGEST_LINE
+    assert len(long.line) == MAX_SHOWN_LENGTH + 1 <= MAX_LINE_LENGTH
     assert found([path], Query("end"))[0] == []
 
 

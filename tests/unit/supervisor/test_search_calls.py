@@ -9,7 +9,7 @@ import pytest
 
 from tupletree.errors import UnavailableError
 from tupletree.supervisor.fencing import EpochFence
-from tupletree.supervisor.service import MOST_READERS, MOST_SEARCHES, SupervisorService
+from tupletree.supervisor.service import MAX_READERS, MAX_SEARCHES, SupervisorService
 from tupletree.supervisor.slot import Limits
 from tupletree.supervisor.slots import Slots
 from tupletree.v1 import supervisor_pb2 as pb
@@ -31,7 +31,7 @@ def test_so_many_read_logs_at_the_same_time_and_no_more(tmp_path: Path) -> None:
 
     async def read() -> None:
         service = service_of(tmp_path)
-        readers = [service.TailLog(request, None) for _ in range(MOST_READERS)]
+        readers = [service.TailLog(request, None) for _ in range(MAX_READERS)]
         for one in readers:
             assert (await anext(one)).data
         with pytest.raises(UnavailableError, match="try again later"):
@@ -48,7 +48,7 @@ def test_so_many_read_logs_at_the_same_time_and_no_more(tmp_path: Path) -> None:
 def test_whoever_does_not_take_what_was_found_keeps_nobody_waiting(tmp_path: Path) -> None:
     async def search() -> None:
         service = service_of(tmp_path)
-        stalled = [service.SearchLog(REQUEST, None) for _ in range(MOST_SEARCHES + 1)]
+        stalled = [service.SearchLog(REQUEST, None) for _ in range(MAX_SEARCHES + 1)]
         for one in stalled:
             async with asyncio.timeout(HANG_S):
                 assert (await anext(one)).match.line == "a line"

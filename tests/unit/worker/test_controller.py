@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
-from tupletree._wire.events import LONGEST_VALUE, decode_event
+from tupletree._wire.events import MAX_VALUE_LENGTH, decode_event
 from tupletree.cli.tracing import join
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.tuples import Origin
@@ -23,7 +23,7 @@ from tupletree.worker.core.routing import Fixed, Watched
 from tupletree.worker.core.trace_filter import Followed
 from tupletree.worker.debugging.event_log import EventLog
 from tupletree.worker.debugging.log_levels import LogLevels
-from tupletree.worker.debugging.sampling import MOST_A_SECOND, Lens, RateLimit, Sampler, shown
+from tupletree.worker.debugging.sampling import MAX_PER_SECOND, Lens, RateLimit, Sampler, shown
 from tupletree.worker.debugging.settings import DebugSettings, Switches
 from tupletree.worker.debugging.tracing import Tracer, follow_collector
 from tupletree.worker.engine import Engine
@@ -108,7 +108,7 @@ def test_events_are_written_rotated_and_found_after_closing(tmp_path: Path) -> N
 
 
 def test_what_is_too_much_is_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tupletree.worker.debugging.event_log.MOST_WAITING", 10)
+    monkeypatch.setattr("tupletree.worker.debugging.event_log.MAX_WAITING", 10)
     events = EventLog(str(tmp_path), "here:1", 10**6, 1)
     for number in range(25):
         events.put({"at": NOW, "kind": "ack", "task": number})
@@ -171,11 +171,11 @@ def test_values_are_shown_as_they_are(value: Any, text: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 10**6, "\0" * (LONGEST_VALUE - 2), list(range(10**5)), {n: "y" * 1000 for n in range(1000)}, 10**3000],
+    ["x" * 10**6, "\0" * (MAX_VALUE_LENGTH - 2), list(range(10**5)), {n: "y" * 1000 for n in range(1000)}, 10**3000],
     ids=range(5),
 )
 def test_large_values_are_cut(value: Any) -> None:
-    assert len(shown(value)) <= LONGEST_VALUE
+    assert len(shown(value)) <= MAX_VALUE_LENGTH
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray])
@@ -183,7 +183,7 @@ def test_of_many_bytes_only_the_first_are_written_out(kind: type) -> None:
     value = kind(2**24)
     tracemalloc.start()
     try:
-        assert len(shown(value)) <= LONGEST_VALUE and len(shown([value])) <= LONGEST_VALUE
+        assert len(shown(value)) <= MAX_VALUE_LENGTH and len(shown([value])) <= MAX_VALUE_LENGTH
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -215,7 +215,7 @@ def test_a_worker_writes_no_more_than_so_many_samples_a_second() -> None:
     events = Kept()
     now_s = [1.0]
     pace = RateLimit(events, lambda: now_s[0])
-    assert sum(pace.allows() for _ in range(MOST_A_SECOND + 100)) == MOST_A_SECOND
+    assert sum(pace.allows() for _ in range(MAX_PER_SECOND + 100)) == MAX_PER_SECOND
     now_s[0] = 2.0
     assert pace.allows()
     assert events.count == 100

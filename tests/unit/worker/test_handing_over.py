@@ -13,7 +13,7 @@ from tupletree.v1 import worker_pb2
 from tupletree.worker.execution.executor import STEP_BYTES
 from tupletree.worker.execution.inbox import Gate
 from tupletree.worker.network.peer_links import PeerLinks, Ties
-from tupletree.worker.network.transfer import MOST_BYTES, Transfer
+from tupletree.worker.network.transfer import MAX_BYTES, Transfer
 
 
 def batch(task: int, size: int) -> worker_pb2.Batch:
@@ -28,16 +28,16 @@ def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have
         peers = PeerLinks(ties)
         service: Any = None
         outbound.connect(gate, peers, None, service)
-        outbound.send(batch(7, MOST_BYTES // 2))
+        outbound.send(batch(7, MAX_BYTES // 2))
         assert gate.closed == frozenset()
-        outbound.send(batch(8, MOST_BYTES))
+        outbound.send(batch(8, MAX_BYTES))
         assert gate.closed_by(outbound) == {8}
         outbound.send(batch(7, 1))
         assert gate.closed_by(outbound) == {7, 8}
         while not outbound.is_idle:
             await asyncio.sleep(0)
         assert gate.closed_by(outbound) == frozenset()
-        outbound.send(batch(7, MOST_BYTES // 2))
+        outbound.send(batch(7, MAX_BYTES // 2))
         assert gate.closed_by(outbound) == frozenset()
 
     asyncio.run(run())

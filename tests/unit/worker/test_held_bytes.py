@@ -11,8 +11,8 @@ from tupletree.state.steps import STREAM, Action, Step
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import Batch, Rows
 
-MOST_BYTES = 1 << 20
-CONF = {"topology.executor.receive.buffer.bytes": MOST_BYTES, "topology.state.checkpoint.aligned": True}
+MAX_BYTES = 1 << 20
+CONF = {"topology.executor.receive.buffer.bytes": MAX_BYTES, "topology.state.checkpoint.aligned": True}
 
 
 class Source(Spout):
@@ -73,7 +73,7 @@ def finish(hand):
 
 def test_large_tuples_beyond_the_bound_are_failed_while_the_state_is_not_there(hand):
     for root in range(1, 9):
-        put_blob(hand, "fast", root, MOST_BYTES // 4)
+        put_blob(hand, "fast", root, MAX_BYTES // 4)
     assert hand.take_updates().fails == {5, 6, 7, 8}
     initialise(hand)
     finish(hand)
@@ -81,7 +81,7 @@ def test_large_tuples_beyond_the_bound_are_failed_while_the_state_is_not_there(h
 
 
 def test_a_batch_that_is_larger_than_the_bound_is_held_if_it_is_alone(hand):
-    put_blob(hand, "fast", 1, 3 * MOST_BYTES)
+    put_blob(hand, "fast", 1, 3 * MAX_BYTES)
     assert not hand.take_updates().fails
     put_blob(hand, "fast", 2, 1)
     assert hand.take_updates().fails == {2}
@@ -91,10 +91,10 @@ def test_large_tuples_beyond_the_bound_make_a_task_give_an_aligned_checkpoint_up
     initialise(hand)
     put_step(hand, "fast", Step(11, Action.PREPARE, 1))
     for root in range(1, 5):
-        put_blob(hand, "fast", root, MOST_BYTES // 4)
+        put_blob(hand, "fast", root, MAX_BYTES // 4)
     assert hand.errors == []
     assert len(SEEN) == 0
-    put_blob(hand, "fast", 5, MOST_BYTES // 4)
+    put_blob(hand, "fast", 5, MAX_BYTES // 4)
     [(component, _, error)] = hand.errors
     assert component == "keep"
     assert "holds back 5 tuples (about 1310720 bytes)" in str(error)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree._wire.codec import hash_values
-from tupletree.worker.core.key_hash import LONGEST_TEXT, NUMBERS_END, KeyHash
+from tupletree.worker.core.key_hash import MAX_TEXT_LENGTH, NUMBERS_END, KeyHash
 
-ascii_texts = st.text(st.characters(max_codepoint=127), max_size=LONGEST_TEXT)
+ascii_texts = st.text(st.characters(max_codepoint=127), max_size=MAX_TEXT_LENGTH)
 powers = [sign * 2**power + more for power in range(60) for sign in (1, -1) for more in (-1, 0, 1)]
 numbers = st.one_of(st.integers(-NUMBERS_END + 1, NUMBERS_END - 1), st.sampled_from(powers))
 
@@ -24,7 +24,7 @@ def test_the_hash_is_that_of_the_encoding(key: str | int) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "x" * (LONGEST_TEXT + 1),
+        "x" * (MAX_TEXT_LENGTH + 1),
         "é",
         "x\x80",
         NUMBERS_END,

@@ -15,7 +15,7 @@ from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreesAcked
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.execution.run_loop import MOST_TURNS_HELD, LoopSettings, RunLoop
+from tupletree.worker.execution.run_loop import MAX_TURNS_HELD, LoopSettings, RunLoop
 
 ROWS = 1000
 BATCHES = 1000  # that wait for a bolt: more than it can do in the turns of a test
@@ -86,12 +86,12 @@ def test_a_spout_waits_for_bolts_that_it_feeds_but_not_for_ever_and_for_no_other
         driven.executor("busy").inbox.put(Batch(origin, task, rows), ROWS)
     loop = RunLoop("loop", driven.executors, settings([]))
     was_asked = []
-    for _ in range(2 * MOST_TURNS_HELD + 2):
+    for _ in range(2 * MAX_TURNS_HELD + 2):
         del feeds[:], feeds_not[:]
         loop._turn()
         was_asked.append((bool(feeds), bool(feeds_not)))
     assert driven.executor("busy").has_work
-    held = [(False, True)] * MOST_TURNS_HELD
+    held = [(False, True)] * MAX_TURNS_HELD
     assert was_asked == [(True, True), *held, (True, True), *held]
 
 

@@ -258,7 +258,7 @@ def test_a_slow_bolt_stops_the_spout_and_bounds_what_waits(cluster: LocalCluster
 def test_the_gate_opening_is_never_slept_through(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers of one tuple between four loops: thousands of times somebody waits for a gate to open. Without the wait's
     upper bound, which is there in case of such a fault, one lost wake-up is the end."""
-    monkeypatch.setattr(run_loop, "LONGEST_WAIT_S", 3600.0)
+    monkeypatch.setattr(run_loop, "MAX_WAIT_S", 3600.0)
     log = Log()
     builder = TopologyBuilder()
     builder.set_spout("spout", Endless(1000))

@@ -23,8 +23,8 @@ from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.tasks import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.network.acker_links import (
-    MOST_PAUSE_S,
-    MOST_WAITING_ROOTS,
+    MAX_PAUSE_S,
+    MAX_WAITING_ROOTS,
     PAUSE_S,
     WAITING_ROOTS,
     AckerLink,
@@ -160,7 +160,7 @@ def test_what_waits_for_an_acker_or_for_a_map_holds_first_the_spouts_and_then_th
             assert (spout.is_held, bolt.is_held) == (False, False)
             ackers.post(some(1))
             assert (spout.is_held, bolt.is_held) == (True, False)
-            ackers.post(some(MOST_WAITING_ROOTS))
+            ackers.post(some(MAX_WAITING_ROOTS))
             assert (spout.is_held, bolt.is_held) == (True, True)
             if not ackers.is_behind:
                 await worker.follow(2, "b", "b")
@@ -223,6 +223,6 @@ def test_the_acker_says_for_how_long_updates_are_gathered_within_bounds() -> Non
             link._on_reply(acker_pb2.TrackReply(gather_us=gather_us))
             pauses_s.append(link._pause_s)
         await link.close()
-        assert pauses_s == [PAUSE_S, 0.009, MOST_PAUSE_S, PAUSE_S]
+        assert pauses_s == [PAUSE_S, 0.009, MAX_PAUSE_S, PAUSE_S]
 
     asyncio.run(scenario())

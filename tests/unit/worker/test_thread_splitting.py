@@ -15,7 +15,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.execution import run_loop
 from tupletree.worker.execution.spout_executor import LONG_CALL_S
-from tupletree.worker.execution.thread_splitting import FIRST_CALM_S, LONGEST_CALM_S, SplitBackoff
+from tupletree.worker.execution.thread_splitting import FIRST_CALM_S, MAX_CALM_S, SplitBackoff
 
 ENOUGH_S = 60
 
@@ -196,7 +196,7 @@ def test_each_time_an_executor_blocks_it_must_be_calm_for_longer() -> None:
     assert needed == [2.5, 5, 10, 20, 40, 80, 160, 320, 600, 600, 600]
     assert needed[0] == FIRST_CALM_S
     calm.blocked(now_s)
-    assert not calm.is_over(now_s + LONGEST_CALM_S - 1)
-    now_s += 2 * LONGEST_CALM_S + 1
+    assert not calm.is_over(now_s + MAX_CALM_S - 1)
+    now_s += 2 * MAX_CALM_S + 1
     calm.parted(now_s)
     assert calm.is_over(now_s + FIRST_CALM_S), "it has behaved for long"

@@ -22,7 +22,7 @@ from tupletree.spark.sources.kafka_reader import read
 from tupletree.spark.sources.kafka_spouts import KafkaSpout, OpaqueKafkaSpout, Topics
 from tupletree.transactional.spouts import TransactionalSpoutBase
 
-LEAST_RECORDS_PER_TASK = 10_000
+MIN_RECORDS_PER_TASK = 10_000
 """A range is not divided into smaller ones than this: a task of Spark and a connection take some milliseconds each."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -103,7 +103,7 @@ class KafkaTopics(Source):
         return read(self._config, split, self.timeout_s, is_opaque=self.opaque)
 
     def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
-        return divide(splits, tasks, LEAST_RECORDS_PER_TASK)
+        return divide(splits, tasks, MIN_RECORDS_PER_TASK)
 
     def _check_config(self) -> None:
         """Where the client is installed, let it look at its configuration. That needs no broker."""

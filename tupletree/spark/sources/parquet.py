@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAGIC = b"PAR1"
 """What a finished file ends with, and every file begins with."""
 
-LEAST_BYTES = 12
+MIN_BYTES = 12
 """A file that is shorter has no footer, though it may end with the bytes that it begins with."""
 
 FOOTERS_PER_LOOK = 200
@@ -154,7 +154,7 @@ def _is_finished(path: str) -> bool:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - len(MAGIC)))
-        return size >= LEAST_BYTES and file.read() == MAGIC
+        return size >= MIN_BYTES and file.read() == MAGIC
 
 
 def _footer_schema(path: str) -> StructType:

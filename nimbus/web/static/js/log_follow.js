@@ -4,8 +4,8 @@ import { get, path } from "./api.js";
 
 const PERIOD_MS = 2000;
 const FIRST_BYTES = 32 * 1024;
-const MOST_BYTES = 512 * 1024;
-const MOST_LINES = 4000;
+const MAX_BYTES = 512 * 1024;
+const MAX_LINES = 4000;
 const TIME = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}[.,]?\d*/;
 
 export class LogFollower {
@@ -30,7 +30,7 @@ export class LogFollower {
     if (!document.hidden && !this.paused) {
       const problems = (await Promise.all(this.places.map((place) => this.read(place)))).filter(Boolean);
       if (!this.running) return;
-      this.lines = this.lines.slice(-MOST_LINES);
+      this.lines = this.lines.slice(-MAX_LINES);
       this.changed({ lines: this.lines, problems });
     }
     if (this.running) this.timer = setTimeout(() => this.look(), PERIOD_MS);
@@ -38,7 +38,7 @@ export class LogFollower {
 
   /** Reads what is new of one worker; returns why it could not. */
   async read(place) {
-    const query = { file: place.file, host: place.host, length: place.next === null ? FIRST_BYTES : MOST_BYTES };
+    const query = { file: place.file, host: place.host, length: place.next === null ? FIRST_BYTES : MAX_BYTES };
     try {
       const answer = await get(path(["log"], place.next === null ? query : { ...query, start: place.next }));
       const begins = place.next === null && answer.start > 0;

@@ -30,13 +30,13 @@ export function Section({ title, aside, children, id }) {
     children);
 }
 
-const MOST_FOUND = 50;
+const MAX_FOUND = 50;
 
 /** What is wrong, first of all: a word, and what was found: {level, text, href?, more?}, worst first. See health.js. */
 export function Verdict({ word, found }) {
   const number = (level) => found.filter((one) => one.level === level).length;
   const worst = number("bad") ? "bad" : number("warn") ? "warn" : "ok";
-  const shown = found.slice(0, MOST_FOUND);
+  const shown = found.slice(0, MAX_FOUND);
   return h("section", { class: `verdict ${worst}`, "aria-label": "Verdict" },
     h("p", { class: "headline" }, h(Mark, { level: worst }), h("span", null, headline(word, number("bad"), number("warn")))),
     shown.length > 0 && h("ul", null, shown.map((one) =>

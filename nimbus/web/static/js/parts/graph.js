@@ -8,7 +8,7 @@ import { capacityLevel } from "./bits.js";
 
 const NAME_LETTERS = 22;
 const ZOOM_STEP = 1.3;
-const SMALLEST_SCALE = 0.75; // below, names cannot be read: the drawing is then wider than its frame, and is moved
+const MIN_SCALE = 0.75; // below, names cannot be read: the drawing is then wider than its frame, and is moved
 
 /**
  * `boxes`: [{name, href, kind, executors, perS, capacity, failed, errors}]; capacity and failures are of the last minutes.
@@ -75,7 +75,7 @@ function Legend() {
 }
 
 function fitting(frame, places) {
-  return Math.max(SMALLEST_SCALE, whole(frame, places));
+  return Math.max(MIN_SCALE, whole(frame, places));
 }
 
 function whole(frame, places) {

@@ -8,7 +8,7 @@ import { LogFollower } from "../log_follow.js";
 import { Missing, Section } from "../parts/bits.js";
 
 const FILES = [["worker.log", "Log"], ["worker.out", "Standard output"], ["events.jsonl", "Sampled tuples"]];
-const MOST_MATCHES = 200;
+const MAX_MATCHES = 200;
 
 export const requests = ({ params }) => ({ topology: path(["topology", params.id], { window: "600" }) });
 export const title = ({ params }, data) => `${data.topology?.name ?? params.id}: logs`;
@@ -59,7 +59,7 @@ function Tools({ all, query, file, follow, setFollow, topology, setFound }) {
 }
 
 async function searched(topology, text, port, file) {
-  const answer = await get(path(["deepSearch", topology.id], { "search-string": text, "num-matches": MOST_MATCHES, port: port?.split(":").at(-1), file }));
+  const answer = await get(path(["deepSearch", topology.id], { "search-string": text, "num-matches": MAX_MATCHES, port: port?.split(":").at(-1), file }));
   const groups = answer.matches.filter((one) => !port || `${one.host}:${one.port}` === port);
   return { text, groups, incomplete: answer.incomplete ?? [], number: groups.reduce((total, one) => total + one.numMatches, 0) };
 }
