@@ -37,13 +37,13 @@ class HeldInits:
         self,
         admission: Admission,
         topology: str,
-        most_roots: int,
+        max_roots: int,
         apply: Callable[[Batch], None],
         finish: Callable[[Message], None],
     ) -> None:
         self._admission = admission
         self._topology = topology
-        self._most_roots = most_roots
+        self._most_roots = max_roots
         self._apply = apply
         self._finish = finish
         self._messages: deque[Message] = deque()

@@ -95,7 +95,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             request.pattern,
             request.is_regex,
             request.ignore_case,
-            request.most_matches or DEFAULT_MATCHES,
+            request.max_matches or DEFAULT_MATCHES,
             request.before,
             request.after,
         )

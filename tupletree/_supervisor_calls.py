@@ -77,7 +77,7 @@ class SupervisorCalls:
         file: str = "",
         is_regex: bool = False,
         ignore_case: bool = False,
-        most_matches: int = 0,
+        max_matches: int = 0,
         before: int = 0,
         after: int = 0,
     ) -> Iterator[supervisor_pb2.SearchLogReply]:
@@ -89,7 +89,7 @@ class SupervisorCalls:
             pattern=pattern,
             is_regex=is_regex,
             ignore_case=ignore_case,
-            most_matches=most_matches,
+            max_matches=max_matches,
             before=before,
             after=after,
         )

@@ -66,7 +66,7 @@ class Engine:
         self.tracer: Tracer | None = None  # of what comes from other workers
         self._outside = outside
         self._on_blocking = on_blocking
-        self.most_bytes: int = conf["topology.tuple.max.bytes"]
+        self.max_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
         self._loops_lock = threading.Lock()  # held while the list of loops or the flag below changes
         self._is_stopping = False
@@ -253,9 +253,9 @@ class Engine:
     def _deliver(self, origin: Origin, target_task: int, rows: Rows) -> None:
         inbox = self._inboxes.get(target_task)
         if inbox is None:
-            send_bounded(origin, target_task, rows, self.most_bytes, self._outside.send)
+            send_bounded(origin, target_task, rows, self.max_bytes, self._outside.send)
         elif self._always_serialize:
-            send_bounded(origin, target_task, rows, self.most_bytes, lambda message: self._copy(message, origin))
+            send_bounded(origin, target_task, rows, self.max_bytes, lambda message: self._copy(message, origin))
         else:
             inbox.put(Batch(origin, target_task, rows), len(rows), rows.size)
 

@@ -67,7 +67,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     ) -> AsyncIterator[worker_pb2.TransferStatus]:
         self._check_hello(await anext(requests, None))
         await self._opened.wait()
-        sender = Sender(Reassembly(self._engine.most_bytes))
+        sender = Sender(Reassembly(self._engine.max_bytes))
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
         reader.add_done_callback(lambda _: sender.tell_now())

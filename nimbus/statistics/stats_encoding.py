@@ -22,7 +22,7 @@ _MAX_PLAIN_BYTES: Final = 256 * 1024 * 1024  # what is larger was not written by
 _MAX_PAIRS: Final = 20_000  # of worker and component; each takes about 0.1 ms
 
 
-def encode_memory(memory: Memory, most_bytes: int = 1 << 30) -> tuple[bytes, int]:
+def encode_memory(memory: Memory, max_bytes: int = 1 << 30) -> tuple[bytes, int]:
     """A memory as it is stored, in at most ``most_bytes``, and how many pairs of worker and component it lacks."""
     keys = sorted((worker != ENDED, worker, one) for worker, components in memory.items() for one in components)
     kept = min(len(keys), _MAX_PAIRS)
@@ -34,9 +34,9 @@ def encode_memory(memory: Memory, most_bytes: int = 1 << 30) -> tuple[bytes, int
         data = json.dumps(by_worker, sort_keys=True).encode()
         if len(data) > _PLAIN_BYTES:
             data = _COMPRESSED + zlib.compress(data)
-        if len(data) <= most_bytes or not kept:
+        if len(data) <= max_bytes or not kept:
             return data, len(keys) - kept
-        kept = min(kept - 1, kept * most_bytes // len(data))
+        kept = min(kept - 1, kept * max_bytes // len(data))
 
 
 def decode_memory(data: bytes) -> Memory:

@@ -32,10 +32,10 @@ class Supervisors:
         self._profiles: dict[tuple[str, str, int], asyncio.Task[None]] = {}
 
     async def read(
-        self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, most_bytes: int
+        self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, max_bytes: int
     ) -> tuple[int, bytes]:
         """Part of a file: from ``start``, or for None the last bytes. Returns where it begins, and the bytes."""
-        request = self._tail(place, name, start, most_bytes)
+        request = self._tail(place, name, start, max_bytes)
         at, data = start or 0, bytearray()
         async with _translated(place):
             call = _stub(reconciler, place).TailLog(request, timeout=_TAIL_S)
@@ -43,10 +43,10 @@ class Supervisors:
                 if not data:
                     at = reply.offset
                 data += reply.data
-                if len(data) >= most_bytes:
+                if len(data) >= max_bytes:
                     call.cancel()
                     break
-        return at, bytes(data[:most_bytes])
+        return at, bytes(data[:max_bytes])
 
     async def whole(self, reconciler: Reconciler, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
         """All of a file, in pieces. The first is asked for at once, so that a missing file is an error here."""
@@ -81,7 +81,7 @@ class Supervisors:
             port=place.port,
             file=name,
             pattern=text,
-            most_matches=most,
+            max_matches=most,
             before=CONTEXT_LINES,
             after=CONTEXT_LINES,
         )
@@ -128,8 +128,8 @@ class Supervisors:
             async for _ in _stub(reconciler, place).ProfileWorker(request, timeout=seconds + _PROFILE_MORE_S):
                 pass
 
-    def _tail(self, place: WorkerPlace, name: str, start: int | None, most_bytes: int) -> pb.TailLogRequest:
-        last = most_bytes if start is None else 0
+    def _tail(self, place: WorkerPlace, name: str, start: int | None, max_bytes: int) -> pb.TailLogRequest:
+        last = max_bytes if start is None else 0
         return pb.TailLogRequest(
             topology_id=place.topology_id, port=place.port, file=name, last_bytes=last, offset=start or 0
         )

@@ -42,7 +42,7 @@ class Query:
     pattern: str
     is_regex: bool = False
     ignore_case: bool = False
-    most_matches: int = DEFAULT_MATCHES
+    max_matches: int = DEFAULT_MATCHES
     before: int = 0
     after: int = 0
 
@@ -52,7 +52,7 @@ class Query:
         if "\n" in self.pattern:
             raise UsageError("a pattern is looked for line by line, and cannot have a line break")
         for what, number, most in (
-            ("matches", self.most_matches, MAX_MATCHES),
+            ("matches", self.max_matches, MAX_MATCHES),
             ("lines of context", self.before, MAX_CONTEXT),
             ("lines of context", self.after, MAX_CONTEXT),
         ):
@@ -100,7 +100,7 @@ def search(
         for lines, offsets in _chunks(path):
             hits = matches(lines)
             for line, offset, is_hit in zip(lines, offsets, hits, strict=True):
-                if is_hit and found == query.most_matches:
+                if is_hit and found == query.max_matches:
                     yield from context.rest()
                     yield End(searched, f"there are more than {found} matches")
                     return

@@ -154,18 +154,18 @@ class LogReader:
         return True
 
 
-def limit_output(path: Path, most_bytes: int) -> None:
+def limit_output(path: Path, max_bytes: int) -> None:
     """Keep what a worker prints bounded: over the limit, it is copied to ``<name>.1`` and cut to nothing.
 
     The worker appends to the file, so it goes on at its new end; what it prints in between is lost.
     """
-    if size_of(path) <= most_bytes:
+    if size_of(path) <= max_bytes:
         return
     with (
         open_regular(path, os.O_RDWR, "r+b") as file,
         open_output(path.with_name(f"{path.name}.1"), is_new=True) as kept,
     ):
-        file.seek(-most_bytes, os.SEEK_END)
+        file.seek(-max_bytes, os.SEEK_END)
         while chunk := file.read(1024 * 1024):
             kept.write(chunk)
         file.truncate(0)

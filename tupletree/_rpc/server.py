@@ -229,7 +229,7 @@ async def start_server(
     port: int,
     readiness: Readiness | None = None,
     gate: Gatekeeper | None = None,
-    most_message_bytes: int = MAX_MESSAGE_BYTES,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> RpcServer:
     """Bind ``host:port`` (0: any free port), add the services and serve.
 
@@ -240,7 +240,7 @@ async def start_server(
     Raises UsageError if the port is in use or the address is not this machine's.
     """
     gate = gate or Gatekeeper(current())
-    limit = ("grpc.max_receive_message_length", most_message_bytes)
+    limit = ("grpc.max_receive_message_length", max_message_bytes)
     server = grpc.aio.server(interceptors=[ErrorTranslation(), Guard(gate)], options=[*SERVER_OPTIONS, limit])
     health = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)

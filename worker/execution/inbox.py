@@ -68,14 +68,14 @@ class Inbox:
     asks for the next one.
     """
 
-    def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, most_bytes: int = 1 << 62) -> None:
+    def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, max_bytes: int = 1 << 62) -> None:
         self.rows = 0
         self._put_bytes = 0  # since the start, counted by the senders, under the lock
         self._gone_bytes = 0  # since the start, counted by the owner
         self.wake: Callable[[], None] = lambda: None
         self._tasks = frozenset(tasks)
         self._limit = limit
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._gate = gate
         self._is_closed = False
         self._items: deque[tuple[Any, int]] = deque()  # with the bytes of each
@@ -107,7 +107,7 @@ class Inbox:
             self._items.append((item, size))
             self.rows += rows
             self._put_bytes += size
-            if not self._is_closed and (self.rows > self._limit or self.bytes > self._most_bytes):
+            if not self._is_closed and (self.rows > self._limit or self.bytes > self._max_bytes):
                 self._is_closed = True
                 self._gate.set(self, self._tasks)
         self.wake()
@@ -144,6 +144,6 @@ class Inbox:
             self._open_if_there_is_room()
 
     def _open_if_there_is_room(self) -> None:
-        if self._is_closed and self.rows <= self._limit // 2 and self.bytes <= self._most_bytes // 2:
+        if self._is_closed and self.rows <= self._limit // 2 and self.bytes <= self._max_bytes // 2:
             self._is_closed = False
             self._gate.set(self, ())

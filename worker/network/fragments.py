@@ -36,8 +36,8 @@ class FragmentCutter:
 class Reassembly:
     """Puts the pieces that come on one stream together. Takes no more memory than has come."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes + MARGIN_BYTES
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes + MARGIN_BYTES
         self._parts: list[bytes] = []
         self._size = 0
         self._received = 0
@@ -54,8 +54,8 @@ class Reassembly:
             ProtocolError: it is not the next one, or the batch is too large or no batch.
         """
         if not self._parts:
-            if piece.size > self._most_bytes:
-                raise ProtocolError(f"a batch of {piece.size} bytes is announced, the limit is {self._most_bytes}")
+            if piece.size > self._max_bytes:
+                raise ProtocolError(f"a batch of {piece.size} bytes is announced, the limit is {self._max_bytes}")
             self._size = piece.size
         if piece.size != self._size or piece.offset != self._received:
             raise ProtocolError(

@@ -34,7 +34,7 @@ class RowsRefused(Exception):
 
 
 def send_bounded(
-    origin: Origin, target_task: int, rows: Rows, most_bytes: int, send: Callable[[worker_pb2.Batch], None]
+    origin: Origin, target_task: int, rows: Rows, max_bytes: int, send: Callable[[worker_pb2.Batch], None]
 ) -> None:
     """Send rows as messages in their order, each of at most ``BATCH_BYTES`` or of one row of at most ``most_bytes``.
 
@@ -48,7 +48,7 @@ def send_bounded(
     while waiting:
         part = waiting.pop()
         count, size = len(part), part.size
-        if count == 1 and _least_bytes(part) > most_bytes:  # not worth encoding
+        if count == 1 and _least_bytes(part) > max_bytes:  # not worth encoding
             refused.append((part, _least_bytes(part)))
             continue
         if count == 1 or size <= MAX_AT_ONCE:
@@ -63,7 +63,7 @@ def send_bounded(
             size = bytes_of(message)
             if size > BATCH_BYTES and count == 1:
                 size = message.ByteSize()
-            if size <= (most_bytes if count == 1 else BATCH_BYTES):
+            if size <= (max_bytes if count == 1 else BATCH_BYTES):
                 send(message)
                 continue
             if count == 1:
@@ -75,7 +75,7 @@ def send_bounded(
         parts = [part for part, _ in refused] + [part for part, _ in unwritable]
         roots = array("Q", [root for part in parts for root in part.all_roots()])
         raise RowsRefused(
-            roots, _error(origin, refused, most_bytes) if refused else _of_value(unwritable[0][1], len(parts))
+            roots, _error(origin, refused, max_bytes) if refused else _of_value(unwritable[0][1], len(parts))
         )
 
 
@@ -89,7 +89,7 @@ def _of_value(error: UnwritableValueError, count: int) -> UnwritableValueError:
     return UnwritableValueError(f"{error}{others}: the tuple fails")
 
 
-def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], most_bytes: int) -> TupleTooLargeError:
+def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], max_bytes: int) -> TupleTooLargeError:
     row, size = refused[0]
     parts = {
         f"field {field!r}": _bytes_of_value(column[0]) for field, column in zip(origin.fields, row.columns, strict=True)
@@ -99,7 +99,7 @@ def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], most_bytes: int)
     others = f" ({len(refused)} such tuples in one batch)" if len(refused) > 1 else ""
     return TupleTooLargeError(
         f"component {origin.component!r} emitted a tuple of {size} bytes on stream {origin.stream!r}, more than "
-        f"topology.tuple.max.bytes ({most_bytes}) lets go to another worker; most of it is {largest} with "
+        f"topology.tuple.max.bytes ({max_bytes}) lets go to another worker; most of it is {largest} with "
         f"{parts[largest]} bytes{others}: it fails; emit less at a time or raise the limit"
     )
 

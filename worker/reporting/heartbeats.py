@@ -85,15 +85,15 @@ async def store_error(store: Store, topology_id: str, error: topology_pb2.Compon
         event(log, "error.not_stored", level=logging.WARNING, component=error.component_id, cause=cause)
 
 
-def bounded(report: nimbus_pb2.WorkerReport, most_bytes: int = MAX_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
+def bounded(report: nimbus_pb2.WorkerReport, max_bytes: int = MAX_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
     """A report without the details that make it too large: statuses, then latencies by bucket, then figures by stream.
 
     The life sign and the counters of all tasks are always in it.
     """
-    if report.ByteSize() > most_bytes:
+    if report.ByteSize() > max_bytes:
         del report.statuses[:]
     for details in (("process_buckets", "complete_buckets"), ("inputs", "streams")):
-        if report.ByteSize() <= most_bytes:
+        if report.ByteSize() <= max_bytes:
             break
         for stats in report.tasks:
             for one in details:

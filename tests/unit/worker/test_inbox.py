@@ -137,7 +137,7 @@ def test_news_does_not_wait_behind_items_and_counts_for_nothing() -> None:
 
 def test_an_inbox_closes_its_tasks_above_its_bytes_and_opens_them_when_the_large_items_are_done() -> None:
     gate = Gate(lambda: None)
-    inbox = Inbox([1], 1000, gate, most_bytes=100)
+    inbox = Inbox([1], 1000, gate, max_bytes=100)
     inbox.put("a", 1, 60)
     assert not gate.closed
     inbox.put("b", 1, 60)
@@ -154,7 +154,7 @@ def test_an_inbox_closes_its_tasks_above_its_bytes_and_opens_them_when_the_large
 
 def test_an_item_larger_than_an_inbox_may_hold_goes_through() -> None:
     gate = Gate(lambda: None)
-    inbox = Inbox([1], 1000, gate, most_bytes=100)
+    inbox = Inbox([1], 1000, gate, max_bytes=100)
     inbox.put("large", 1, 1000)
     assert inbox.take() == "large"
     inbox.done(1)
