@@ -119,7 +119,7 @@ def command(
             "ignore_case": ignore_case,
             "before": context,
             "after": context,
-            "most_matches": most,
+            "max_matches": most,
         }
         _search(client, found, pattern, query, as_json)
     else:

@@ -131,14 +131,14 @@ class ListLogsReply(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[LogFile, _Mapping]]] = ...) -> None: ...
 
 class SearchLogRequest(_message.Message):
-    __slots__ = ("topology_id", "port", "file", "pattern", "is_regex", "ignore_case", "most_matches", "before", "after")
+    __slots__ = ("topology_id", "port", "file", "pattern", "is_regex", "ignore_case", "max_matches", "before", "after")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
     IS_REGEX_FIELD_NUMBER: _ClassVar[int]
     IGNORE_CASE_FIELD_NUMBER: _ClassVar[int]
-    MOST_MATCHES_FIELD_NUMBER: _ClassVar[int]
+    MAX_MATCHES_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
@@ -147,10 +147,10 @@ class SearchLogRequest(_message.Message):
     pattern: str
     is_regex: bool
     ignore_case: bool
-    most_matches: int
+    max_matches: int
     before: int
     after: int
-    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: _Optional[bool] = ..., ignore_case: _Optional[bool] = ..., most_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: _Optional[bool] = ..., ignore_case: _Optional[bool] = ..., max_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class LogMatch(_message.Message):
     __slots__ = ("file", "offset", "line", "before", "after")

@@ -80,7 +80,7 @@ def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
         ({"pattern": ""}, "1 to 500 characters, not 0"),
         ({"pattern": "x" * 501}, "not 501"),
         ({"pattern": "a\nb"}, "cannot have a line break"),
-        ({"pattern": "a", "most_matches": 1001}, "at most 1000 matches"),
+        ({"pattern": "a", "max_matches": 1001}, "at most 1000 matches"),
         ({"pattern": "a", "before": 21}, "at most 20 lines of context"),
     ],
 )
