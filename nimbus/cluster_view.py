@@ -13,7 +13,7 @@ from .leader.cluster_state import ClusterState
 from .leader.leader_state import LeaderState
 from .leader.planner import unscheduled
 from .leader.shard_placement import Acker
-from .rpc_replies import free_slots, unread
+from .rpc_replies import unread
 from .statistics.acker_stats import LedgerHistory
 
 
@@ -36,7 +36,7 @@ class ClusterView:
     @cached_property
     def free_slots(self) -> int:
         """How many slots no topology uses."""
-        return len(free_slots(self.loaded))
+        return len(self.loaded.free_slots())
 
     def unscheduled(self, record: pb.TopologyRecord) -> str:
         """Why a topology does not run as it should, in a sentence; empty if it does."""

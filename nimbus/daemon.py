@@ -24,6 +24,7 @@ from kazoo.protocol.states import KazooState
 
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.leader import Front, LeaderElection
+from tupletree._coord.owners import whose
 from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, credentials, disconnect, end_process
 from tupletree._coord.store import Leadership, Store
@@ -36,7 +37,6 @@ from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper
-from tupletree._security.owners import whose
 from tupletree._security.rights import Acl
 from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server

@@ -8,14 +8,13 @@ from typing import Final
 
 from tupletree._health.assessment import LATELY_S, AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts, stall_s
 from tupletree._health.errors import Complaint, complaints
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 from .cluster_view import ClusterView
-from .leader.planner import executors
 from .leader.scheduler import Slot
-from .rpc_replies import is_ready, worker
+from .rpc_replies import worker
 from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
 from .statistics.counters import is_system
 from .statistics.stall_detector import Answers
@@ -85,9 +84,9 @@ def topology(
         record=record,
         uptime_s=view.now_unix_s - record.submitted_unix_s,
         workers_used=len(slots),
-        workers_ready=sum(is_ready(view.leader_state, record.id, slot, view.now_s) for slot in slots),
+        workers_ready=sum(view.leader_state.is_ready(record.id, slot, view.now_s) for slot in slots),
         has_moved=assignment.version > 1,
-        executors=len(executors(record)),
+        executors=len(executors_of_record(record)),
         unscheduled=view.unscheduled(record),
         components=_components(view, record, {one.id: one.kind for one in spec.components}),
         complaints=_complaints(view, record, errors),
@@ -98,7 +97,7 @@ def _components(
     view: ClusterView, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind]
 ) -> list[ComponentFacts]:
     statistics, now_s = view.leader_state.statistics(record.id), view.now_s
-    ranges = {first: range(first, last + 1) for first, last in executors(record)}
+    ranges = {first: range(first, last + 1) for first, last in executors_of_record(record)}
     trees = trees_of(statistics, record, [one for one in kinds if kinds[one] == pb.COMPONENT_KIND_SPOUT], now_s)
     conf = json.loads(record.conf_json or "{}")
     ports = _ports(view, record)

@@ -13,11 +13,6 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import daemon_registry
 from tupletree.v1.topology_pb2 import TopologyStatus
 
-from .leader.cluster_state import ClusterState
-from .leader.leader_state import LeaderState
-from .leader.planner import unscheduled
-from .rpc_replies import free_slots, summary
-
 STATUSES = tuple(name.removeprefix("TOPOLOGY_STATUS_").lower() for name in TopologyStatus.keys()[1:])
 
 
@@ -130,35 +125,3 @@ class NimbusMetrics:
     def looked(self, look: Callable[[], ClusterFigures]) -> None:
         """The leader looked at the cluster: ``look`` says what it saw, with what workers have reported since."""
         self._cluster.look = look
-
-
-def figures(
-    loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float, now_unix_s: float
-) -> ClusterFigures:
-    """What is shown of one look at the cluster."""
-    free = len(free_slots(loaded))
-    topologies = []
-    for one in loaded.records.values():
-        record, stored = one.value, loaded.assignments.get(one.value.id)
-        assignment = stored.value if stored is not None else None
-        about = summary(loaded, leader_state, record, now_s, now_unix_s)
-        topologies.append(
-            TopologyFigures(
-                name=record.name,
-                status=STATUSES[max(0, record.status - 1)],
-                workers=about.workers_used,
-                ready=about.workers_ready,
-                is_unscheduled=bool(
-                    leader_state.failed_writes.reason(record.id) or unscheduled(record, assignment, free)
-                ),
-                shards_without_acker=sum(not shard.acker_id for shard in assignment.shards) if assignment else 0,
-            )
-        )
-    return ClusterFigures(
-        supervisors=len(loaded.supervisors),
-        ackers=ackers,
-        slots_free=free,
-        slots_used=sum(len(one.slots) for one in loaded.supervisors.values()) - free,
-        dead_workers=dead,
-        topologies=tuple(topologies),
-    )

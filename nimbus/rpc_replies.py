@@ -9,19 +9,17 @@ from dataclasses import asdict
 
 from tupletree._health.assessment import Fault, Verdict
 from tupletree.errors import NotFoundError
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from .leader.cluster_state import ClusterState
 from .leader.leader_state import LeaderState
-from .leader.planner import executors, placement_of, unscheduled
+from .leader.planner import placement_of, unscheduled
 from .leader.scheduler import Slot
 from .masking import masked
 from .statistics.ack_detector import remarks
 from .statistics.topology_statistics import summarize
-
-_FRESH_S = 5.0  # a worker counts as ready while its last report is no older
 
 
 def topologies(
@@ -37,11 +35,11 @@ def summary(
 ) -> rpc.TopologySummary:
     stored = loaded.assignments.get(record.id)
     placement = placement_of(stored.value) if stored is not None else {}
-    ready = [one for slot in placement if (one := is_ready(leader_state, record.id, slot, now_s))]
+    ready = [slot for slot in placement if leader_state.is_ready(record.id, slot, now_s)]
     return rpc.TopologySummary(
         record=shown(record, leader_state.unfinished(record.id)),
         workers_used=len(placement),
-        executors_total=len(executors(record)),
+        executors_total=len(executors_of_record(record)),
         tasks_total=sum(record.tasks.values()),
         workers_ready=len(ready),
         uptime_s=max(0.0, now_unix_s - record.submitted_unix_s),
@@ -67,14 +65,14 @@ def topology(
         summary=summary(loaded, leader_state, record, now_s, now_unix_s),
         assignment=assignment,
         components=summarize(
-            statistics, record, kinds, task_ranges(dict(record.tasks)), executors(record), now_s, said
+            statistics, record, kinds, task_ranges(dict(record.tasks)), executors_of_record(record), now_s, said
         ),
         workers=[worker(leader_state, record.id, one, now_s) for one in (assignment.workers if assignment else ())],
         errors=errors,
         spec=shown_spec(spec),
         unscheduled=unread(loaded, record.id)
         or leader_state.failed_writes.reason(record.id)
-        or unscheduled(record, assignment, len(free_slots(loaded))),
+        or unscheduled(record, assignment, len(loaded.free_slots())),
     )
 
 
@@ -125,7 +123,7 @@ def cluster(
     version: str,
 ) -> rpc.DescribeClusterReply:
     """The daemons, and how much of the cluster is in use. ``reachable``: the ackers that answer, by id."""
-    used = _used(loaded)
+    used = loaded.used_slots()
     by_supervisor = Counter(slot.supervisor_id for slot in used)
     shards = Counter(shard.acker_id for one in loaded.assignments.values() for shard in one.value.shards)
     return rpc.DescribeClusterReply(
@@ -165,30 +163,14 @@ def worker_at(loaded: ClusterState, record: pb.TopologyRecord, host: str, port: 
     raise NotFoundError(f"topology '{record.name}' has no worker at {host}:{port}; it has {places}")
 
 
-def free_slots(loaded: ClusterState) -> set[Slot]:
-    """The slots that no topology uses."""
-    offered = {Slot(one.id, port) for one in loaded.supervisors.values() for port in one.slots}
-    return offered - _used(loaded)
-
-
-def _used(loaded: ClusterState) -> set[Slot]:
-    return {slot for one in loaded.assignments.values() for slot in placement_of(one.value)}
-
-
 def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
     return [presences[one] for one in sorted(presences)]
-
-
-def is_ready(leader_state: LeaderState, topology_id: str, slot: Slot, now_s: float) -> bool:
-    """Whether the worker in a slot is ready, as it said lately."""
-    reported = leader_state.reports.get((topology_id, slot))
-    return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
 
 def worker(leader_state: LeaderState, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
     """A worker as it is shown, with what it reported last."""
     slot = Slot(worker.supervisor_id, worker.port)
-    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=is_ready(leader_state, topology_id, slot, now_s))
+    view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=leader_state.is_ready(topology_id, slot, now_s))
     view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
     reported = leader_state.reports.get((topology_id, slot))
     if reported is not None:

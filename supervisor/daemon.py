@@ -24,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tupletree._coord.owners import whose
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
@@ -34,7 +35,6 @@ from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper
-from tupletree._security.owners import whose
 from tupletree._security.rights import Acl
 from tupletree.errors import TupletreeError
 from tupletree.v1 import supervisor_pb2_grpc

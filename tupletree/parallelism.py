@@ -77,5 +77,10 @@ def executors_of(tasks: Mapping[str, range], counts: Mapping[str, int]) -> list[
     return sorted(executors)
 
 
+def executors_of_record(record: topology_pb2.TopologyRecord) -> list[ExecutorTasks]:
+    """The task ids of every executor of a submitted topology, ascending."""
+    return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
+
+
 def _own_conf(component: topology_pb2.ComponentSpec) -> dict[str, Any]:
     return json.loads(component.conf_json) if component.conf_json else {}

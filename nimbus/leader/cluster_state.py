@@ -12,7 +12,7 @@ from tupletree._coord.store import Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree.v1 import topology_pb2 as pb
 
-from .planner import Remove, Snapshot, Update
+from .planner import Remove, Snapshot, Update, placement_of
 from .scheduler import Slot
 from .shard_placement import Acker
 
@@ -37,6 +37,15 @@ class ClusterState:
     def unread(self) -> dict[str, str]:
         """The reasons why topologies cannot be read as a whole, by topology id."""
         return {**self.unread_assignments, **self.unread_records}
+
+    def used_slots(self) -> set[Slot]:
+        """The slots that topologies are assigned to."""
+        return {slot for one in self.assignments.values() for slot in placement_of(one.value)}
+
+    def free_slots(self) -> set[Slot]:
+        """The slots of registered supervisors that no topology is assigned to."""
+        offered = {Slot(one.id, port) for one in self.supervisors.values() for port in one.slots}
+        return offered - self.used_slots()
 
 
 def load(store: Store) -> ClusterState:

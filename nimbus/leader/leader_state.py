@@ -22,6 +22,8 @@ from .failed_writes import FailedWrites
 from .liveness import Liveness, Placements
 from .scheduler import Slot
 
+_FRESH_S = 5.0  # a worker counts as ready while its last report is no older
+
 
 @dataclass(frozen=True)
 class Reported:
@@ -54,6 +56,11 @@ class LeaderState:
             self.draining.report(report, slot, now_s)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
             self.statistics(report.topology_id).report(report, now_s, statuses)
+
+    def is_ready(self, topology_id: str, slot: Slot, now_s: float) -> bool:
+        """Whether the worker in a slot has reported lately that it is ready."""
+        reported = self.reports.get((topology_id, slot))
+        return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
     def unfinished(self, topology_id: str) -> int:
         """How many trees and tuples the workers of a topology reported last as under way."""

@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tupletree._coord.versioned import Versioned
-from tupletree.parallelism import executors_of, task_ranges
+from tupletree.parallelism import executors_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 from . import lifecycle
 from .free_capacity import FreeCapacity
-from .scheduler import Executor, Placement, Request, Slot, place, place_from_scratch
+from .scheduler import Placement, Request, Slot, place, place_from_scratch
 from .shard_placement import Acker, Shard, place_shards
 
 
@@ -124,11 +124,6 @@ def _is_due(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
     return lifecycle.is_due(record, snapshot.now_unix_s, is_drained=record.id in snapshot.drained)
 
 
-def executors(record: pb.TopologyRecord) -> list[Executor]:
-    """Every executor of a topology, ascending."""
-    return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
-
-
 def placement_of(assignment: pb.Assignment) -> Placement:
     return {
         Slot(worker.supervisor_id, worker.port): tuple((one.first_task, one.last_task) for one in worker.executors)
@@ -146,7 +141,7 @@ def shards_of(assignment: pb.Assignment) -> list[Shard]:
 def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
     """Why a topology does not run as it should, in a sentence; empty if it does."""
     placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
-    waiting = len(set(executors(record)) - placed)
+    waiting = len(set(executors_of_record(record)) - placed)
     if waiting and not placed:
         return f"None of its {waiting} executors has a place: {_slots(free_slots)} free."
     if waiting:
@@ -154,7 +149,10 @@ def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, fre
     missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
     if missing:
         return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."
-    running, wanted = len(assignment.workers) if assignment else 0, min(record.workers, len(executors(record)))
+    running, wanted = (
+        len(assignment.workers) if assignment else 0,
+        min(record.workers, len(executors_of_record(record))),
+    )
     if running < wanted and not free_slots and record.status != lifecycle.KILLED:
         return f"It has {running} of {record.workers} workers: no slot is free."
     return ""
@@ -180,7 +178,7 @@ def _decide_topology(
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)
-        placement = place_from_scratch(executors(record), record.workers, room.offered(topology_id, current))
+        placement = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
     elif record.status == lifecycle.KILLED:
         placement = current  # what still runs may finish; nothing is started for it any more
     else:
@@ -205,7 +203,7 @@ def _decide_topology(
 
 def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> bool:
     """Whether ``place`` would leave everything where it is, without looking at all the slots that are offered."""
-    wanted = executors(record)
+    wanted = executors_of_record(record)
     placed = [executor for run in current.values() for executor in run]
     if dead or not placed or len(placed) != len(wanted) or set(placed) != set(wanted):
         return False
@@ -216,7 +214,7 @@ def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[S
 def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> Placement:
     offered = room.offered(record.id, current)
     alive = {slot: run for slot, run in current.items() if slot not in dead}
-    return place(Request(executors(record), record.workers, alive, offered, offered & set(dead)))
+    return place(Request(executors_of_record(record), record.workers, alive, offered, offered & set(dead)))
 
 
 def _assignment(
@@ -261,9 +259,8 @@ def _sentence(
         was = {executor: slot for slot, run in old.items() for executor in run}
         moved = sum(1 for slot, run in new.items() for executor in run if was.get(executor) != slot)
         count = sum(map(len, new.values()))
-        parts.append(
-            f"runs {count} of {len(executors(record))} executors in {len(new)} slots, {moved} of them newly placed"
-        )
+        wanted = len(executors_of_record(record))
+        parts.append(f"runs {count} of {wanted} executors in {len(new)} slots, {moved} of them newly placed")
     shards = [one for one, earlier in zip(after.shards, _padded(before, after), strict=True) if one != earlier]
     if shards:
         moves = ", ".join(f"{one.shard} to {one.acker_id or 'nobody'}" for one in shards[:8])

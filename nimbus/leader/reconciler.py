@@ -20,16 +20,17 @@ from tupletree.errors import AuthorityError, ConflictError, InternalError, Tuple
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 
-from ..metrics import ClusterFigures, NimbusMetrics, figures
+from ..metrics import ClusterFigures, NimbusMetrics
 from ..rpc_clients import Peers, address_of
-from ..statistics.stats_store import StatsStore
 from ..threads import leading
 from . import cluster_state, lifecycle
 from .acker_health import AckerHealth
+from .cluster_figures import figures
 from .leader_state import LeaderState, timeouts
 from .liveness import Placements
 from .planner import Change, Failure, Remove, Update, decide, placement_of
 from .scheduler import Slot
+from .stats_store import StatsStore
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -229,7 +230,7 @@ class Reconciler:
             await leading.run(self._store.report_error, topology_id, complaint)
 
     def _figures(self, loaded: cluster_state.ClusterState, dead: int) -> ClusterFigures:
-        return figures(loaded, self.leader_state, len(self.ackers.alive()), dead, time.monotonic(), time.time())
+        return figures(loaded, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())
 
     def _changed(self, change: Remove | Update, loaded: cluster_state.ClusterState) -> None:
         """Log a change that is written, and tell those whom it concerns."""

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree._health.assessment import LATELY_S
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from ..leader.planner import executors
 from .counters import is_system
 from .stall_detector import Answers
 from .topology_statistics import TopologyStatistics
@@ -85,7 +84,7 @@ def remarks(
     """The gravest remark on each component for which there is one."""
     spouts = [one for one, kind in kinds.items() if kind == pb.COMPONENT_KIND_SPOUT]
     trees, conf = trees_of(statistics, record, spouts, now_s), json.loads(record.conf_json or "{}")
-    ranges = {first: range(first, last + 1) for first, last in executors(record)}
+    ranges = {first: range(first, last + 1) for first, last in executors_of_record(record)}
     found = {}
     for component_id, tasks in task_ranges(dict(record.tasks)).items():
         if component_id not in kinds or is_system(component_id):

@@ -8,12 +8,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tupletree.errors import NotFoundError, UsageError
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from ..cluster_view import ClusterView
 from ..health_inputs import absent_nimbuses
-from ..leader.planner import executors, placement_of
+from ..leader.planner import placement_of
 from ..leader.scheduler import Slot
 from .formatting import uptime_text, worker_log_link
 
@@ -35,7 +35,7 @@ def summary(view: ClusterView, user: str) -> dict[str, Any]:
         "slotsTotal": total,
         "slotsUsed": total - free,
         "slotsFree": free,
-        "executorsTotal": sum(len(executors(one)) for one in records),
+        "executorsTotal": sum(len(executors_of_record(one)) for one in records),
         "tasksTotal": sum(sum(one.tasks.values()) for one in records),
         "schedulerDisplayResource": False,
         "totalMem": 0.0,
@@ -169,7 +169,7 @@ def owner(view: ClusterView, name: str) -> dict[str, Any]:
         "owner": name,
         "totalTopologies": len(own),
         "totalWorkers": sum(len(placement_of(view.assignment(one.id))) for one in own),
-        "totalExecutors": sum(len(executors(one)) for one in own),
+        "totalExecutors": sum(len(executors_of_record(one)) for one in own),
         "totalTasks": sum(sum(one.tasks.values()) for one in own),
         "totalMemoryUsage": 0.0,
         "totalCpuUsage": 0.0,

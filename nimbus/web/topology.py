@@ -11,13 +11,13 @@ from typing import Any
 from tupletree._health.errors import Complaint
 from tupletree._wire.latency import percentile_s
 from tupletree.errors import NotFoundError
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
 from ..cluster_view import ClusterView
 from ..health_inputs import folded
 from ..leader.lifecycle import message_timeout_s
-from ..leader.planner import executors, placement_of
+from ..leader.planner import placement_of
 from ..masking import masked
 from ..statistics.ack_detector import Remark, remarks
 from ..statistics.counters import Counts, Figures, add_counts, is_system
@@ -78,7 +78,7 @@ class Topology:
     def executors(self, component_id: str) -> list[range]:
         """The executors of a component, each as its tasks."""
         tasks = self.tasks(component_id)
-        found = (range(first, last + 1) for first, last in executors(self.record))
+        found = (range(first, last + 1) for first, last in executors_of_record(self.record))
         return [one for one in found if one.start in tasks]
 
     def figures(self, component_id: str, window: str) -> Figures:
@@ -119,7 +119,7 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
         "uptimeSeconds": uptime_s,
         "tasksTotal": sum(record.tasks.values()),
         "workersTotal": len(placement_of(assignment)),
-        "executorsTotal": len(executors(record)),
+        "executorsTotal": len(executors_of_record(record)),
         "replicationCount": view.holders,
         "schedulerInfo": view.unscheduled(record) or None,
         **NO_RESOURCES,

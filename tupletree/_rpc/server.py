@@ -21,10 +21,10 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import calls_active, calls_failed, calls_started
 from tupletree._net import bind
 from tupletree._rpc.channels import KEEPALIVE_TIME_MS, KEEPALIVE_TIMEOUT_MS, MAX_MESSAGE_BYTES
-from tupletree._rpc.methods import parts_of
 from tupletree._rpc.status import to_status
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper, Guard
+from tupletree._security.methods import parts_of
 from tupletree._security.tls import Tls
 from tupletree.errors import ProtocolError, TupletreeError, UsageError
 

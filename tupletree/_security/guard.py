@@ -23,9 +23,9 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
-from tupletree._rpc.methods import parts_of
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import Security
+from tupletree._security.methods import parts_of
 from tupletree._security.rights import CALLS, Acl, Principal, Right, Row, refusal
 from tupletree.errors import ForbiddenError, ProtocolError, UnauthenticatedError
 

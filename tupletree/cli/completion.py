@@ -1,21 +1,16 @@
-"""``tupletree completion``, and how names are completed."""
+"""``tupletree completion``."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
 from tupletree.cli.options import json_option
 from tupletree.cli.output import print_json
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
 _SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_TUPLETREE_COMPLETE"
-_DEADLINE_S = 2.0  # for the cluster; usually it takes some hundredths
 
 
 @click.command("completion")
@@ -47,36 +42,3 @@ def command(shell: str | None, as_json: bool) -> None:
         print_json({"shell": name, "script": script})
     else:
         click.echo(script)
-
-
-def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of running topologies that begin so; none if the cluster does not say soon. Never raises."""
-    import logging
-    from queue import Empty, SimpleQueue
-    from threading import Thread
-
-    from click.shell_completion import CompletionItem
-
-    from tupletree.client import NimbusClient  # here, as it takes a while
-    from tupletree.config import load
-
-    answer: SimpleQueue[list[str]] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            given = ctx.params
-            overrides = tuple(given.get("overrides") or ())
-            conf = load(given.get("conf_path"), overrides)
-            with NimbusClient(given.get("seeds"), conf, leader_timeout_s=0.0) as client:
-                answer.put([summary.record.name for summary in client.list()])
-        except Exception:  # whatever it is, a prompt is no place to say it
-            answer.put([])
-
-    logging.disable(logging.CRITICAL)
-    Thread(target=ask, daemon=True).start()
-    try:
-        names = answer.get(timeout=_DEADLINE_S)
-    except Empty:
-        names = []
-    already = ctx.params.get("names") or ()
-    return [CompletionItem(name) for name in names if name.startswith(incomplete) and name not in already]

@@ -15,7 +15,7 @@ Command = Callable[..., Any]
 
 
 def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    from tupletree.cli.completion import complete_names
+    from tupletree.cli.name_completion import complete_names
 
     return list(complete_names(ctx, param, incomplete))
 

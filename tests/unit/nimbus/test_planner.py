@@ -17,12 +17,12 @@ from tupletree.nimbus.leader.planner import (
     Snapshot,
     Update,
     decide,
-    executors,
     placement_of,
     unscheduled,
 )
 from tupletree.nimbus.leader.scheduler import Request, Slot, place
 from tupletree.nimbus.leader.shard_placement import Acker
+from tupletree.parallelism import executors_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 NOW = 1000.0
@@ -280,13 +280,13 @@ def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
         placement = placement_of(after.assignments[topology_id].value)
         placed = [executor for run in placement.values() for executor in run]
         assert len(placed) == len(set(placed)), "an executor runs twice"
-        assert set(placed) <= set(executors(one))
+        assert set(placed) <= set(executors_of_record(one))
         assert len(placement) <= one.workers
         before = placement_of(snapshot.assignments[topology_id].value) if topology_id in snapshot.assignments else {}
         for slot, run in placement.items():
             assert slot in offered or run == before.get(slot), "work was given to a dead supervisor"
         if offered - set(used(after)):
-            assert set(placed) == set(executors(one)), "a slot is free and an executor waits"
+            assert set(placed) == set(executors_of_record(one)), "a slot is free and an executor waits"
 
 
 @settings(max_examples=60, deadline=None)

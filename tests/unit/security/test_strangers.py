@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from tupletree._coord.owners import whose
 from tupletree._coord.store import Store
 from tupletree._security.current import Security
 from tupletree._security.guard import Gatekeeper
-from tupletree._security.owners import whose
 from tupletree._security.rights import CALLS, Acl, Principal
 from tupletree._security.tokens import Keyring
 from tupletree.errors import ForbiddenError, UnauthenticatedError

@@ -15,9 +15,9 @@ from tupletree._coord.store import Store
 from tupletree._log import event
 from tupletree.errors import ConflictError
 
-from ..leader.leader_state import LeaderState
-from .stats_encoding import decode_memory, encode_memory
-from .topology_statistics import Memory
+from ..statistics.stats_encoding import decode_memory, encode_memory
+from ..statistics.topology_statistics import Memory
+from .leader_state import LeaderState
 
 log = logging.getLogger("tupletree.nimbus")
 

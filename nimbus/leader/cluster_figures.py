@@ -1,0 +1,38 @@
+"""Figures of the whole cluster for /metrics of the leader. Pure."""
+
+from __future__ import annotations
+
+from ..metrics import STATUSES, ClusterFigures, TopologyFigures
+from .cluster_state import ClusterState
+from .leader_state import LeaderState
+from .planner import placement_of, unscheduled
+
+
+def figures(loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float) -> ClusterFigures:
+    """The figures of the cluster as it was read last, with what workers have reported since."""
+    free = len(loaded.free_slots())
+    topologies = []
+    for one in loaded.records.values():
+        record, stored = one.value, loaded.assignments.get(one.value.id)
+        assignment = stored.value if stored is not None else None
+        slots = placement_of(assignment) if assignment is not None else {}
+        topologies.append(
+            TopologyFigures(
+                name=record.name,
+                status=STATUSES[max(0, record.status - 1)],
+                workers=len(slots),
+                ready=sum(leader_state.is_ready(record.id, slot, now_s) for slot in slots),
+                is_unscheduled=bool(
+                    leader_state.failed_writes.reason(record.id) or unscheduled(record, assignment, free)
+                ),
+                shards_without_acker=sum(not shard.acker_id for shard in assignment.shards) if assignment else 0,
+            )
+        )
+    return ClusterFigures(
+        supervisors=len(loaded.supervisors),
+        ackers=ackers,
+        slots_free=free,
+        slots_used=sum(len(one.slots) for one in loaded.supervisors.values()) - free,
+        dead_workers=dead,
+        topologies=tuple(topologies),
+    )
