@@ -389,7 +389,7 @@ def test_a_topology_is_placed_as_if_every_slot_had_been_looked_at(
         slots = {Slot(one, port) for one, presence in present.items() for port in presence.slots}
         offered = {slot for slot in slots if used.get(slot, after.id) == after.id}
         alive = {slot: run for slot, run in current.items() if slot not in dead}
-        expected = place(Request(executors(after), workers, alive, offered, dead & offered))
+        expected = place(Request(executors_of_record(after), workers, alive, offered, dead & offered))
         found = decide(
             replace(
                 snapshot,
