@@ -42,3 +42,12 @@ def test_make_help_lists_the_targets() -> None:
 def test_no_two_test_files_share_a_name() -> None:
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
     assert sorted(name for name, count in Counter(names).items() if count > 1) == []
+
+
+def test_the_files_named_for_typical_changes_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| .* \|$", text.partition("## Where to change what")[2].partition("\n## ")[0], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([^` ]+/[^` ]*)`", row)]
+    assert len(rows) >= 20
+    assert len(named) > len(rows)
+    assert [name for name in named if not (ROOT / name).exists()] == []
