@@ -28,6 +28,7 @@ import shutil
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -52,6 +53,9 @@ CONNECT_PORT = 15002
 
 REACH_S = 5.0
 """How long a server may take to accept a connection."""
+
+_TASKS_END_S = 5.0
+"""How long tasks are waited for before Spark stops."""
 
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 """Through which a Connect server may be reached though it does not seem so."""
@@ -128,7 +132,20 @@ def release() -> None:
             session, _session = _session, None
             with contextlib.suppress(Exception):  # the JVM or the server may have gone first
                 reach(_remote)
+                if not _remote:
+                    _await_tasks(session)
                 session.stop()
+
+
+def _await_tasks(session: SparkSession) -> None:
+    """Wait until no task runs, for at most ``_TASKS_END_S``: cancelled ones end within two seconds.
+
+    A task that ends while the scheduler stops is logged as an error, with an exception.
+    """
+    tracker = session.sparkContext._jsc.sc().statusTracker()
+    deadline_s = time.monotonic() + _TASKS_END_S
+    while time.monotonic() < deadline_s and any(one.numRunningTasks() for one in tracker.getExecutorInfos()):
+        time.sleep(0.05)
 
 
 def reach(url: str) -> None:

@@ -194,8 +194,7 @@ def _restart(client: Session) -> None:
     """Give a client a new connection thread, unless somebody has stopped it meanwhile."""
     with _lock:
         if any(session.client is client for session in _sessions.values()):
-            client.stop()
-            client.start_async()
+            client.start_async()  # no stop() before: its order to close would be the first that the new thread finds
 
 
 def _leave(name: str) -> None:

@@ -103,9 +103,13 @@ from kazoo.protocol.serialization import Exists
 from tupletree._coord.session import Session
 from tupletree.testing.wait import wait_until
 
+def connected():
+    return [one for one in gc.get_objects() if isinstance(one, Session) and one.connected]
+
 def end_thread():
     wait_until(lambda: announced.exists(), 60, what="the daemon serves")
-    client = next(one for one in gc.get_objects() if isinstance(one, Session) and one.connected)
+    wait_until(connected, 60, what="the daemon has a session")  # a supervisor serves before it has one
+    client = connected()[0]
     KazooClient._call(client, Exists("/\\ud800", None), client.handler.async_result())
 
 import pathlib
