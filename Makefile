@@ -19,7 +19,7 @@ BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 # What runs a second time without what was compiled, where anything was.
 PURE_TESTS := tests/unit tests/simulation tests/integration/semantics tests/integration/library
 
-.PHONY: help setup java classes servers demo test test-simulation test-fuzz check format proto proto-check bench clean
+.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,10 +47,13 @@ servers:
 demo: setup ## count words on a whole cluster, by tuples and with Spark, with crashes; compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
-test: setup servers ## run every test, and those near the hot path again in plain Python
-	@$(PYTHON) -m pytest tests -n 2 --dist loadfile $(PYTEST_ARGS)
+test: setup servers ## run the tests but the long ones, and those near the hot path again in plain Python
+	@$(PYTHON) -m pytest tests -m "not long" -n 2 --dist loadfile $(PYTEST_ARGS)
 	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
 		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 2 --dist loadfile $(PYTEST_ARGS) || [ $$? -eq 5 ]
+
+test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
+	@$(PYTHON) -m pytest tests -m long -n 2 --dist loadfile $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
@@ -59,11 +62,12 @@ test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional a
 test-fuzz: $(INSTALLED) ## 100,000 odd and mutated calls and requests, and 100,000 odd values, submissions and arguments
 	@FUZZ_INPUTS=100000 $(PYTHON) -m pytest tests/fuzz -q -s $(PYTEST_ARGS)
 
-check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, generated code
+check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, English, generated code
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@sh .ci/check-types
 	@sh .ci/lint-imports
+	@$(PYTHON) .ci/check-english
 
 format: $(INSTALLED) ## put the formatting right, and what else ruff can mend
 	@$(VENV)/bin/ruff check --fix-only --quiet .

@@ -1,4 +1,4 @@
-"""``python -m tupletree.acker [--conf FILE] [-c key=value] [--announce FILE]``: the acker service in the foreground."""
+"""``python -m tupletree.acker [--conf FILE] [-c key=value] [--announce FILE]``: run the acker in the foreground."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .daemon import AckerDaemon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM and the drain that follows. Returns the exit status."""
+    """Run until the drain after SIGTERM is complete. Returns the exit status."""
     arguments = daemon_parser("acker", "Track tuple trees: the XOR ledger service.").parse_args(argv)
     try:
         conf = load(arguments.conf, arguments.overrides)

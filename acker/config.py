@@ -1,4 +1,4 @@
-"""What an acker is told at start. Parsed once; everything below receives values."""
+"""The acker's configuration, parsed once at startup."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True)
 class AckerConfig:
-    """One field for each key an acker reads, with the key's default."""
+    """One field per configuration key that the acker reads, with the key's default."""
 
-    grpc_port: int = 6640  # acker.port; 0: any free one
-    http_port: int = 6641  # acker.http.port; 0: any free one
+    grpc_port: int = 6640  # acker.port; 0: any free port
+    http_port: int = 6641  # acker.http.port; 0: any free port
     max_pending: int = 20_000_000  # acker.max.pending: ledger entries beyond which new trees wait
     drain_timeout_s: float | None = None  # acker.drain.timeout.secs; None: the longest message timeout served
     bind_host: str = "127.0.0.1"  # bind.host: where both ports listen
-    advertise_host: str = "127.0.0.1"  # advertise.host: the name that others reach this machine by
+    advertise_host: str = "127.0.0.1"  # advertise.host: the name under which other machines reach this one
     log_dir: str | None = None  # logs.dir; None: stderr
     log_level: str = "INFO"  # logs.level
     zookeeper_root: str = "/tupletree"  # zookeeper.root
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> AckerConfig:
-        """The acker's part of a loaded and validated configuration."""
+        """Return the acker's part of a loaded and validated configuration."""
         bind_host = conf["bind.host"]
         drain_timeout_s = conf["acker.drain.timeout.secs"]
         return cls(

@@ -1,11 +1,11 @@
-"""The acker's shell: binds, registers, keeps time, drains. It keeps nothing on disk.
+"""The acker process: binds its ports, registers in ZooKeeper, rotates the ledgers and drains. Keeps nothing on disk.
 
-start    bind both ports (a port in use ends it here) -> ZooKeeper -> presence under a new id -> announce -> ready
-run      streams are served by the service; ledgers rotate; ZooKeeper may come and go meanwhile
-SIGTERM  not ready -> presence says draining -> nimbus moves the shards -> workers report the newer map, old trees
-         end one by one -> streams end properly -> exit 0
-         after the drain timeout, streams end with an error instead: workers fail what they had pending here
-SIGTERM  again: gone at once, as after kill -9
+start    bind both ports (exit if a port is in use) -> ZooKeeper -> presence under a new id -> announce -> ready
+run      the service serves streams; ledgers rotate; ZooKeeper can be unavailable meanwhile
+SIGTERM  not ready -> presence says draining -> nimbus moves the shards -> workers report the newer shard map, old
+         trees complete -> streams end without an error -> exit 0
+         after the drain timeout, streams end with an error instead: workers fail their trees pending here
+SIGTERM  a second time: exit at once, as after kill -9
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from .service import AckerService
 
 logger = logging.getLogger(__name__)
 
-_MIN_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5  # between two looks at what is due
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5  # between two checks for due rotations
 _DRAIN_POLL_S = 0.05
-_UNTIMED_DRAIN_S = 30.0  # the drain's limit where no topology has a message timeout
-_LEAVE_S = 3.0  # for taking leave of ZooKeeper
-_LAST_WORDS_S = 2.0  # for ending streams to deliver what they hold
+_UNTIMED_DRAIN_S = 30.0  # drain timeout if no topology has a message timeout
+_LEAVE_S = 3.0  # to deregister from ZooKeeper
+_LAST_WORDS_S = 2.0  # for ending streams to deliver their last verdicts
 
 
 class AckerDaemon:
@@ -77,7 +77,7 @@ class AckerDaemon:
         )
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Serve until ``stop`` is set and the drain is over. Returns the exit status."""
+        """Serve until ``stop`` is set and the drain is complete. Returns the exit status."""
         self._readiness.set("zookeeper", "connecting")
         rpc = await self._listen()
         timekeeper = asyncio.create_task(self._keep_time())
@@ -104,7 +104,7 @@ class AckerDaemon:
         return rpc
 
     async def _reach_zookeeper(self, stop: asyncio.Event) -> KazooClient | None:
-        """The session; None if the process is told to stop before there is one."""
+        """Return the ZooKeeper session, or None if ``stop`` is set before the connection is established."""
         connecting = asyncio.create_task(asyncio.to_thread(connect, self._conf, end_process))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +119,7 @@ class AckerDaemon:
             await asyncio.to_thread(registration.start)
             await self._serve_registered(registration, stop, timekeeper)
         finally:
-            # Politeness with a limit: a ZooKeeper that is away must not hold the process, and forgets it by itself.
+            # Bounded: an unavailable ZooKeeper must not delay the exit. The presence then expires with the session.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await asyncio.to_thread(registration.stop)
@@ -146,14 +146,14 @@ class AckerDaemon:
         await draining
 
     def _raise_failure(self, timekeeper: asyncio.Task[None]) -> None:
-        """End with the error that may have left a ledger wrong: nobody is to believe it any more."""
+        """Raise the error, if any, that can have left a ledger inconsistent: the ledger must not be used any longer."""
         if self._service.failure is not None:
             raise self._service.failure
         if timekeeper.done():
             timekeeper.result()
 
     async def _drain(self, registration: Registration) -> None:
-        """Serve the old trees until they have ended or the time for it is over, then end the streams."""
+        """Serve until the old trees have ended or the drain timeout expires, then end the streams."""
         self._readiness.set("draining", "finishing the trees it holds")
         self._service.draining = True
         self._registry.begin_drain()
@@ -180,7 +180,7 @@ class AckerDaemon:
         return f"{undelivered} verdicts are not delivered" if undelivered else None
 
     async def _keep_time(self) -> None:
-        """Rotate for ever, each topology at its own pace, and forget topologies that nobody tends."""
+        """Rotate each topology at its own interval, forever, and forget topologies without streams."""
         while True:
             due_s = self._registry.next_rotation_s()
             pause_s = _MAX_PAUSE_S if due_s is None else due_s - time.monotonic()
@@ -199,7 +199,7 @@ class AckerDaemon:
 
 
 def ledger_json(reply: acker_pb2.DescribeLedgerReply) -> dict[str, Any]:
-    """What DescribeLedger says, in JSON's types. `topology_id` is `topology` there."""
+    """Return the reply of DescribeLedger as JSON types, with `topology_id` renamed to `topology`."""
     figures = [field.name for field in acker_pb2.ShardSummary.DESCRIPTOR.fields if field.name != "topology_id"]
     return {
         "acker_id": reply.acker_id,

@@ -1,11 +1,11 @@
-"""The entries of a ledger: a packed table, and the counts of its cohorts, births and trees, which every change updates.
+"""The entries of a ledger: a packed table, with running counts by cohort, by birth and of trees.
 
-An entry's state is a byte (acker/entry_state.py), with the number of its cohort. The youngest ``buckets`` cohorts are
-alive. A rotation takes the number of the oldest out of them: from that moment on the entries of that cohort no longer
-count, and they are cleared away step by step: by ``expire``, or by the update that meets one of them.
+An entry's state is one byte (acker/entry_state.py), which includes the number of its cohort. The youngest ``buckets``
+cohorts are alive. A rotation expires the oldest cohort: from then on its entries no longer count. They are removed by
+``clear`` in steps, by ``spare_trees``, or by the first update for their root.
 
-What changes one entry is C where it is compiled; numbers of trees by birth are then summed up on the way. Whoever has
-changed entries one by one says ``settle`` afterwards.
+The methods for a single entry compile to C. They sum up changes to the number of trees by birth: call ``settle`` after
+changing entries one by one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .entry_state import COHORT, FAILED, OPEN
 from .hash_table import U8, U32, U64, Index, NewEntries, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
-MAX_COHORTS = 60  # of 63: one more is in the clearing, or two
-_WINDOW = 1 << 16  # slots looked through at once
+MAX_COHORTS = 60  # of 63: one or two more are being cleared
+_WINDOW = 1 << 16  # slots scanned at once
 _NEAR = 4096  # ticks
 _LATEST = (1 << 32) - 1
 
 
 class Ended:
-    """Trees that ended one after the other, at most so many: their spout tasks and roots, to be reported at once."""
+    """A buffer of at most ``most`` ended trees, by spout task and root, to be reported together."""
 
     def __init__(self, most: int) -> None:
         self._tasks: U32 = np.empty(most, np.uint32)
@@ -49,14 +49,14 @@ class Ended:
 
 
 class Entries:
-    """Entries by root. Not thread-safe. Roots of one call are distinct; births are in ticks from the ledger's first."""
+    """Entries by root. Not thread-safe. Roots in one call are distinct. Births count ticks from the ledger's first."""
 
     def __init__(self, buckets: int, hash_key: int, totals: Totals) -> None:
         self.table = Table(hash_key)
         self.trees = 0
-        """Entries whose init has come."""
+        """Number of entries whose init has arrived."""
         self.births: dict[int, int] = {}
-        """Tick -> trees born in it, of those with an init."""
+        """Tick -> number of trees with an init that were born in that tick."""
         self._totals = totals
         self.cohort = buckets  # the youngest
         self._living = list(range(buckets, 0, -1))  # youngest first
@@ -64,22 +64,22 @@ class Entries:
         self._dead = 0  # entries whose cohort has expired
         self._is_dead: NDArray[np.bool_] = np.zeros(256, np.bool_)  # by state
         self._dead_view = self._is_dead.data.cast("B")
-        self._late = Verdicts()  # the expired ones that updates met
+        self._late = Verdicts()  # expired trees that updates found
         self._born = 0
-        self._change = 0  # in the number of trees born then, to be settled
+        self._change = 0  # in the number of trees born at ``_born``, to be settled
 
     def __len__(self) -> int:
         return len(self.table) - self._dead
 
     def value(self, root: int) -> int | None:
-        """The ack value of a root; None without an entry."""
+        """Return the ack value of a root, or None if there is no entry."""
         slot = self.find_one(root, self.table.hash_one(root))
         return None if slot < 0 else int(self.table.value_view[slot])
 
     # Batches
 
     def find(self, roots: U64, hashes: U64) -> Places:
-        """The places of those that live; the slots of the others are -1."""
+        """Return the places of roots. The slot is -1 for a root without a live entry."""
         places = self.table.find(roots, hashes)
         if self._dead:
             found = places.slots[places.slots >= 0]
@@ -88,14 +88,14 @@ class Entries:
         return places
 
     def add(self, roots: U64, hashes: U64, values: U64 | int, tasks: U32 | int, born: int, flags: int) -> None:
-        """Begin entries that are absent."""
+        """Add entries for roots that are absent."""
         self.table.insert(NewEntries(roots, values, tasks, born, flags | self.cohort), hashes)
         self._held[self.cohort] += len(roots)
         if not flags & OPEN:
             self._begin(born, len(roots))
 
     def touch(self, slots: Index, flags: int = 0) -> None:
-        """These were updated: they live again as long as new ones, and have these flags from now on."""
+        """Move updated entries to the youngest cohort, which renews their lifetime, and set ``flags``."""
         states = self.table.states
         old = states.take(slots)
         is_old = (old & np.uint8(COHORT)) != self.cohort
@@ -107,19 +107,19 @@ class Entries:
             states[slots] = old | np.uint8(flags)
 
     def begin(self, slots: Index, tasks: U32) -> None:
-        """The inits of these have come."""
+        """Record that the inits of these entries have arrived."""
         self.table.tasks[slots] = tasks
         self.table.states[slots] &= np.uint8(255 ^ OPEN)
         for born, trees in _counted(self.table.births.take(slots)):
             self._begin(born, trees)
 
     def report(self, slots: Index, roots: U64, into: dict[int, array[int]]) -> None:
-        """These trees, which have a task, have ended. They are to be removed next."""
+        """Report ended trees, all with a known task. The caller must remove them next."""
         add_verdicts(into, self.table.tasks.take(slots), roots)
         self._settle(self.table.births.take(slots))
 
     def remove(self, places: Places) -> None:
-        """Take out entries that were touched in this batch."""
+        """Remove entries that were touched in this batch."""
         self._held[self.cohort] -= len(places.slots)
         self.table.remove(places)
 
@@ -142,7 +142,7 @@ class Entries:
     # One entry
 
     def find_one(self, root: int, mixed: int) -> int:
-        """The slot of a root, or -1. ``mixed`` is its hash."""
+        """Return the slot of a root, or -1. ``mixed`` is the root's hash."""
         slot = self.table.find_one(root, mixed)
         if self._dead and slot >= 0 and self._dead_view[self.table.state_view[slot]]:
             self._expire(np.array([slot]), self._late)
@@ -150,14 +150,14 @@ class Entries:
         return slot
 
     def add_one(self, root: int, mixed: int, value: int, task: int, born: int, flags: int) -> None:
-        """Begin an entry that is absent."""
+        """Add an entry for a root that is absent."""
         self.table.insert_one(root, mixed, value, task, born, flags | self.cohort)
         self._held[self.cohort] += 1
         if not flags & OPEN:
             self._count_tree(born, 1)
 
     def touch_one(self, slot: int, flags: int = 0) -> int:
-        """The state that the entry has now."""
+        """Renew an entry's lifetime, set ``flags`` and return the new state."""
         old: int = self.table.state_view[slot]
         new = old & ~COHORT | self.cohort | flags
         if new != old:
@@ -167,13 +167,13 @@ class Entries:
         return new
 
     def begin_one(self, slot: int, task: int) -> None:
-        """Its init has come."""
+        """Record that an entry's init has arrived."""
         self.table.task_view[slot] = task
         self.table.state_view[slot] &= 255 - OPEN
         self._count_tree(self.table.birth_view[slot], 1)
 
     def end_one(self, slot: int, root: int, mixed: int, ended: Ended) -> None:
-        """A tree that was touched in this batch, and has a task, has ended: take it out."""
+        """Remove an ended tree with a known task that was touched in this batch, and add it to ``ended``."""
         ended.add(self.table.task_view[slot], root)
         self._count_tree(self.table.birth_view[slot], -1)
         self._held[self.cohort] -= 1
@@ -186,7 +186,7 @@ class Entries:
         self._change += change
 
     def settle(self) -> None:
-        """Have ``trees`` and ``births`` tell what was changed one by one."""
+        """Update ``trees`` and ``births`` with the changes made one by one."""
         if self._change:
             change, self._change = self._change, 0
             self._begin(self._born, change)
@@ -196,7 +196,7 @@ class Entries:
     # Rotation
 
     def age(self) -> None:
-        """Begin a new cohort; the oldest is dead."""
+        """Begin a new cohort and expire the oldest."""
         young = next(number for number in range(1, COHORT + 1) if number not in self._living and not self._held[number])
         self._dead += self._held[self._living.pop()]
         self._living.insert(0, young)
@@ -204,11 +204,11 @@ class Entries:
         self._is_dead[:] = ~np.isin(np.arange(256) & COHORT, [0, *self._living])
 
     def clear(self, step: int) -> Iterator[Verdicts]:
-        """Take the dead out, at most ``step`` of them at a time, and say which trees expired."""
+        """Remove dead entries, at most ``step`` at a time, and yield the expired trees."""
         start = 0
         while self._dead:
             if start >= len(self.table):
-                start = 0  # some have been moved by what came between the steps
+                start = 0  # updates between the steps have moved some entries
             dead = self._dead_from(start)[:step]
             if dead.size:
                 verdicts, self._late = self._late, Verdicts()
@@ -221,7 +221,7 @@ class Entries:
             yield verdicts
 
     def spare_trees(self) -> None:
-        """Let the dead trees live again as long as new ones, and take out the other dead."""
+        """Move dead trees to the youngest cohort, and remove all other dead entries."""
         while self._dead:
             for start in range(0, len(self.table), _WINDOW):
                 dead = self._dead_from(start)
@@ -232,11 +232,11 @@ class Entries:
                 self._expire(dead[~is_tree], self._late)
 
     def _dead_from(self, start: int) -> Index:
-        """The slots of a window that hold dead entries."""
+        """Return the slots in a window that hold dead entries."""
         return self._is_dead.take(self.table.states[start : start + _WINDOW]).nonzero()[0] + start
 
     def _expire(self, slots: Index, into: Verdicts) -> bool:
-        """Take these dead out; those with a task are reported. Returns whether there were any."""
+        """Remove dead entries and report those with a task. Returns True if there were any."""
         if not slots.size:
             return False
         table = self.table
@@ -253,7 +253,7 @@ class Entries:
 
 
 def _counted(ticks: U32) -> list[tuple[int, int]]:
-    """Each tick and how often it is there."""
+    """Return each tick with the number of its occurrences."""
     first = int(ticks.min(initial=_LATEST))
     since = ticks - np.uint32(first)
     if int(since.max(initial=0)) < _NEAR:

@@ -1,10 +1,10 @@
-"""What an entry's state byte says: two flags, and the cohort of its last update."""
+"""The state byte of an entry: two flags, and the cohort of the last update."""
 
 from __future__ import annotations
 
 OPEN = 128
-"""The init has not come."""
+"""The init has not arrived."""
 FAILED = 64
-"""A fail came before the init."""
+"""A fail arrived before the init."""
 COHORT = 63
-"""The bits of the cohort, which is from 1 to this."""
+"""The bit mask of the cohort. Cohorts are numbered 1 to 63."""

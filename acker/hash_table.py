@@ -1,23 +1,23 @@
-"""A packed table of pending trees: flat arrays, looked up and changed by whole batches.
+"""A packed hash table of pending trees: flat arrays, searched and changed in whole batches.
 
-    slot     root 8 | ack value 8 | spout task 4 | birth 4 | state 1 | next slot 4      one array each
-    bucket   first slot 4                                                               two for each entry
+    slot     root 8 | ack value 8 | spout task 4 | birth 4 | state 1 | next slot 4      one array per field
+    bucket   first slot 4                                                               two per entry
 
-Entries lie densely in the slots 0, 1, 2, …: a new one comes after the last, and the last ones move into what a removal
-leaves empty. A hash names an entry's bucket; the entries of a bucket are a chain, by slots. A batch is looked up in a
-few rounds, each a handful of numpy calls: the first slots of all buckets, then the next slot of those whose root was
-not there, until nobody is left. With half an entry to a bucket that takes four to six rounds, most of them tiny.
+Entries lie densely in the slots 0, 1, 2, …: a new entry is appended, and the last entries move into the slots that a
+removal empties. The hash of a root selects a bucket; the entries of a bucket form a chain of slots. A batch is searched
+in a few rounds of a handful of numpy calls each: first the first slots of all buckets, then the next slot for every
+root not found yet, until none is left. With half an entry per bucket that takes four to six rounds, most of them tiny.
 
-The number of buckets grows with that of the entries by linear hashing (Litwin 1980): bucket 0 gives the entries whose
-next bit of the hash is set to a new bucket 2^k, bucket 1 to 2^k + 1, and so on, just as many as the batch requires.
-(One entry requires as many more as there are, at most 4,096: splitting two buckets costs as much as splitting 1,000.)
-Arrays grow by a thirty-second, in place: realloc moves large ones by remapping them (on Linux; elsewhere it may copy).
-So no update ever waits for a table to be rebuilt, and no second one is there meanwhile. Shrinking is the reverse.
+The number of buckets grows with the number of entries by linear hashing (Litwin 1980): bucket 0 moves the entries whose
+next bit of the hash is set to a new bucket 2^k, bucket 1 to 2^k + 1, and so on, for as many buckets as a batch needs.
+(A single insertion doubles the buckets or adds 4,096, whichever is less: splitting two costs as much as 1,000.)
+Arrays grow by a thirty-second, in place: realloc moves large arrays by remapping (on Linux; other systems can copy).
+So no update ever waits for a table to be rebuilt, and there is never a second table. Shrinking is the reverse.
 
-That makes 29 bytes for an entry, 8 for its two buckets and a thirty-second of both to spare.
+An entry takes 29 bytes, plus 8 for its two buckets, plus a thirty-second of both as spare room.
 
-The twins for one entry (``find_one`` and so on) do for few updates what would take a dozen numpy calls. They are C
-where they are compiled, and look at the arrays' memory; ``_blind`` and ``_look`` stand around all that moves it.
+The methods for a single entry (``find_one`` and so on) serve small batches, for which a dozen numpy calls would cost
+more. Compiled to C, they access the arrays' memory directly; ``_blind`` and ``_look`` enclose every step that moves it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ U8: TypeAlias = NDArray[np.uint8]
 Index: TypeAlias = NDArray[np.int64]
 
 _LEAST = 64  # slots and buckets
-_SINGLE = 16  # entries that are faster handled one by one
-_STEP = 4096  # slots and buckets: small tables double, others grow by this at least
-_REBUCKETED = 1 << 15  # buckets given up by one removal, at most
+_SINGLE = 16  # up to this number, entries are faster handled one by one
+_STEP = 4096  # slots and buckets: small tables double, others grow by at least this
+_REBUCKETED = 1 << 15  # most buckets that one removal gives up
 _32 = np.uint64(32)
 
 
 @dataclass(slots=True)
 class NewEntries:
-    """Entries to come, an array for each column. One number stands for many equal ones."""
+    """Entries to insert, one array per column. A single number stands for the same value in all rows."""
 
     roots: U64
     values: U64 | int
@@ -56,23 +56,23 @@ class NewEntries:
 
 @dataclass(slots=True)
 class Places:
-    """Where roots are, or would be: arrays of the same length. ``before`` is the slot that points to this one."""
+    """The positions of roots, present or absent: arrays of the same length. ``before`` is the slot that points here."""
 
     slots: Index  # -1: absent
     before: Index  # -1: the bucket
     bucket: Index
 
     def take(self, numbers: Index) -> Places:
-        """Some of them."""
+        """Return the places with these numbers."""
         return Places(self.slots.take(numbers), self.before.take(numbers), self.bucket.take(numbers))
 
 
 class Table:
     """Entries by root. Not thread-safe.
 
-    ``values``, ``tasks``, ``births`` and ``states`` are indexed by slot and may be changed in place; slots and arrays
-    are those of now, until the next insertion or removal. No entry has the state 0; what the states mean is the
-    caller's affair. The roots given to one call must be distinct.
+    ``values``, ``tasks``, ``births`` and ``states`` are indexed by slot and may be changed in place. Slots and arrays
+    are valid until the next insertion or removal. No entry has state 0; the caller defines all other states. The roots
+    given to one call must be distinct.
     """
 
     def __init__(self, key: int = 0) -> None:
@@ -84,28 +84,28 @@ class Table:
         self.states: U8 = np.zeros(_LEAST, np.uint8)
         self._next: I32 = np.full(_LEAST, -1, np.int32)
         self._heads: I32 = np.full(_LEAST, -1, np.int32)
-        self._buckets = self._half = _LEAST  # those in use; the largest power of two among their numbers
+        self._buckets = self._half = _LEAST  # buckets in use; the largest power of two up to their number
         self._count = 0
         self._blind()
         self._look()
 
     def __len__(self) -> int:
-        """Entries. They are in the slots below this one."""
+        """Number of entries. They occupy the slots below this number."""
         return self._count
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Size of all arrays in bytes."""
         return sum(column.nbytes for column in (*self._columns(), self._heads))
 
     # Batches
 
     def hashes(self, roots: U64) -> U64:
-        """What entries are found by."""
+        """Return the hashes of roots."""
         return self._hash.many(roots)
 
     def find(self, roots: U64, hashes: U64) -> Places:
-        """The place of each root."""
+        """Return the place of each root."""
         bucket = self._bucket(hashes)
         slots = self._heads.take(bucket).astype(np.int64)
         before = np.full_like(slots, -1)
@@ -123,7 +123,7 @@ class Table:
         return Places(slots, before, bucket)
 
     def places(self, slots: Index) -> Places:
-        """The places of entries whose slots are known."""
+        """Return the places of entries whose slots are known."""
         bucket = self._bucket(self.hashes(self.roots.take(slots)))
         return Places(slots, self._before(slots, bucket), bucket)
 
@@ -141,11 +141,11 @@ class Table:
         self._count = count
 
     def remove(self, places: Places) -> None:
-        """Take entries out."""
+        """Remove entries."""
         slots, before, bucket = places.slots, places.before, places.bucket
         after = self._next.take(slots).astype(np.int64)
         self.states[slots] = 0
-        while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours that go together
+        while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours that are removed together
             after[gone] = self._next.take(after[gone])
         stays = (self.states.take(before) != 0) | (before < 0)
         if not stays.all():
@@ -160,7 +160,7 @@ class Table:
         return self._hash.one(root)
 
     def find_one(self, root: int, mixed: int) -> int:
-        """The slot of a root, or -1. ``mixed`` is its hash."""
+        """Return the slot of a root, or -1. ``mixed`` is the root's hash."""
         slot: int = self._head_view[self._bucket_one(mixed)]
         while slot >= 0 and self.root_view[slot] != root:
             slot = self._next_view[slot]
@@ -183,7 +183,7 @@ class Table:
         self._head_view[bucket] = slot
 
     def remove_one(self, slot: int, mixed: int) -> None:
-        """Take out the entry in a slot, whose root has this hash."""
+        """Remove the entry in a slot. ``mixed`` is the hash of its root."""
         self._redirect(slot, mixed, self._next_view[slot])
         last = self._count = self._count - 1
         if slot != last:
@@ -199,7 +199,7 @@ class Table:
             self._shrink()
 
     def _redirect(self, slot: int, mixed: int, to: int) -> None:
-        """Make what points to a slot point to another."""
+        """Make the pointer to ``slot`` point to ``to``."""
         bucket = self._bucket_one(mixed)
         at = self._head_view[bucket]
         if at == slot:
@@ -226,12 +226,12 @@ class Table:
         bucket = self._bucket(hashes)
         while slots.size:
             self._next[slots] = self._heads.take(bucket)
-            self._heads[bucket] = slots  # of several for one bucket the last one gets it, the others come again
+            self._heads[bucket] = slots  # of several slots in one bucket the last wins; the others are retried
             lost = self._heads.take(bucket) != slots
             slots, bucket = slots[lost], bucket[lost]
 
     def _before(self, slots: Index, bucket: Index) -> Index:
-        """The slot that points to each; -1 where the bucket does."""
+        """Return the slot that points to each slot, or -1 if the bucket does."""
         at = self._heads.take(bucket)
         before = np.full_like(slots, -1)
         left = (at != slots).nonzero()[0]
@@ -244,14 +244,14 @@ class Table:
         return before
 
     def _point(self, before: Index, bucket: Index, to: Index) -> None:
-        """Make each slot point to another; where it is -1, the bucket."""
+        """Make each slot in ``before`` point to ``to``; if the slot is -1, the bucket."""
         first = (before < 0).nonzero()[0]
         self._heads[bucket.take(first)] = to.take(first)
         later = (before >= 0).nonzero()[0]
         self._next[before.take(later)] = to.take(later)
 
     def _close_ranks(self, removed: Index) -> None:
-        """Move the last entries into the slots that have become empty."""
+        """Move the last entries into the emptied slots."""
         end = self._count - len(removed)
         moving = self.states[end : self._count].nonzero()[0] + end
         into = removed[removed < end]
@@ -268,9 +268,9 @@ class Table:
         return self.roots, self.values, self.tasks, self.births, self.states, self._next
 
     def _make_room(self, count: int) -> None:
-        """See that the slots suffice for so many entries, and that there are two buckets for each.
+        """Make room for ``count`` entries, with two buckets each.
 
-        A lack of memory leaves the table as it was, but for unused room.
+        If memory runs out, the table is unchanged except for unused room.
         """
         if count > len(self.roots):
             self._resize(count + max(count // 32, min(count, _STEP)) + _LEAST)
@@ -286,7 +286,7 @@ class Table:
             self._link(slots, hashes)
 
     def _shrink(self) -> None:
-        """Give back some of what is not needed, if that is much."""
+        """Release some of the unused room, if there is much."""
         if self._buckets > 8 * self._count + _STEP:
             half = self._half if self._buckets > self._half else self._half // 2
             end = max(half, 4 * self._count, _LEAST, self._buckets - _REBUCKETED)
@@ -303,7 +303,7 @@ class Table:
         self._half = 1 << buckets.bit_length() - 1
 
     def _chained(self, first: int, end: int) -> Index:
-        """The slots of all entries in these buckets."""
+        """Return the slots of all entries in these buckets."""
         slots = self._heads[first:end]
         found = [slots := slots[slots >= 0]]
         while slots.size:
@@ -313,7 +313,7 @@ class Table:
 
     def _resize(self, slots: int) -> None:
         roots, *others = self._columns()
-        # The roots say how many slots there are: they are never longer than the rest, also if a step fails.
+        # The number of slots is the length of ``roots``, which never exceeds the others, even if a step fails.
         columns = (*others, roots) if slots > len(roots) else (roots, *others)
         self._blind()
         try:
@@ -330,13 +330,13 @@ class Table:
             self._look()
 
     def _blind(self) -> None:
-        """Let go of the arrays: what is looked at must not move."""
+        """Release the memoryviews: an array cannot be resized while a view exists."""
         nothing: Any = None
         self.root_view = self.value_view = self.task_view = self.birth_view = self.state_view = nothing
         self._next_view = self._head_view = nothing
 
     def _look(self) -> None:
-        """See the arrays as they are now: Python reads single items of a memoryview three times as fast."""
+        """Renew the memoryviews: Python reads single items three times as fast from them as from an array."""
         self.root_view, self.value_view = self.roots.data, self.values.data
         self.task_view, self.birth_view = self.tasks.data, self.births.data
         self.state_view = self.states.data

@@ -1,9 +1,9 @@
-"""The inits of one stream that wait for room. What the stream sends meanwhile is read, and its acks are applied.
+"""The inits of one stream that wait for room. Meanwhile the stream is still read, and its acks are applied.
 
-A message is confirmed when all of it is applied, and so are those behind it: what was not applied when the stream
-breaks is not confirmed, and the worker fails it. While anything is held the worker is asked, by ``hold`` in the
-replies, to begin no more trees and to go on sending the rest. A worker that does not listen is not read any more once
-``most_roots`` inits of its own wait.
+Messages are confirmed in order, each once all its updates are applied. Updates not applied when the stream breaks are
+therefore not confirmed, and the worker fails their trees. While inits are held, ``hold`` in the replies asks the worker
+to begin no more trees and to continue sending other updates. A worker that ignores ``hold`` is not read while more than
+``max_roots`` of its inits wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .updates import Batch
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of which only these inits are still to be applied."""
+    """A message whose updates are all applied except ``inits``."""
 
     sequence: int
     shard_version: int
@@ -31,7 +31,7 @@ class Message:
 
 
 class HeldInits:
-    """``apply`` applies inits; ``finish`` is told of each message when all of it is applied, in their order."""
+    """A queue of messages. ``apply`` applies inits; ``finish`` is called in order with each fully applied message."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class HeldInits:
         self._falls = asyncio.Event()
 
     def __bool__(self) -> bool:
-        """Whether a message waits."""
+        """True while a message waits."""
         return bool(self._messages)
 
     def take(self, message: Message) -> None:
-        """The rest of a message that was read. If nothing of it waits, and none before it does, it is finished."""
+        """Queue the rest of a message. Finish the message at once if no inits remain and the queue is empty."""
         if not self._messages and not message.inits:
             self._finish(message)
             return
@@ -66,19 +66,19 @@ class HeldInits:
         self._more.set()
 
     async def room(self) -> None:
-        """Return when the next message may be read."""
+        """Wait until the next message may be read."""
         while self._roots > self._most_roots:
             self._falls.clear()
             await self._falls.wait()
 
     async def emptied(self) -> None:
-        """Return when nothing waits."""
+        """Wait until the queue is empty."""
         while self._messages:
             self._falls.clear()
             await self._falls.wait()
 
     async def keep(self) -> None:
-        """Apply what waits as soon as there is room for it, for ever."""
+        """Apply waiting inits as soon as there is room, forever."""
         while True:
             while self._messages:
                 message = self._messages[0]
@@ -93,7 +93,7 @@ class HeldInits:
             await self._more.wait()
 
     def close(self) -> None:
-        """Let go of what waits: it was never confirmed."""
+        """Discard the waiting messages, which were never confirmed."""
         while self._messages:
             self._drop_first()
 

@@ -1,43 +1,43 @@
-"""The XOR ledger of one shard: which tuple trees are pending, and how they ended.
+"""The XOR ledger of one shard: the pending tuple trees, and the verdicts on those that end.
 
 Theory (seeds 000 to 002). Every tuple sent to a task is an edge with a random 64-bit id. An edge is XORed into its
 tree's *ack value* twice: when it is created (by the spout's init or by the ack of the tuple that produced it) and when
-the tuple is acked. So the value is zero exactly when every created edge was also acked, save for an accident of
-probability 2^-64. One entry of fixed size stands for a tree of any size.
+the tuple is acked. So the value is zero exactly when every created edge was also acked, except with probability 2^-64.
+One entry of fixed size represents a tree of any size.
 
 An ack carries ``edge ^ children`` as one value, so children appear no later than their parent disappears: the tree
-cannot look finished in between. XOR is associative and commutative: updates may come in any order and in any
-combination, and an ack may come before the init.
+cannot look finished in between. XOR is associative and commutative: updates may arrive in any order and in any
+combination, and an ack may arrive before the init.
 
-What an update does, and then what follows from the entry:
+The effect of each update, and the verdict that follows from the entry:
 
     init  (root, value, task)   xor in the value, remember the task          value 0 and task known -> acked, removed
     ack   (root, value)         xor in the value                             failed and task known  -> failed, removed
     fail  (root)                mark as failed                               otherwise it stays
     reset (root)                (nothing)                                    ... and a reset of a known tree is reported
 
-Every update, also one that changes nothing, creates the entry where there is none and starts its life again: entries
-live in the cohorts of a RotatingMap and expire with the ``buckets``-th rotation after their last update.
+Every update, even one that changes nothing, creates the entry if there is none and renews its lifetime: entries are
+kept in the cohorts of a RotatingMap and expire with the ``buckets``-th rotation after their last update.
 
-The cases people ask about, each with a test of its name in tests/unit/acker/test_ledger.py:
+Edge cases, each with a test of the same name in tests/unit/acker/test_ledger.py:
 
-* duplicate init: the second one only starts the entry's life again. Its value is *not* applied: XORing the same value
-  twice would cancel the first and might report a pending tree as acked. This one rule makes repeated updates harmless:
-  for the value to vanish while an edge is outstanding, the update that created the edge must count twice, hence the
-  one that created its parent, and so on up to the init.
+* duplicate init: the second init only renews the entry's lifetime. Its value is *not* applied: XORing the same value
+  twice would cancel the first and could report a pending tree as acked. This rule alone makes repeated updates
+  harmless: for the value to vanish while an edge is outstanding, the update that created the edge must count twice,
+  hence also the update that created its parent, and so on up to the init.
 * ack before init, fail before init: the entry waits without a task; the init brings the verdict.
 * zero before init: an entry whose partial values cancel, but whose spout is unknown, waits too.
-* late ack after completion: makes an entry that nobody will init. It expires without a verdict.
-* reset for an unknown root: makes an empty entry, reported to nobody.
-* two roots sharing an edge (a multi-anchored tuple): each root's entry gets the edge id; they end independently.
-* init of 0 (a spout tuple that nobody consumes): acked at once.
-* fail of a tree whose value then turns 0 before its init comes: acked. Zero is looked at first; all was processed.
+* late ack after completion: creates an entry without an init, which expires without a verdict.
+* reset for an unknown root: creates an empty entry and is not reported.
+* two roots sharing an edge (a multi-anchored tuple): each root's entry gets the edge id; the trees end independently.
+* init of 0 (a spout tuple without consumers): acked at once.
+* fail of a tree whose value then turns 0 before its init arrives: acked. Zero is checked first; all was processed.
 
-The entries lie in a packed table (acker/hash_table.py), 38 to 40 bytes a pending tree. Batches of many updates are
-applied by whole arrays; smaller ones, and what a batch says of one root again, one after the other
-(acker/scalar_ops.py); where that is compiled, all are while the table is small enough for the caches. So the rules are
-written down twice;
-test_ledger_reference.py holds both against a plain dictionary, and `python -m bench.ledger` measures both.
+The entries lie in a packed table (acker/hash_table.py), at 38 to 40 bytes per pending tree. Large batches are applied
+as whole arrays. Small batches, and repeated updates of one root within a batch, are applied one by one
+(acker/scalar_ops.py); if that module is compiled, so are all batches while the table fits in the caches. The rules
+therefore exist twice: test_ledger_reference.py checks both against a plain dictionary, and `python -m bench.ledger`
+measures both.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from .verdicts import Totals, Verdicts, add_verdicts
 __all__ = ["Ledger", "Totals", "Verdicts"]
 
 TICKS_PER_S = 10
-"""Resolution of an entry's birth. Ages depend on it, an expiry never does."""
+"""Resolution of an entry's birth. Reported ages depend on this resolution; expiry never does."""
 
-_PART = 8_192  # updates applied by one set of numpy calls: what they work on stays in the caches
-_FEW = 4_096 if IS_COMPILED else 32  # fewer updates than these are faster applied one after the other
-_NEAR = 150_000 if IS_COMPILED else 0  # while so few entries are held, which lie in the caches, many updates are, too
-_KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # of a kind's columns, with the bytes of an item
+_PART = 8_192  # updates per set of numpy calls: their working set stays in the caches
+_FEW = 4_096 if IS_COMPILED else 32  # below this, updates are faster one by one
+_NEAR = 150_000 if IS_COMPILED else 0  # with fewer entries (they fit in the caches) large batches are, too
+_KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # types of the columns, with bytes per item
 _NUMBERS = np.arange(_PART, dtype=np.uint16)
 
 Ids: TypeAlias = "Sequence[int] | U64"
@@ -73,11 +73,11 @@ Tasks: TypeAlias = "Sequence[int] | U32"
 
 
 class Ledger:
-    """The pending trees of one shard. Not thread-safe: one owner; ``now_s`` is any clock that never goes back.
+    """The pending trees of one shard. Not thread-safe; ``now_s`` is any monotonic clock.
 
     Bounds: memory is proportional to ``len(ledger)``, whatever the size of the trees. An entry not updated for
-    ``buckets`` rotations is gone. Nothing else is ever dropped. ``hash_key`` is a random number of 192 bits that nobody
-    else knows, where the roots are not trusted to be random.
+    ``buckets`` rotations expires. Nothing else is ever dropped. If roots are not trusted to be random, ``hash_key``
+    must be a secret random number of 192 bits.
     """
 
     def __init__(self, buckets: int = 3, hash_key: int = 0) -> None:
@@ -88,30 +88,30 @@ class Ledger:
         self._began: int | None = None  # the tick from which births are counted
 
     def __len__(self) -> int:
-        """Entries held: pending trees, and partial values whose init has not come or never will."""
+        """Number of entries: pending trees, and partial values without an init (yet or forever)."""
         return len(self._pending)
 
     @property
     def trees(self) -> int:
-        """Entries trees whose init has come."""
+        """Number of pending trees: entries whose init has arrived."""
         return self._pending.trees
 
     @property
     def bytes_held(self) -> int:
-        """Memory held, computed: the sizes of the table's arrays."""
+        """Memory held, computed as the size of the table's arrays."""
         return self._pending.table.nbytes
 
     def ack_value(self, root: int) -> int | None:
-        """What is left of a tree: the XOR of the edges told so far. None if there is no entry."""
+        """Return the XOR of all edges reported so far for a tree, or None if there is no entry."""
         return self._pending.value(root)
 
     def oldest_age_s(self, now_s: float) -> float:
-        """Seconds since the first update of the oldest pending tree, to a tick; 0 if none is pending."""
+        """Return the seconds since the oldest pending tree's first update, to one tick; 0 without pending trees."""
         born = min(self._pending.births, default=None)
         return 0.0 if born is None else max(0.0, now_s - (born + (self._began or 0)) / TICKS_PER_S)
 
     def trees_begun_by(self, time_s: float) -> int:
-        """Entries trees whose first update came at ``time_s`` or earlier, to a tick."""
+        """Return the number of pending trees whose first update came at ``time_s`` or earlier, to one tick."""
         until = int(time_s * TICKS_PER_S) - (self._began or 0)
         return sum(trees for born, trees in self._pending.births.items() if born <= until)
 
@@ -126,11 +126,11 @@ class Ledger:
         reset_roots: Ids,
         now_s: float,
     ) -> Verdicts:
-        """Apply a batch of updates and say what ended by them.
+        """Apply a batch of updates and return the verdicts on the trees that ended.
 
-        The sequences hold unsigned 64-bit integers (tasks: 32 bits) and are best ``array("Q")`` and ``array("I")``, or
-        numpy arrays of these types; those of one kind have the same length, which the caller has checked. A root may
-        be in any of them and more than once. 10,000 updates take about a millisecond.
+        The sequences hold unsigned 64-bit integers (tasks: 32 bits). ``array("Q")`` and ``array("I")``, or numpy arrays
+        of these types, are fastest. The caller has checked that sequences of one kind have the same length. A root may
+        occur in any sequence, and repeatedly. 10,000 updates take about a millisecond.
         """
         tick = int(now_s * TICKS_PER_S)
         if self._began is None:
@@ -151,7 +151,7 @@ class Ledger:
         return verdicts
 
     def rotate(self, now_s: float, *, trees_expire: bool = True) -> Verdicts:
-        """Age every entry by one step; those in the oldest cohort expire. See ``rotation`` for the details."""
+        """Age every entry by one cohort and return the expired trees. See ``rotation`` for the details."""
         verdicts = Verdicts()
         for part in self.rotation(now_s, trees_expire=trees_expire):
             for task, roots in part.expired.items():
@@ -159,13 +159,13 @@ class Ledger:
         return verdicts
 
     def rotation(self, now_s: float, *, trees_expire: bool = True, step: int = 20_000) -> Iterator[Verdicts]:
-        """As ``rotate``, in steps of at most ``step`` entries, so that the caller can do other things in between.
+        """Rotate in steps of at most ``step`` entries, so that the caller can do other work in between.
 
-        The cohort leaves the ledger with the first step: an update that comes between the steps no longer finds it.
-        Entries without a task vanish; nobody waits for them. With ``trees_expire=False`` those with a task stay
-        pending (topologies without message timeouts), so only the others are cleared away.
+        The oldest cohort leaves the ledger with the first step: later updates no longer find its entries. Entries
+        without a task are dropped silently, because nobody waits for them. With ``trees_expire=False`` (topologies
+        without message timeouts) entries with a task stay pending, so only the others are removed.
         """
-        del now_s  # expiry is counted in rotations; the clock is the caller's
+        del now_s  # expiry is counted in rotations; the caller keeps the time
         self._pending.age()
         if trees_expire:
             yield from self._pending.clear(step)
@@ -183,9 +183,9 @@ class Ledger:
         born: int,
         verdicts: Verdicts,
     ) -> None:
-        """Apply updates of one kind, many at a time or one by one; those for one root in their order."""
+        """Apply updates of one kind in batches or one by one, in order for each root."""
         count = len(columns[0])
-        # An update that finds a dead entry costs one by one what a whole batch does.
+        # One by one, each update that finds a dead entry costs as much as a whole batch.
         if count < _FEW or len(self._pending) == len(self._pending.table) < _NEAR:
             each(self._pending, self.totals, *_items(columns), born, verdicts)
         else:
@@ -211,7 +211,7 @@ class Ledger:
                 break
         each(self._pending, self.totals, *_items(columns), born, verdicts)
 
-    # Many updates, each of another root
+    # Batches of updates with distinct roots
 
     def _init_many(self, roots: U64, hashes: U64, values: U64, tasks: U32, born: int, verdicts: Verdicts) -> None:
         places = self._pending.find(roots, hashes)
@@ -294,7 +294,7 @@ class Ledger:
 
 
 def _arrays(columns: Sequence[Any]) -> list[Any]:
-    """The same integers as numpy arrays, without a copy where that is possible."""
+    """Return the columns as numpy arrays, without a copy if possible."""
     return [
         np.frombuffer(column, kind) if _fits(column, size) else np.asarray(column, kind)
         for column, (kind, size) in zip(columns, _KINDS, strict=False)
@@ -302,7 +302,7 @@ def _arrays(columns: Sequence[Any]) -> list[Any]:
 
 
 def _items(columns: Sequence[Any]) -> list[Any]:
-    """The same integers as what they are best read from one after the other."""
+    """Return the columns in the form that is fastest to read one by one."""
     if not IS_COMPILED:
         return [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     return [
@@ -316,7 +316,7 @@ def _fits(column: Any, size: int) -> bool:
 
 
 def _repeated(roots: U64, hashes: U64) -> Any:
-    """A mask of the roots that are there before already; None if all are distinct."""
+    """Return a mask of the roots that occurred earlier in the array, or None if all are distinct."""
     place = (hashes >> np.uint64(48)).view(np.int64)
     last = np.empty(1 << 16, np.uint16)
     number = _NUMBERS[: len(roots)]

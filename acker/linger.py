@@ -1,14 +1,14 @@
-"""For how long verdicts and updates of a topology are gathered: a share of the time that its trees take anyhow.
+"""The linger of verdicts and updates: batching for a fraction of a topology's mean complete latency.
 
-By Little's law trees take pending / (completed per second) on average. At rates where processors are what bounds, they
-take long because they wait in queues; a verdict that comes a little later costs nothing then, and each message saved
-gives both ends 0.1 to 0.2 ms of processor time back. Where trees complete soon, or there are few of them, nothing is
-gathered. A longer pause makes trees take longer, and so itself: updates and verdicts both wait, so T = T0 + 2 SHARE T
-at most, a third more. ``MAX_S`` bounds it once more.
+By Little's law the mean complete latency of trees is pending / (completed per second). At rates where the CPU is the
+bottleneck, trees take long because they wait in queues. A slightly later verdict then costs nothing, and each message
+saved frees 0.1 to 0.2 ms of CPU time at both ends. If trees complete quickly, or there are few trees, there is no
+linger. A longer linger increases the latency, which in turn increases the linger: updates and verdicts both wait, so
+T = T0 + 2 SHARE T at most, a third more. ``MAX_S`` is a second bound.
 
-What it costs: trees that are quicker than the average of their topology wait up to 2 ``MAX_S`` for their verdicts. And
-a topology whose rate is bounded by its pending trees, while processors are idle, loses up to a quarter of it; which is
-why nothing is gathered at rates that leave them idle as a rule.
+The cost: trees faster than their topology's mean wait up to 2 ``MAX_S`` for their verdicts. A topology whose rate is
+limited by its pending trees, while the CPU is idle, loses up to a quarter of the rate. Therefore there is no linger at
+rates that usually leave the CPU idle.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ WINDOW_S = 0.05
 SHARE = 1 / 8
 MAX_S = 0.015
 BUSY_PER_S = 20_000, 40_000
-"""Trees completed a second, in one acker: up to the first, messages are few anyhow and nothing is gathered; from the
-second on, in full; between them in part, so that a pause which lowers the rate is not dropped and taken up by turns.
+"""Trees completed per second in one acker. Up to the first rate messages are few and there is no linger; from the
+second rate on the linger is full. In between it rises linearly, because a linger that itself lowers the rate would
+otherwise switch on and off in turn.
 """
 
 
 class Linger:
-    """The pause that fits the last complete window of ``WINDOW_S`` or more. Pure: time is an argument."""
+    """The linger computed from the last complete window of at least ``WINDOW_S``. Pure: time is an argument."""
 
     def __init__(self) -> None:
         self.pause_s = 0.0
@@ -33,7 +34,7 @@ class Linger:
         self._since_s = -math.inf
 
     def look(self, pending: int, completed: int, now_s: float) -> None:
-        """So many trees are pending now, and so many have been completed since the ledgers began."""
+        """Update the linger from the trees pending now and the trees completed since the ledgers began."""
         elapsed_s = now_s - self._since_s
         if elapsed_s < WINDOW_S:
             return

@@ -1,8 +1,8 @@
-"""The acker's figures for Prometheus: computed when asked, from the same summary that /ledger shows.
+"""The acker's Prometheus metrics, computed at scrape time from the summary that /ledger shows.
 
-Labels are topology (its name), topology_id and shard; all go away with the topology, so their number is bounded by what
-is served now. The id is among them because a topology that was killed and its successor of the same name may both have
-trees here for a while.
+Labels are topology (its name), topology_id and shard. They disappear with the topology, so label cardinality is bounded
+by the topologies served now. topology_id is a label because a killed topology and its successor of the same name can
+both have trees here for a while.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COUNTERS = {
 
 
 class Described(Protocol):
-    """What the figures come from."""
+    """The source of the metrics."""
 
     @property
     def streams(self) -> int: ...
@@ -52,7 +52,7 @@ class Described(Protocol):
 
 
 class LedgerCollector(Collector):
-    """Turns one summary into metrics."""
+    """Convert a summary into metrics."""
 
     def __init__(self, service: Described, admission: Admission) -> None:
         self._service = service
@@ -109,7 +109,7 @@ class LedgerCollector(Collector):
 
 
 def metrics_registry(service: Described, admission: Admission, readiness: Readiness) -> CollectorRegistry:
-    """Everything /metrics shows: the ledgers, and what every daemon shows."""
+    """Return the registry behind /metrics: metrics of the ledgers, and those common to all daemons."""
     collectors = daemon_registry("acker", readiness)
     collectors.register(LedgerCollector(service, admission))
     return collectors

@@ -1,22 +1,22 @@
-"""Every ledger of this acker: which topologies it serves, to whom verdicts go, and what becomes due when.
+"""The registry of an acker's ledgers: topologies served, routing of verdicts, and rotation.
 
-A topology comes into being with the first hello that names it and has one ledger for each shard that updates came for.
-A verdict goes to the stream whose hello named its spout task, of each worker the newest; without one it is dropped,
-because the worker that waited for it is gone and its spout's own pending map went with it. Two workers may name one
-task: a machine that was cut off comes back with the worker that has long been replaced. Which of them is the right one
-is not known here, so both are told, and the one that did not begin the tree does not know its root.
+A topology is created by the first hello that names it and has one ledger per shard that has received updates. A verdict
+goes to the stream whose hello named its spout task: per worker, the newest such stream. Without a stream the verdict is
+dropped, because the worker that waited for it is gone, and with it the spout's pending map. Two workers can name the
+same task: a machine that was partitioned returns with a worker that was replaced long ago. The acker cannot tell which
+worker is current, so both receive the verdict; the worker that did not begin the tree does not know the root.
 
-Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry dies 2T to 3T after its
+Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry expires 2T to 3T after its
 last update; the spout gives up after T to 2T, so the acker never forgets a tree that a spout still waits for). A
-rotation may come late, never early. Without message timeouts trees stay for ever, and only entries without a spout are
-cleared away. A topology whose last stream closed more than 2T ago is forgotten.
+rotation can be late, never early. Without message timeouts trees stay forever, and only entries without a spout are
+removed. A topology whose last stream closed more than 2T ago is forgotten.
 
-Draining. A stream has *moved* once it has reported a shard version newer than any seen when the drain began: the worker
-behind it then starts its trees elsewhere (and may report them to both ackers). But it may still have to tell of trees
-that its spouts began a moment before, and whose first tuples are under way: so for ``SETTLE_S`` after the last stream
-moved, whatever begins counts as begun before. The drain is over when all of that has ended: nothing is lost by leaving.
+Draining. A stream has *moved* once it has reported a shard version newer than any seen when the drain began: its worker
+then starts new trees elsewhere (and can report them to both ackers). Reports can still follow on trees that its spouts
+began a moment earlier and whose first tuples are in flight. Therefore, trees that begin within ``SETTLE_S`` after the
+last stream moved count as old. The drain is complete when all old trees have ended: no tree is lost on exit.
 
-Pure: ``now_s`` is any clock that does not go back; streams are numbers dealt out by ``open``.
+Pure: ``now_s`` is any monotonic clock; streams are numbers assigned by ``open``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .ledger import Ledger, Verdicts
 from .updates import Batch, Hello
 
 UNTIMED_ROTATION_S = 600.0
-"""How often entries without a spout age in a topology that has no message timeouts."""
+"""Rotation interval of a topology without message timeouts, in which only entries without a spout expire."""
 
 SETTLE_S = 0.5
-"""How long a tree may have begun before its acker hears of it, where all goes well."""
+"""Longest delay, in normal operation, from the start of a tree until its acker receives an update."""
 
 Stream = int
 
@@ -46,7 +46,7 @@ class Topology:
     timeout_s: float
     next_rotation_s: float
     ledgers: dict[int, Ledger] = field(default_factory=dict)
-    spouts: dict[int, dict[str, Stream]] = field(default_factory=dict)  # spout task -> by worker, where verdicts go
+    spouts: dict[int, dict[str, Stream]] = field(default_factory=dict)  # spout task -> worker -> stream for verdicts
     named: dict[Stream, Hello] = field(default_factory=dict)
     streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
     unattended_since_s: float | None = None
@@ -66,7 +66,7 @@ class Topology:
 
 
 class Registry:
-    """All topologies of one acker. Not thread-safe: one owner. ``hash_key``: see Ledger."""
+    """All topologies of one acker. Not thread-safe. For ``hash_key`` see Ledger."""
 
     def __init__(self, hash_key: int = 0) -> None:
         self.topologies: dict[str, Topology] = {}
@@ -79,11 +79,11 @@ class Registry:
 
     @property
     def entries(self) -> int:
-        """Entries in all ledgers, also those whose init has not come: what the memory limit counts."""
+        """Entries in all ledgers, including those without an init. The memory limit applies to this number."""
         return sum(topology.entries for topology in self.topologies.values())
 
     def flow(self, stream: Stream) -> tuple[int, int]:
-        """Trees pending now, and completed since its ledgers began, in the topology of a stream if it is there."""
+        """Return the pending and the completed trees of a stream's topology; (0, 0) if the topology was dropped."""
         topology = self._owners.get(stream)
         ledgers = topology.ledgers.values() if topology is not None else ()
         return sum(ledger.trees for ledger in ledgers), sum(ledger.totals.completed for ledger in ledgers)
@@ -91,9 +91,10 @@ class Registry:
     # Streams
 
     def open(self, hello: Hello, now_s: float) -> Stream:
-        """A worker said hello. Returns the number of its stream.
+        """Register a stream after its worker's hello, and return the stream's number.
 
-        Raises ProtocolError if other workers of the topology are here with another timeout: it is of their submission.
+        Raises ProtocolError if the topology has open streams with another message timeout: the timeout is fixed at
+        submission.
         """
         topology = self.topologies.get(hello.topology_id)
         if topology is None:
@@ -118,10 +119,10 @@ class Registry:
         return stream
 
     def close(self, stream: Stream, now_s: float) -> None:
-        """A stream ended. Its trees stay: acks may still come, and the worker may be back.
+        """Unregister a stream. Its trees stay: acks can still arrive, and the worker can reconnect.
 
-        Verdicts of its spout tasks go to the newest stream left that named them: whoever else said hello for a task
-        and left must not leave the worker that runs it without verdicts.
+        Verdicts for its spout tasks then go to the worker's newest remaining stream that named them, so a short-lived
+        second stream does not leave the worker without verdicts.
         """
         topology = self._owners.pop(stream, None)
         if topology is None:
@@ -142,7 +143,7 @@ class Registry:
             topology.unattended_since_s = now_s
 
     def report_version(self, stream: Stream, shard_version: int) -> None:
-        """A worker named the newest shard map it follows."""
+        """Record the version of the newest shard map that a worker follows."""
         topology = self._owners.get(stream)
         if topology is None or shard_version <= topology.streams[stream]:
             return
@@ -153,7 +154,7 @@ class Registry:
     # Updates and verdicts
 
     def apply(self, stream: Stream, batch: Batch, now_s: float) -> list[tuple[Stream, Verdicts]]:
-        """Apply updates from a stream and say which stream gets which verdicts. No-op if it was dropped."""
+        """Apply a stream's updates and return verdicts by receiving stream. No-op if the topology was dropped."""
         topology = self._owners.get(stream)
         if topology is None:
             return []
@@ -173,7 +174,7 @@ class Registry:
         return self._addressed(topology, verdicts)
 
     def _addressed(self, topology: Topology, verdicts: Verdicts) -> list[tuple[Stream, Verdicts]]:
-        """The verdicts by the stream they go to."""
+        """Group verdicts by the stream that receives them."""
         if not verdicts:
             return []
         found: dict[Stream, Verdicts] = {}
@@ -186,15 +187,15 @@ class Registry:
     # Time
 
     def next_rotation_s(self) -> float | None:
-        """When the next topology is due; None if there is none."""
+        """Return the time of the next rotation of any topology, or None without topologies."""
         return min((topology.next_rotation_s for topology in self.topologies.values()), default=None)
 
     def rotate(self, now_s: float) -> Iterator[list[tuple[Stream, Verdicts]]]:
-        """Rotate what is due, step by step; the caller may do other things, updates included, between the steps."""
+        """Rotate the topologies that are due, in steps. Updates may be applied between the steps."""
         for topology in list(self.topologies.values()):
             if topology.next_rotation_s > now_s:
                 continue
-            # From now, not from when it was due: a late rotation must not shorten the next cohort's life.
+            # From now, not from the due time: a late rotation must not shorten the next cohort's lifetime.
             topology.next_rotation_s = now_s + topology.rotation_s
             for ledger in list(topology.ledgers.values()):
                 for verdicts in ledger.rotation(now_s, trees_expire=topology.timeout_s > 0):
@@ -214,7 +215,7 @@ class Registry:
     # Commands
 
     def drop(self, epoch: int, topology_id: str) -> list[Stream]:
-        """Forget a topology, at the leader's order. Returns its streams, which are to be ended.
+        """Forget a topology on the leader's command. Returns its streams, which the caller must end.
 
         Raises AuthorityError if the epoch is older than one already seen.
         """
@@ -227,7 +228,7 @@ class Registry:
         topology = self.topologies.pop(topology_id, None)
         if topology is None:
             return []
-        topology.spouts.clear()  # a rotation may be under way: its verdicts reach nobody
+        topology.spouts.clear()  # verdicts of a rotation in progress reach nobody
         topology.named.clear()
         for stream in topology.streams:
             del self._owners[stream]
@@ -236,16 +237,16 @@ class Registry:
     # Draining
 
     def begin_drain(self) -> None:
-        """Remember the shard versions: only newer ones mean that nimbus moved the shards away from here.
+        """Record the current shard versions. Only a newer version means that nimbus has moved the shards elsewhere.
 
-        Where none is known yet, the first one reported counts as old.
+        If a topology has no known version yet, the first version reported counts as old.
         """
         self._draining = True
         for topology in self.topologies.values():
             topology.drain_from_version = max(topology.streams.values(), default=0)
 
     def drain_waits_for(self, now_s: float) -> str | None:
-        """Why the drain is not finished, in a few words; None once it is. To be asked again and again."""
+        """Return a short reason why the drain is not complete, or None if it is complete. Meant to be polled."""
         staying = [
             stream
             for topology in self.topologies.values()
@@ -265,7 +266,7 @@ class Registry:
         return "workers may have begun trees before they moved" if now_s < settled_s and self._owners else None
 
     def longest_timeout_s(self) -> float:
-        """The longest message timeout of the topologies served; 0 without any."""
+        """Return the longest message timeout of the topologies served; 0 if there is none."""
         return max((topology.timeout_s for topology in self.topologies.values()), default=0.0)
 
 

@@ -1,7 +1,7 @@
-"""What updates do to a ledger's entries, one after the other: the rules of acker/ledger.py, in a loop for each kind.
+"""Updates applied one by one to a ledger's entries: the rules of acker/ledger.py, with one loop per kind of update.
 
-Where it is compiled nothing in the loops is a Python object; columns are arrays of C's integers then. Columns of one
-kind have the same length. ``settle`` is to follow.
+When compiled, the loops use no Python objects, and columns are arrays of C integers. Columns of one kind have the same
+length. The caller must call ``settle`` afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Acker service: translates between messages and the registry. proto/tupletree/v1/acker.proto has the sequences.
+"""The Acker gRPC service: translates between messages and the registry. For the protocol see acker.proto.
 
-Everything runs in one asyncio loop. A big message is applied in parts with a pause for others after each, so health and
-other streams are served while millions of updates come in.
+Everything runs in one asyncio loop. A large message is applied in parts and yields to the loop between them, so health
+checks and other streams are served while millions of updates arrive.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .work_counters import WorkCounters
 logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
-_PART = 8_192  # updates of one kind applied without a pause: one or two milliseconds
-_MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # inits of a stream that wait: so many, or this part of the limit
+_PART = 8_192  # updates of one kind applied without yielding: one or two milliseconds
+_MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # inits held per stream: at most 100,000 or, if more, limit / 20
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
@@ -47,7 +47,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self.acker_id = acker_id
         self.draining = False
         self.failed = asyncio.Event()
-        """Set when a ledger may be wrong: ``failure`` says why, and the process is to end."""
+        """Set if a ledger can be inconsistent: ``failure`` is the cause, and the process must exit."""
         self.failure: BaseException | None = None
         self._registry = registry
         self._admission = admission
@@ -59,7 +59,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
 
     @property
     def streams(self) -> int:
-        """Workers connected."""
+        """Number of connected workers."""
         return len(self._streams)
 
     async def Track(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
@@ -93,11 +93,11 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         return pb.DropTopologyReply()
 
     def timeouts_s(self) -> dict[str, float]:
-        """The message timeout of each topology, by id; 0 for none."""
+        """Return the message timeout of each topology, by id; 0 if there is none."""
         return {id: topology.timeout_s for id, topology in self._registry.topologies.items()}
 
     def describe(self) -> pb.DescribeLedgerReply:
-        """One summary for each shard served, ordered by topology and shard."""
+        """Return one summary per shard served, ordered by topology and shard."""
         now_s = self._clock()
         reply = pb.DescribeLedgerReply(
             acker_id=self.acker_id,
@@ -124,18 +124,18 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         return reply
 
     def deliver(self, addressed: Iterable[tuple[int, Verdicts]]) -> None:
-        """Hand verdicts to the streams they go to."""
+        """Pass verdicts to the streams that receive them."""
         for number, verdicts in addressed:
             self._streams[number].put(verdicts)
 
     def recount(self) -> None:
-        """Call after ledgers changed by themselves: lets waiting streams go on, and says whether there is room."""
+        """Update admission and readiness after a change to the ledgers that no stream made, such as a rotation."""
         for topology_id in self._registry.topologies:
             self._count_entries(topology_id)
         self._say_whether_full()
 
     def forget(self, topology_id: str) -> None:
-        """The registry has forgotten a topology."""
+        """Release what is held for a topology that the registry has forgotten."""
         self._admission.forget(topology_id)
 
     def _count_entries(self, topology_id: str) -> None:
@@ -156,11 +156,11 @@ class AckerService(acker_pb2_grpc.AckerServicer):
 
     @property
     def undelivered(self) -> int:
-        """Roots whose verdicts wait for a worker to take them."""
+        """Number of roots whose verdicts are not yet taken by a worker."""
         return sum(stream.waiting for stream in self._streams.values())
 
     def end_streams(self, error: Exception | None) -> None:
-        """End every stream: properly, after its last verdicts, or with an error at once."""
+        """End every stream: without an error after its last verdicts, or at once with ``error``."""
         for stream in self._streams.values():
             stream.end(error)
 
@@ -205,7 +205,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         return holding
 
     async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], holding: HeldInits) -> None:
-        """Apply what the worker sends until it has no more to say, and what has to wait for room has been applied."""
+        """Apply a worker's messages until its side of the stream ends and all held inits are applied."""
         sequence = 0
         async for request in requests:
             sequence += 1
@@ -215,10 +215,10 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         await holding.emptied()
 
     def _read_ended(self, stream: TrackStream, task: asyncio.Task[None]) -> None:
-        """A stream ends as its reading did: properly, or with the error, of which the worker is told.
+        """End a stream as its reading ended: without an error, or with an error that is sent to the worker.
 
-        An error that no message can be blamed for, such as a lack of memory, may have left a ledger half changed. The
-        process is to end then: with a new one, its trees fail and are replayed; a ledger that is wrong would lie.
+        An error that no message caused, such as a lack of memory, can leave a ledger half changed. The process must
+        then exit (see ``_fail``): its trees fail and are replayed, whereas a wrong ledger gives wrong verdicts.
         """
         if task.cancelled():
             return
@@ -230,7 +230,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         stream.end(error)
 
     async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, holding: HeldInits) -> None:
-        """Apply a message, but for those of its inits that there is no room for."""
+        """Apply a message except for the inits that must wait for room."""
         topology_id = stream.hello.topology_id
         batches = check_updates(request, stream.hello, sequence)
         await self._admission.readable(topology_id)
@@ -242,7 +242,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
                 if not part.init_roots or (not (holding or held) and self._admission.admits(topology_id)):
                     self._apply_part(stream, part)
                     continue
-                self._apply_part(stream, part.others())  # they may make the room
+                self._apply_part(stream, part.others())  # these can free entries
                 held.append(part.inits())
         self.work.count(batches)
         stream.look(*self._registry.flow(stream.number), self._clock())

@@ -1,10 +1,10 @@
-"""One Track stream from the acker's side: what it still has to tell its worker, and how often it does.
+"""The acker's side of a Track stream: verdicts and confirmations waiting for the worker, and the pace of replies.
 
-Verdicts come from anybody's updates; the stream collects them until its one writer takes them. The first word after a
-silence goes out at once, later ones not more often than every ``REPLY_INTERVAL_S``, and after a reply of many roots
-every ``BUSY_INTERVAL_S``, or less often where trees take long anyhow (linger.py): under load that packs the verdicts
-of some milliseconds into one message, which costs both ends far less than a message each. A confirmation that has no
-verdicts to go with is in no hurry: it tells the worker what it need not doubt should the stream break.
+Verdicts arise from any worker's updates; a stream collects its own until its single writer takes them. The first reply
+after a pause goes out at once. Further replies go out at most every ``REPLY_INTERVAL_S``, and after a reply with many
+roots at most every ``BUSY_INTERVAL_S``, or less often if trees take long anyway (linger.py). Under load this batches
+the verdicts of several milliseconds into one message, which costs both ends far less than single messages. A
+confirmation without verdicts is not urgent: the worker needs it only to know what is safe if the stream breaks.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .updates import Hello
 
 REPLY_INTERVAL_S = 0.002
 BUSY_INTERVAL_S, _BUSY_ROOTS = 0.006, 100
-CONFIRM_INTERVAL_S = 0.05  # after the reply before, if there are no verdicts
+CONFIRM_INTERVAL_S = 0.05  # after the previous reply, if there are no verdicts
 MAX_WAITING = 16_000_000  # roots: 128 MB
-_ROOTS_PER_REPLY = 1_000_000  # 8 MB, well under the limit of a message
+_ROOTS_PER_REPLY = 1_000_000  # 8 MB, well below the message size limit
 
 
 class TrackStream:
-    """``put`` and ``confirm`` collect, ``next_reply`` waits and takes, ``end`` says how it is to finish.
+    """An outgoing queue. ``put`` and ``confirm`` add to it, ``next_reply`` takes from it, and ``end`` finishes it.
 
-    What was put before ``end(None)`` is still delivered; ``end(error)`` lets go of it. A worker that takes no verdicts
-    is cut off with UnavailableError when ``MAX_WAITING`` roots wait for it. (Its verdicts replace the entries of its
-    own trees, which are larger; so only a flood of timeout resets, each a root more, gets there.)
+    Verdicts put before ``end(None)`` are still delivered; ``end(error)`` discards them. A worker that takes no verdicts
+    is disconnected with UnavailableError when more than ``MAX_WAITING`` roots wait. (Verdicts replace the entries of
+    the worker's own trees, which are larger, so only a flood of timeout resets, each one more root, can reach that.)
     """
 
     def __init__(self, hello: Hello) -> None:
         self.hello = hello
         self.number = 0  # in the Registry
         self.waiting = 0
-        """Roots put and not taken yet."""
+        """Number of roots put and not yet taken."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
         self._confirmed = self._told = 0
         self._is_held = self._told_held = False
@@ -51,10 +51,10 @@ class TrackStream:
         self._replied_s = -math.inf
         self._interval_s = REPLY_INTERVAL_S
         self._linger = Linger()
-        self._rest: asyncio.TimerHandle | None = None  # until a confirmation goes out alone
+        self._rest: asyncio.TimerHandle | None = None  # until a confirmation is sent without verdicts
 
     def put(self, verdicts: Verdicts) -> None:
-        """Have these delivered, unless the stream has ended: a worker that writes on would keep it from its end."""
+        """Queue verdicts. No-op once ended, so that a worker that goes on writing cannot keep the stream open."""
         if self._ended:
             return
         for kind in Verdicts.__slots__:
@@ -66,7 +66,7 @@ class TrackStream:
         self._wake.set()
 
     def confirm(self, sequence: int) -> None:
-        """Have it delivered that updates up to ``sequence`` are applied, unless the stream has ended."""
+        """Queue the confirmation of all updates up to ``sequence``. No-op once ended."""
         if self._ended:
             return
         self._confirmed = sequence
@@ -74,23 +74,23 @@ class TrackStream:
             self._wake.set()
 
     def hold(self, *, is_held: bool) -> None:
-        """Have the worker begin no more trees for now, or again."""
+        """Tell the worker to stop beginning trees, or to resume."""
         if is_held != self._is_held:
             self._is_held = is_held
             self._wake.set()
 
     def look(self, pending: int, completed: int, now_s: float) -> None:
-        """So many trees of its topology are pending now, and so many have been completed."""
+        """Update the linger from the pending and the completed trees of the topology."""
         self._linger.look(pending, completed, now_s)
 
     def end(self, error: BaseException | None) -> None:
-        """Finish the stream: with this error, or properly. The first call decides."""
+        """End the stream, with an error unless ``error`` is None. Only the first call takes effect."""
         if not self._ended:
             self._ended, self._error = True, error
             self._wake.set()
 
     async def next_reply(self) -> pb.TrackReply | None:
-        """The next message for the worker; None when the stream ended properly. Raises the error it ended with."""
+        """Return the worker's next message, or None after a normal end. Raises the error passed to ``end``."""
         await self._due()
         if not self._pieces and self._confirmed == self._told and self._is_held == self._told_held:
             return None
@@ -101,7 +101,7 @@ class TrackStream:
         return self._take()
 
     async def _due(self) -> None:
-        """Wait for verdicts, the end, or the time for a lone confirmation. Raises the error the stream ended with."""
+        """Wait until a reply is due or the stream ends. Raises the error passed to ``end``."""
         while True:
             await self._wake.wait()
             if self._error is not None:

@@ -1,7 +1,7 @@
-"""What a worker may say on its Track stream: the messages checked whole, and cut into batches for the ledgers.
+"""Validation of the messages on a Track stream, and their conversion into batches for the ledgers.
 
-A message is checked before anything of it is applied, so a malformed one leaves every ledger as it was. All errors here
-are ProtocolErrors: no correct worker sends such a message, so its stream ends.
+A message is validated as a whole before any part is applied, so a malformed message leaves every ledger unchanged. All
+errors here are ProtocolErrors: no correct worker sends such a message, so the stream ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_NAME = 1024
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who is at the other end of a stream. ``timeout_s`` 0: the topology has no message timeouts."""
+    """The worker at the other end of a stream. ``timeout_s`` 0: the topology has no message timeouts."""
 
     topology_id: str
     worker_id: str
@@ -47,15 +47,15 @@ class Batch:
         return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
 
     def inits(self) -> Batch:
-        """The inits alone."""
+        """Return a batch of the inits only."""
         return Batch(self.shard, self.init_roots, self.init_values, self.init_tasks, (), (), (), ())
 
     def others(self) -> Batch:
-        """All but the inits."""
+        """Return a batch of all updates except the inits."""
         return Batch(self.shard, (), (), (), self.ack_roots, self.ack_values, self.fail_roots, self.reset_roots)
 
     def parts(self, size: int) -> Iterator[Batch]:
-        """The same updates in batches of at most ``size`` of each kind. The order of updates does not matter."""
+        """Split into batches of at most ``size`` updates of each kind. The order of updates does not matter."""
         longest = max(len(self.init_roots), len(self.ack_roots), len(self.fail_roots), len(self.reset_roots))
         if longest <= size:
             yield self
@@ -75,7 +75,7 @@ class Batch:
 
 
 def check_hello(request: pb.TrackRequest) -> Hello:
-    """The first message of a stream. Raises ProtocolError."""
+    """Validate the first message of a stream. Raises ProtocolError."""
     if request.WhichOneof("kind") != "hello":
         raise ProtocolError("a Track stream begins with a hello")
     hello = request.hello
@@ -95,7 +95,7 @@ def check_hello(request: pb.TrackRequest) -> Hello:
 
 
 def check_updates(request: pb.TrackRequest, hello: Hello, sequence: int) -> list[Batch]:
-    """Any later message; ``sequence`` is the one expected. Raises ProtocolError."""
+    """Validate a later message with the expected ``sequence``. Raises ProtocolError."""
     if request.WhichOneof("kind") != "updates":
         raise ProtocolError("after its hello a Track stream carries updates only")
     updates = request.updates

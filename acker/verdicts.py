@@ -1,4 +1,4 @@
-"""What a ledger says: how trees ended, and how many did so far."""
+"""The results of a ledger: verdicts on trees, and running totals."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-_FEW = 64  # roots that are faster added one by one
+_FEW = 64  # below this, roots are faster added one by one
 
 
 @dataclass(slots=True)
 class Verdicts:
-    """How trees ended: for each spout task an ``array('Q')`` of roots. ``reset`` ones did not end: their timeout starts
-    again. Every root that leaves the ledger with a known spout task is in exactly one of the first three."""
+    """Verdicts on trees: an ``array('Q')`` of roots per spout task. Trees in ``reset`` have not ended: their timeout
+    restarts. Every root that leaves the ledger with a known spout task is in exactly one of the first three."""
 
     acked: dict[int, array[int]] = field(default_factory=dict)
     failed: dict[int, array[int]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Verdicts:
 
 @dataclass(slots=True)
 class Totals:
-    """What has happened in a ledger since it was made. Counts of updates as they came, and of trees that ended."""
+    """Counts of updates received, and of trees that ended, since a ledger was created."""
 
     inits: int = 0
     acks: int = 0
@@ -40,7 +40,7 @@ class Totals:
 
 
 def add_verdicts(into: dict[int, array[int]], tasks: NDArray[np.uint32], roots: NDArray[np.uint64]) -> None:
-    """Add roots to those of their tasks, in the order given."""
+    """Append roots to the arrays of their tasks, in the order given."""
     if len(tasks) < _FEW:
         for task, root in zip(tasks.tolist(), roots.tolist(), strict=True):
             into.setdefault(task, array("Q")).append(root)
@@ -48,7 +48,7 @@ def add_verdicts(into: dict[int, array[int]], tasks: NDArray[np.uint32], roots: 
     if (tasks == tasks[0]).all():
         into.setdefault(int(tasks[0]), array("Q")).frombytes(roots.tobytes())
         return
-    # The stable sort of small integers is a radix sort, five times as fast.
+    # For small integers the stable sort is a radix sort, which is five times as fast.
     order = (tasks.astype(np.uint16) if tasks.max() < 1 << 16 else tasks).argsort(kind="stable")
     tasks, roots = tasks.take(order), roots.take(order)
     starts = [0, *(np.flatnonzero(tasks[1:] != tasks[:-1]) + 1).tolist(), len(tasks)]

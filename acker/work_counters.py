@@ -1,4 +1,4 @@
-"""What an acker does, apart from what is in its ledgers: counted by its service, message by message."""
+"""Counters of an acker's work besides its ledgers, updated by the service for each message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WorkCounters:
         self.streams_opened = 0
 
     def count(self, batches: Iterable[Batch]) -> None:
-        """A message was applied. Its ids and values are of eight bytes each."""
+        """Count an applied message. Each id and value takes eight bytes."""
         self.messages += 1
         for batch in batches:
             pairs = len(batch.init_roots) + len(batch.ack_roots)

@@ -1,1 +1,1 @@
-"""What we measure: see bench/README.md."""
+"""Benchmarks. See bench/README.md."""

@@ -46,7 +46,7 @@ Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 class Calm(NamedTuple):
-    """How many processors others may use during a run, and how many seconds to try for that."""
+    """Limit on the processors that others use during a run, and the seconds to spend on meeting the limit."""
 
     cores: float = math.inf
     patience_s: float = 0.0
@@ -60,7 +60,7 @@ class RunError(Exception):
 
 
 def main(argv: Sequence[str]) -> int:
-    """What the command line says."""
+    """Run the command line."""
     arguments = _parser().parse_args(argv)
     if arguments.command == "list":
         print("\n".join(_listed()))
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_all(benches: Sequence[tuple[Bench, list[str]]], rounds: int, calm: Calm = ANYHOW) -> tuple[Results, set[str]]:
-    """Every case once in each round, calmly; and the names of the benches of which a run failed."""
+    """Run every case once per round, calmly. Also return the names of the benches with a failed run."""
     turns = [(bench, case) for bench, cases in benches for case in cases]
     results: Results = {bench.name: {} for bench, _ in benches}
     failed = set()
@@ -114,9 +114,9 @@ def calmest(
     wait: Callable[[float, float], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
-    """The first run that was calm, or the calmest of those begun while there was patience.
+    """Return the first calm run, or the calmest of the runs begun within the patience.
 
-    ``wait(cores, timeout_s)`` is called before each.
+    ``wait(cores, timeout_s)`` is called before each run.
     """
     until_s = clock() + calm.patience_s
     tries: list[dict[str, Any]] = []
@@ -127,13 +127,13 @@ def calmest(
 
 
 def wait_calm(cores: float, timeout_s: float) -> None:
-    """Wait until no more processors are in use than that, or the time is up."""
+    """Wait until at most ``cores`` processors are in use, or the time is up."""
     with contextlib.suppress(TimeoutError):
         wait_until(lambda: cores == math.inf or busy_cores(LOOK_S) <= cores, timeout_s, what="the machine is calm")
 
 
 def busy_cores(seconds: float) -> float:
-    """How many processors are in use, over the next so many seconds."""
+    """Return the average number of processors in use over the next ``seconds`` seconds."""
     before_s, began_s = busy_s(), time.perf_counter()
     time.sleep(seconds)
     return (busy_s() - before_s) / (time.perf_counter() - began_s)
@@ -144,13 +144,13 @@ def _disturbance(result: Mapping[str, Any]) -> float:
 
 
 def run_once(bench: Bench, arguments: Sequence[str]) -> dict[str, Any]:
-    """What one run prints.
+    """Return the printed result of one run.
 
     Raises:
-        RunError: it found its result wrong, or failed.
+        RunError: the run failed, or its result was wrong.
     """
     command = [sys.executable, "-m", f"bench.{bench.name}", *arguments, "--json"]
-    if shutil.which("setpriv"):  # ends with this process even if that is killed
+    if shutil.which("setpriv"):  # the run ends with this process, even if this process is killed
         command = ["setpriv", "--pdeathsig", "TERM", *command]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -171,7 +171,7 @@ def run_once(bench: Bench, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def median(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of each figure the median over runs; of what is no figure, what the last run says."""
+    """Return the median of each metric over runs. Booleans are true if true in all runs; other values are the last."""
     return {name: _median_of([run[name] for run in runs if name in run]) for name in runs[-1]}
 
 

@@ -1,7 +1,7 @@
 """The ads of Yahoo's streaming benchmark: events, and the components that count them by campaign and window.
 
-Redis holds what it holds there: a string for each ad, its campaign; a hash for each campaign, from window to the key of
-a window; and a hash for each window, with ``seen_count`` and ``time_updated``.
+Redis holds the same data as in the original: a string for each ad, its campaign; a hash for each campaign, from window
+to the key of a window; and a hash for each window, with ``seen_count`` and ``time_updated``.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Counts = Counter[tuple[str, int]]
 
 
 def ads(rng: random.Random) -> dict[str, str]:
-    """The campaign of each ad."""
+    """Return the campaign of each ad."""
     return {uuid(rng): campaign for campaign in (uuid(rng) for _ in range(CAMPAIGNS)) for _ in range(ADS_A_CAMPAIGN)}
 
 
 def uuid(rng: random.Random) -> str:
-    """What looks like one."""
+    """Return a random text in the form of a UUID."""
     text = f"{rng.getrandbits(128):032x}"
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def events(seed: int) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """The campaign of each ad, and the events that are emitted in turn, without their times."""
+    """Return the campaign of each ad, and the events to emit in turn, without their times."""
     rng = random.Random(seed)
     campaigns = ads(rng)
     names = list(campaigns)
@@ -61,12 +61,12 @@ def events(seed: int) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def event_time_ms(number: int, rate: float) -> int:
-    """Event time advances by so many events a second, however fast they are processed."""
+    """Return the event time of an event. It advances by ``rate`` events a second, however fast they are processed."""
     return START_MS + int(1000 * number / rate)
 
 
 def true_windows(count: int, rate: float, seed: int) -> Counts:
-    """The views of each campaign in each window among the first ``count`` events."""
+    """Return the views of each campaign in each window among the first ``count`` events."""
     campaigns, distinct = events(seed)
     found: Counts = Counter()
     for number in range(count):
@@ -83,7 +83,7 @@ def load_ads(url: str, seed: int) -> None:
 
 
 def read_windows(url: str, seed: int) -> Counts:
-    """What is in Redis now."""
+    """Return the windows stored in Redis."""
     found: Counts = Counter()
     with redis.Redis.from_url(url, decode_responses=True) as client:
         for campaign in sorted(set(events(seed)[0].values())):
@@ -93,7 +93,7 @@ def read_windows(url: str, seed: int) -> Counts:
 
 
 class Events(Source):
-    """Events as JSON, as they come from a queue: of each of several tasks its share, in turn."""
+    """Events as JSON, as from a queue. Each of several tasks emits its share, in turn."""
 
     outputs = ("event",)
 
@@ -115,7 +115,7 @@ class Events(Source):
 
 
 class Parse(BasicBolt):
-    """JSON to fields."""
+    """Parses JSON into fields."""
 
     outputs = ("user_id", "page_id", "ad_id", "ad_type", "event_type", "event_time", "ip_address")
 
@@ -135,7 +135,7 @@ class Filter(BasicBolt):
 
 
 class Project(BasicBolt):
-    """Keeps what is counted."""
+    """Keeps the fields needed for counting."""
 
     outputs = ("ad_id", "event_time")
 
@@ -144,7 +144,7 @@ class Project(BasicBolt):
 
 
 class Join(BasicBolt):
-    """The campaign of an ad, from Redis when the ad is new to this task."""
+    """Adds the campaign of an ad, from Redis if the ad is new to this task."""
 
     outputs = ("campaign_id", "ad_id", "event_time")
 
@@ -164,7 +164,7 @@ class Join(BasicBolt):
 
 
 class Windows(Bolt):
-    """Counts views by campaign and window; adds what is new to Redis every second, as the original does."""
+    """Counts views by campaign and window; adds the new counts to Redis every second, like the original."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -187,7 +187,7 @@ class Windows(Bolt):
         self.collector.ack(tup)
 
     def flush(self) -> None:
-        """Add to Redis what was counted since the last time."""
+        """Add the counts since the last flush to Redis."""
         if not self.views:
             return
         now_ms = int(1000 * time.time())

@@ -1,4 +1,4 @@
-"""Bar charts as SVG: text in, text out, the same for the same figures."""
+"""Bar charts as SVG text; the same values give the same chart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILL = "#3b6ea5"
 
 
 def bars(title: str, values: Mapping[str, float]) -> str:
-    """Horizontal bars from zero, one for each value, labelled with their names and figures."""
+    """Return horizontal bars from zero, one per value, labelled with names and values."""
     room = WIDTH - LABEL - VALUE
     highest = max(values.values(), default=0) or 1
     height = TOP + len(values) * (BAR + GAP) + GAP
@@ -32,7 +32,7 @@ def bars(title: str, values: Mapping[str, float]) -> str:
 
 
 def figure(value: float) -> str:
-    """A figure for people: thousands parted; three significant digits below a hundred, no decimals above."""
+    """Format a number: separated thousands; three significant digits below a hundred, no decimals above."""
     if isinstance(value, int) or abs(value) >= 100:
         return f"{round(value):,}"
     return f"{value:.3g}"

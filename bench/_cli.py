@@ -1,4 +1,4 @@
-"""The command line that every bench has: its own arguments, then ``--json`` and ``--record``."""
+"""The common command line of every bench: its own arguments, then ``--json`` and ``--record``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench._record import record
 
 
 class WrongResultError(Exception):
-    """What was measured did not do what it had to: its figures mean nothing."""
+    """The measured code produced a wrong result, so its metrics mean nothing."""
 
 
 def run(
@@ -27,7 +27,7 @@ def run(
     """Measure, print, and record with ``--record``; return the exit status: 1 if the result was wrong.
 
     ``document`` is the module's docstring, shown by ``--help``; ``constants`` are recorded with the configuration.
-    SIGTERM ends a bench as an interrupt from the keyboard does, so that its processes and directories go with it.
+    SIGTERM ends a bench like an interrupt from the keyboard, so that its processes and directories are removed.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m bench.{name}", description=document, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -50,7 +50,7 @@ def run(
 
 
 def as_lines(result: dict[str, Any]) -> str:
-    """A result for people: a line for each figure."""
+    """Format a result for people, one line per metric."""
     width = max(map(len, result))
     return "\n".join(
         f"{key:>{width}}  {value:,}" if isinstance(value, int | float) else f"{key:>{width}}  {value}"

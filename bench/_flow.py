@@ -1,14 +1,14 @@
-"""Driving a topology through a measurement: everybody waits for a word, then runs until the last tuple is done.
+"""Drives a topology through a measurement: all components wait for "go", then run until the last tuple is done.
 
     bench                                   spout                               sinks
       | -- submit --------------------------> | opens, tells "opened"             | a witness looks 20 times a second
       | reads processor times, tells "go" --> | its clock starts, it emits        |
-      |                                       | last ack: tells when (tracked)    | still for a while: tells when it
-      | <------------------------------------ |                                   | last changed, and what it counted
-      | reads processor times, compares what the sinks counted with the truth
+      |                                       | last ack: tells when (tracked)    | unchanged for a while: tells when
+      | <------------------------------------ |                                   | it last changed, and its count
+      | reads processor times, compares the counts of the sinks with the truth
 
-They tell each other by files in one directory, which works from process to process on this machine. Times are those of
-``time.perf_counter``, which is one clock for all processes of a machine.
+They communicate by files in one directory, which works between the processes of this machine. Times are those of
+``time.perf_counter``, a single clock for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ GO: Final = "go"
 
 
 def tell(directory: str, name: str, facts: Any) -> None:
-    """Write a file that is there as a whole or not at all; a later one replaces it."""
+    """Write a file atomically; a later call replaces it."""
     partial = Path(directory, f"{name}.partial")
     partial.write_text(json.dumps(facts))
     partial.rename(Path(directory, name))
 
 
 def told(directory: str, name: str) -> Any:
-    """What was told under a name, or None."""
+    """Return the facts told under a name, or None."""
     path = Path(directory, name)
     return json.loads(path.read_text()) if path.exists() else None
 
 
 class Source(Spout):
-    """Emits ``count`` tracked tuples, once "go" was told; tells how it went after the last ack.
+    """Emits ``count`` tracked tuples after "go" was told, and reports its times after the last ack.
 
-    What it emits are ``self.rows`` in turn, lists made by ``make_rows`` before the clock starts. What fails is emitted
+    The tuples are ``self.rows`` in turn, made by ``make_rows`` before the clock starts. Failed tuples are emitted
     again.
     """
 
@@ -57,11 +57,11 @@ class Source(Spout):
         self.count = count
 
     def make_rows(self) -> list[list[Any]]:
-        """The values to emit, in turn."""
+        """Return the values to emit, in turn."""
         raise NotImplementedError
 
     def facts(self) -> Mapping[str, Any]:
-        """What to tell beside when it began and ended."""
+        """Return facts to tell in addition to the times."""
         return {}
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
@@ -80,7 +80,7 @@ class Source(Spout):
         self.emit(number)
 
     def may_start(self) -> bool:
-        """Whether "go" was told; the clock starts with it."""
+        """True if "go" was told. The clock starts at this moment."""
         if not Path(self.directory, GO).exists():
             return False
         self.started_s = time.perf_counter()
@@ -96,7 +96,7 @@ class Source(Spout):
             self.tell_end()
 
     def tell_end(self) -> None:
-        """All are acked: the clock stops."""
+        """Report the end: all tuples are acked, and the clock stops."""
         times = {"started_s": self.started_s, "ended_s": time.perf_counter()}
         tell(self.directory, self.name, {**times, "failed": self.failed, **self.facts()})
 
@@ -106,10 +106,10 @@ class Source(Spout):
 
 
 class Witness(threading.Thread):
-    """Tells what a sink has counted once that has been still for a while, and when it last changed.
+    """Reports the count of a sink once it has been unchanged for a while, and the time of its last change.
 
-    It looks at the sink from a thread of its own, so that the sink pays nothing for each tuple. ``total`` is called at
-    every look and must be quick; ``facts`` only to tell.
+    The witness looks at the sink from a thread of its own, so that the sink has no cost per tuple. ``total`` is called
+    at every look and must be quick; ``facts`` is called only for the report.
     """
 
     def __init__(self, directory: str, name: str, total: Callable[[], int], facts: Callable[[], Any]) -> None:
@@ -131,10 +131,10 @@ class Witness(threading.Thread):
 
 @dataclass(frozen=True)
 class Flow:
-    """What a run took.
+    """The metrics of a run.
 
-    ``cpu_s`` is by role: worker, acker, and what else was asked for. ``others_cores`` is how many processors everything
-    else on the machine kept busy meanwhile: a figure with much of it is worth little.
+    ``cpu_s`` is by role: worker, acker, and other requested roles. ``others_cores`` is the number of processors that
+    the rest of the machine kept busy meanwhile: with a high value, the metrics are worth little.
     """
 
     started_s: float
@@ -150,7 +150,7 @@ class Flow:
         return self.ended_s - self.started_s
 
     def figures(self, items: int, item: str) -> dict[str, Any]:
-        """Items a second, and what they cost, as every bench of a topology tells it."""
+        """Return items per second and their costs, in the common form of all topology benches."""
         used_s = sum(self.cpu_s.values())
         return {
             f"{item}s_per_s": round(items / self.wall_s),
@@ -165,9 +165,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Run:
-    """A topology to drive: its sources by number of tasks, its sinks by name, and how many tuples these will count.
+    """A topology to drive: the number of source tasks, the names of the sinks, and the total that the sinks will count.
 
-    ``is_tracked``: it is over with the last ack; if not, when the last sink has counted all there is.
+    ``is_tracked``: the run ends with the last ack; otherwise when the last sink has counted everything.
     """
 
     name: str
@@ -187,13 +187,13 @@ def drive(
     others: Mapping[str, Sequence[int]] | None = None,
     look: Callable[[], object] = lambda: None,
 ) -> Flow:
-    """Run a topology from "go" to its end, and end its workers.
+    """Run a topology from "go" to its end, and stop its workers.
 
-    ``others`` are more processes to account for, by role; ``look`` is called when all is done, before the workers end.
+    ``others`` are more processes to account for, by role. ``look`` is called when all is done, before the workers stop.
 
     Raises:
-        WrongResultError: something failed, or the sinks did not count what they had to.
-        TimeoutError: it did not come to its end.
+        WrongResultError: tuples failed, or the sinks counted wrong.
+        TimeoutError: the run did not end.
     """
     directory = run.directory
     names = [f"source-{index}" for index in range(run.sources)]
@@ -232,7 +232,7 @@ def drive(
 
 
 class _Use:
-    """What processes use, by role, and the rest of the machine, from now until ``stop``."""
+    """CPU use of processes, by role, and of the rest of the machine, from now until ``stop``."""
 
     def __init__(self, pids: Mapping[str, Sequence[int]]) -> None:
         self._pids = pids
@@ -255,7 +255,7 @@ def end(cluster: DevCluster, name: str) -> None:
 
 
 def _wait_sinks(run: Run) -> list[Mapping[str, Any]]:
-    """What the sinks told, once they have counted all. A wrong sum is found out by a deadline only."""
+    """Return the reports of the sinks once they have counted everything. Only a deadline detects a wrong total."""
 
     def all_told() -> list[Mapping[str, Any]]:
         return [one for name in run.sinks if (one := told(run.directory, name)) is not None]
@@ -264,7 +264,7 @@ def _wait_sinks(run: Run) -> list[Mapping[str, Any]]:
         timeout_s = 20 if run.is_tracked else run.timeout_s
         wait_until(lambda: sum(one["total"] for one in all_told()) >= run.total, timeout_s, what="the sinks are done")
     except TimeoutError:
-        pass  # the sum tells
+        pass  # the sum is checked below
     found = sum(one["total"] for one in all_told())
     if found != run.total:
         raise WrongResultError(f"the sinks of {run.name} counted {found:,} tuples, not {run.total:,}")
@@ -272,7 +272,7 @@ def _wait_sinks(run: Run) -> list[Mapping[str, Any]]:
 
 
 def _wait(cluster: DevCluster, run: Run, names: Sequence[str], timeout_s: float) -> None:
-    """Wait until all of these were told. Raises TimeoutError with the errors of the topology."""
+    """Wait until all names were told. Raises TimeoutError with the errors of the topology."""
     try:
         wait_until(lambda: all(Path(run.directory, name).exists() for name in names), timeout_s, what=", ".join(names))
     except TimeoutError as error:

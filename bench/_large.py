@@ -1,4 +1,4 @@
-"""Large tuples from a spout to a bolt on another worker: how many arrive, how many fail, and what both workers hold."""
+"""Large tuples from a spout to a bolt on another worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME: Final = "large"
 
 
 class Blobs(Spout):
-    """Emits ``count`` tuples with ``size`` bytes each, ``burst`` whenever it is asked; what fails is emitted again."""
+    """Emits ``count`` tuples of ``size`` bytes each, ``burst`` per call. Failed tuples are emitted again."""
 
     outputs = ("number", "blob")
 
@@ -38,7 +38,7 @@ class Blobs(Spout):
 
 
 class Check(BasicBolt):
-    """Raises unless a blob arrives whole."""
+    """Raises ValueError unless a blob arrives whole."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -50,7 +50,7 @@ class Check(BasicBolt):
 
 
 def topology(count: int, size: int, burst: int = 1) -> Topology:
-    """blobs → check, which two workers run on either side of the network."""
+    """blobs → check; with two workers, one on either side of the network."""
     builder = TopologyBuilder()
     builder.set_spout("blobs", Blobs(count, size, burst))
     builder.set_bolt("check", Check(size)).shuffle_grouping("blobs")
@@ -58,6 +58,6 @@ def topology(count: int, size: int, burst: int = 1) -> Topology:
 
 
 def spout_stats(cluster: DevCluster) -> nimbus_pb2.TaskStats:
-    """What the spout has done."""
+    """Return the statistics of the spout."""
     reply = cluster.client.describe(NAME)
     return next((one.total for one in reply.components if one.component_id == "blobs"), nimbus_pb2.TaskStats())

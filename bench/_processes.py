@@ -1,4 +1,4 @@
-"""What processes have used: processor time and memory, read from /proc."""
+"""CPU time and memory of processes, read from /proc."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Processor time that processes have used so far, in seconds. Raises OSError if one is gone."""
+    """Return the CPU time that processes have used so far, in seconds. Raises OSError if one is gone."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -17,7 +17,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 def busy_s() -> float:
-    """Processor time that all of the machine has used so far, in seconds; what a hypervisor took from it included."""
+    """Return the CPU time used by the whole machine so far, in seconds, including time stolen by a hypervisor."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
     )
@@ -25,7 +25,7 @@ def busy_s() -> float:
 
 
 def peak_rss_mb(pids: Iterable[int]) -> float:
-    """The highest resident sizes of processes, summed. Raises OSError if one is gone."""
+    """Return the sum of the peak resident sizes of processes. Raises OSError if one is gone."""
     kilobytes = 0
     for pid in pids:
         status = Path(f"/proc/{pid}/status").read_text()

@@ -1,11 +1,11 @@
-"""Recorded measurements: what was measured, on which machine, of which commit, with which configuration.
+"""Recorded measurements, each with its machine, commit and configuration.
 
     record("word_count", config={"workers": 2}, result={"words_per_s": 412_000})
 
-writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns what it wrote. A figure without the machine
-and the commit it comes from cannot be compared with anything; so a benchmark prints and keeps all of them together.
-``hot_path`` says whether tuples pass through compiled modules or plain Python, where a case does not say otherwise;
-``niceness`` with which priority everything ran: on a machine that others use, a negative one keeps them out of the way.
+writes bench/results/word_count-20260102T030405Z-1a2b3c4.json and returns the record. A result can be compared only with
+its machine and commit, so a benchmark prints and keeps all of them together. ``hot_path`` says whether tuples pass
+through compiled modules or plain Python, unless a case says otherwise. ``niceness`` is the priority of the run: on a
+shared machine, a negative one keeps other users' processes out of the way.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def record(
     directory: Path | None = RESULTS,
     rounds: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> dict[str, Any]:
-    """Put a result together with where it comes from; also write it to ``directory`` unless that is None.
+    """Combine a result with its origin, and write it to ``directory`` unless that is None.
 
-    ``rounds``: where the result is of several runs, what each of them was.
+    ``rounds``: the results of the single runs, if the result combines several.
     """
     now = datetime.datetime.now(datetime.UTC)
     commit = describe_commit()
@@ -58,14 +58,14 @@ def record(
 
 
 def describe_commit() -> dict[str, Any]:
-    """The commit checked out, and whether the files differ from it. The id is "unknown" outside a git checkout."""
+    """Return the current commit, and True if the files differ from it. The id is "unknown" outside a git checkout."""
     commit = _output("git", "rev-parse", "HEAD")
     changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
     return {"id": commit or "unknown", "is_changed": bool(changed)}
 
 
 def describe_machine() -> dict[str, Any]:
-    """What bears on speed. Names neither the machine nor its user."""
+    """Return the properties of the machine that affect speed, without the name of the machine or its user."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -1,4 +1,4 @@
-"""A real Redis server for a bench. It ends with the process that started it, however that ends."""
+"""A real Redis server for a bench. It ends with the process that started it, even if that process is killed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tupletree.testing import wait_until
 
 @contextlib.contextmanager
 def redis_server(*, is_durable: bool = False) -> Iterator[tuple[str, int]]:
-    """The URL and the process id of a fresh server, without a disk.
+    """Yield the URL and the process id of a fresh server without persistence.
 
-    ``is_durable``: with one, to which it writes every command before it answers.
+    ``is_durable``: with persistence; the server writes every command to disk before it answers.
 
     Raises:
         UsageError: redis-server is not installed.

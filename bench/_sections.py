@@ -1,4 +1,4 @@
-"""The sections of docs/performance.md, in their order, and what is said in each beside the figures."""
+"""The sections of docs/performance.md, in order, with their texts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says of one bench.
+    """The section of one bench.
 
-    ``columns``: the figures shown of each case; none: all. ``chart``: the figure in the chart. ``ratios``: a text, and
-    the two cases whose charted figures it is the quotient of.
+    ``columns``: the figures shown per case; empty: all. ``chart``: the figure in the chart. ``ratios``: a text and two
+    cases, whose charted figures are divided.
     """
 
     name: str

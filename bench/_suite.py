@@ -1,7 +1,7 @@
-"""Every bench and the configurations it is measured in.
+"""Every bench and its configurations.
 
-A case is the arguments of one run of ``python -m bench.<bench>``. They name everything that matters, so that a recorded
-case can be run again as it was.
+A case is the arguments of one run of ``python -m bench.<bench>``. They include every relevant setting, so that a
+recorded case can be repeated unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tupletree.errors import UsageError
 
 @dataclass(frozen=True)
 class Bench:
-    """A bench. ``headline`` is the figure shown while it runs, and in the chart."""
+    """A bench. ``headline`` is the metric shown during the run and in the chart."""
 
     name: str
     about: str
@@ -109,7 +109,7 @@ SUITE: Final = (
 
 
 def chosen(names: Sequence[str]) -> list[tuple[Bench, list[str]]]:
-    """Benches with the names of their cases, by ``bench`` or ``bench:case``; in the order they are named.
+    """Return benches with the names of their cases, selected by ``bench`` or ``bench:case``, in the given order.
 
     Raises:
         UsageError: there is no such bench or case.
@@ -128,7 +128,7 @@ def chosen(names: Sequence[str]) -> list[tuple[Bench, list[str]]]:
 
 
 def config_of(arguments: Sequence[str]) -> dict[str, Any]:
-    """``--workers 2 --local`` as {"workers": 2, "local": True}."""
+    """Convert arguments such as ``--workers 2 --local`` to {"workers": 2, "local": True}."""
     config: dict[str, Any] = {}
     name = ""
     for argument in arguments:

@@ -1,4 +1,4 @@
-"""The words that are counted: sentences from a Zipf vocabulary, and the components that split and count them."""
+"""The words to count: sentences from a Zipf vocabulary, and the components that split and count them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEED = 20_260_101
 
 
 def sentences(count: int, seed: int = SEED) -> list[str]:
-    """Sentences of six to ten words, the rank of each word drawn by Zipf's law."""
+    """Return sentences of six to ten words. The rank of each word is drawn by Zipf's law."""
     rng = random.Random(seed)
     words = [f"word{rank}" for rank in range(VOCABULARY)]
     weights = [1 / (rank + 1) for rank in range(VOCABULARY)]
@@ -32,7 +32,7 @@ def sentences(count: int, seed: int = SEED) -> list[str]:
 
 
 def true_counts(count: int) -> Counter[str]:
-    """How often each word occurs in the first ``count`` sentences that ``Sentences`` emits."""
+    """Return the count of each word in the first ``count`` sentences that ``Sentences`` emits."""
     distinct = sentences(min(DISTINCT_SENTENCES, count))
     rounds, rest = divmod(count, len(distinct))
     counts = Counter({word: number * rounds for word, number in _count(distinct).items()})
@@ -44,7 +44,7 @@ def _count(lines: Sequence[str]) -> Counter[str]:
 
 
 class Sentences(Source):
-    """Emits a number of tracked sentences."""
+    """Emits ``count`` tracked sentences."""
 
     outputs = ("sentence",)
 
@@ -53,7 +53,7 @@ class Sentences(Source):
 
     def next_tuple(self) -> None:
         number = self.next
-        if 0 < number < self.count:  # without a call more
+        if 0 < number < self.count:  # saves one call
             self.next = number + 1
             self.collector.emit(self.rows[number % self.distinct], number)
         else:
@@ -61,7 +61,7 @@ class Sentences(Source):
 
 
 class Split(BasicBolt):
-    """A tuple for each word."""
+    """Emits a tuple for each word."""
 
     outputs = ("word",)
 
@@ -71,7 +71,7 @@ class Split(BasicBolt):
 
 
 class SplitMany(BasicBolt):
-    """The same with one call for each sentence."""
+    """Same as Split, with one emit call per sentence."""
 
     outputs = ("word",)
 
@@ -116,7 +116,7 @@ class CountInState(StatefulBolt):
 
 
 class CountWords(CombinerBolt):
-    """Counts the words of so many sentences before they are exchanged: one tuple for each of their distinct words."""
+    """Counts the words of ``held`` sentences before the exchange, and emits one tuple per distinct word."""
 
     outputs = ("word", "count")
 
@@ -131,7 +131,7 @@ class CountWords(CombinerBolt):
 
 
 class AddCounts(Bolt):
-    """Adds counts up, those of a batch at once."""
+    """Adds up counts, a batch at a time."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

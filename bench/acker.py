@@ -46,7 +46,7 @@ TIMEOUT_S: Final = 120.0
 
 
 def hello(client: int) -> bytes:
-    """The first message of a client."""
+    """Return the first message of a client."""
     tasks = range(1 + client * SPOUTS, 1 + (client + 1) * SPOUTS)
     said = pb.TrackHello(
         topology_id=TOPOLOGY, worker_id=f"w{client}", spout_tasks=tasks, message_timeout_s=30, shards=1
@@ -55,7 +55,7 @@ def hello(client: int) -> bytes:
 
 
 def messages(client: int, trees: int, batch: int, acks: int, lag: int) -> Iterator[bytes]:
-    """All updates of a client, ready to be sent. The k-th acks follow ``k * lag`` messages after the inits."""
+    """Yield all messages of a client, serialised. The k-th acks follow ``k * lag`` messages after the inits."""
     rng = np.random.default_rng(client)
     tasks = (np.arange(batch, dtype=np.uint32) % SPOUTS + 1 + client * SPOUTS).tobytes()
     count = trees // batch
@@ -77,7 +77,7 @@ def messages(client: int, trees: int, batch: int, acks: int, lag: int) -> Iterat
 
 
 def acked(reply: Any) -> int:
-    """Trees acked by a reply; it must say nothing else."""
+    """Return the number of trees acked by a reply. Raises WrongResultError if the reply has other verdicts."""
     if any(verdicts.failed or verdicts.expired or verdicts.reset for verdicts in reply.verdicts):
         raise _cli.WrongResultError("trees failed or expired")
     roots: int = sum(len(verdicts.acked) for verdicts in reply.verdicts) // 8
@@ -85,7 +85,7 @@ def acked(reply: Any) -> int:
 
 
 def client(number: int, address: str, options: argparse.Namespace, begin: Any, results: Any) -> None:
-    """One client process: sends all it has, and tells when it began and when all of its trees were acked."""
+    """Run one client process: send all messages, and report the start and the time when all trees were acked."""
     trees = options.trees // options.clients
     count = trees // options.batch
     work = list(messages(number, trees, options.batch, options.acks, lag(options)))
@@ -102,7 +102,7 @@ def client(number: int, address: str, options: argparse.Namespace, begin: Any, r
 
     ended, ended_trees, freed, began_s = threading.Event(), 0, 0, 0.0
     with channel(address) as opened:
-        track: Any = opened.stream_stream(METHOD)  # bytes as they are
+        track: Any = opened.stream_stream(METHOD)  # raw bytes, not parsed
         stream = track(requests())
         for reply in stream:
             message = pb.TrackReply.FromString(reply)
@@ -122,13 +122,13 @@ def client(number: int, address: str, options: argparse.Namespace, begin: Any, r
 
 
 def lag(options: argparse.Namespace) -> int:
-    """Messages between two updates of a tree, so that half of the window is pending."""
+    """Return the number of messages between two updates of a tree, so that half of the window is pending."""
     count: int = options.window // options.batch // (2 * options.acks)
     return max(1, count)
 
 
 def over_grpc(options: argparse.Namespace) -> dict[str, Any]:
-    """The acker as a process of its own, and the clients."""
+    """Run the acker as a process of its own, with clients."""
     with tempfile.TemporaryDirectory() as place, EmbeddedZooKeeper(Path(place) / "zookeeper") as zookeeper:
         told = Path(place) / "announce.json"
         settings = {
@@ -148,7 +148,7 @@ def over_grpc(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def with_clients(address: str, pid: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Begin all clients at once and wait for them.
+    """Start all clients at once and wait for them.
 
     Raises:
         WrongResultError: not every tree was acked.
@@ -182,7 +182,7 @@ def with_clients(address: str, pid: int, options: argparse.Namespace) -> dict[st
 
 
 def figures(ended: int, took_s: float, spent_s: float, options: argparse.Namespace) -> dict[str, Any]:
-    """What has taken so long."""
+    """Return the metrics of a run."""
     return {
         "trees_per_s": round(ended / took_s),
         "updates_per_s": round(ended * (1 + options.acks) / took_s),
@@ -192,7 +192,7 @@ def figures(ended: int, took_s: float, spent_s: float, options: argparse.Namespa
 
 
 def within_this_process(options: argparse.Namespace) -> dict[str, Any]:
-    """The acker's service, fed with the bytes of messages and asked for the bytes of replies."""
+    """Run the acker's service in this process, with serialised messages and replies."""
     work = list(messages(0, options.trees, options.batch, options.acks, lag(options)))
     count = options.trees // options.batch * options.batch
 
@@ -216,12 +216,12 @@ def within_this_process(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """With clients, or without."""
+    """Measure with clients, or without."""
     return over_grpc(options) if options.clients else within_this_process(options)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--clients", type=int, default=2, help="processes, each with a stream (%(default)s)")
     parser.add_argument("--batch", type=int, default=1000, help="trees that begin in a message (%(default)s)")
     parser.add_argument("--acks", type=int, default=2, help="for each tree (%(default)s)")

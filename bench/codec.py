@@ -31,13 +31,13 @@ SEED = 20_260_103
 
 
 def words(count: int) -> list[list[Any]]:
-    """Rows of one word."""
+    """Return rows of one word."""
     drawn = [word for sentence in sentences(count) for word in sentence.split()]
     return [[word] for word in drawn[:count]]
 
 
 def mixed(count: int) -> list[list[Any]]:
-    """Rows of many types."""
+    """Return rows of many types."""
     rng = random.Random(SEED)
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     return [
@@ -55,13 +55,13 @@ def mixed(count: int) -> list[list[Any]]:
 
 
 def tracked(values: list[list[Any]]) -> Rows:
-    """Rows with a root and an edge each."""
+    """Return rows with a root and an edge each."""
     rng = random.Random(SEED)
     return Rows.of((row, rng.getrandbits(64) | 1, rng.getrandbits(64)) for row in values)
 
 
 def median_s(function: Callable[[], object], repeats: int) -> float:
-    """Processor seconds of the median call."""
+    """Return the CPU seconds of the median call."""
     spent = []
     for _ in range(repeats):
         before_s = time.process_time_ns()
@@ -71,10 +71,10 @@ def median_s(function: Callable[[], object], repeats: int) -> float:
 
 
 def one_kind(kind: str, values: list[list[Any]], repeats: int) -> dict[str, Any]:
-    """Figures of one kind of rows.
+    """Return the metrics of one kind of rows.
 
     Raises:
-        WrongResultError: they did not come back as they were.
+        WrongResultError: decoded rows differ from the encoded ones.
     """
     origin = Origin("source", 1, "default", [f"field{number}" for number in range(len(values[0]))])
     rows = tracked(values)
@@ -96,7 +96,7 @@ def one_kind(kind: str, values: list[list[Any]], repeats: int) -> dict[str, Any]
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Both kinds."""
+    """Measure both kinds of rows."""
     return {
         **one_kind("words", words(arguments.rows), arguments.repeats),
         **one_kind("mixed", mixed(arguments.rows), arguments.repeats),
@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--rows", type=int, default=1_000, help="in a batch (%(default)s)")
     parser.add_argument("--repeats", type=int, default=300)
 

@@ -38,7 +38,7 @@ PERCENTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
 class Scheduled(Source):
-    """Emits sentence n at n / rate seconds after the start, with the moment that it is due at."""
+    """Emits sentence n at n / rate seconds after the start, with the time at which it is due."""
 
     outputs = ("sentence", "due_s")
 
@@ -75,7 +75,7 @@ class Scheduled(Source):
 
 
 class Split(BasicBolt):
-    """A tuple for each word."""
+    """Emits a tuple for each word."""
 
     outputs = ("word", "due_s")
 
@@ -86,7 +86,7 @@ class Split(BasicBolt):
 
 
 class Count(BasicBolt):
-    """Counts words, and notes how late each is."""
+    """Counts words, and records the latency of each."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -110,26 +110,26 @@ class Count(BasicBolt):
 
 
 def dump(directory: str, name: str, values: array[float]) -> None:
-    """Write numbers down."""
+    """Write numbers to a file."""
     Path(directory, name).write_bytes(values.tobytes())
 
 
 def load(directory: str, name: str) -> array[float]:
-    """Numbers that were written down."""
+    """Read numbers from a file."""
     values = array("d")
     values.frombytes(Path(directory, name).read_bytes())
     return values
 
 
 def percentiles(latencies_s: Sequence[float], prefix: str = "") -> dict[str, float]:
-    """The percentiles and the highest, in milliseconds: the least value that so many per cent do not exceed."""
+    """Return the percentiles and the maximum, in milliseconds, by nearest rank."""
     ordered = sorted(latencies_s)
     found = {name: ordered[math.ceil(share * len(ordered)) - 1] for name, share in PERCENTS.items()}
     return {f"{prefix}{name}_ms": round(1000 * value, 2) for name, value in {**found, "max": ordered[-1]}.items()}
 
 
 def topology(count: int, rate: float, workers: int, directory: str) -> Topology:
-    """Spout, split and count, the bolts once in each worker."""
+    """Return the topology of spout, split and count, with each bolt once per worker."""
     builder = TopologyBuilder()
     builder.set_spout("sentences", Scheduled(directory, count, rate))
     builder.set_bolt("split", Split(), workers).shuffle_grouping("sentences")
@@ -138,7 +138,7 @@ def topology(count: int, rate: float, workers: int, directory: str) -> Topology:
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a cluster with slots and ackers enough.
+    """Run once on a cluster with enough slots and ackers, and return the metrics.
 
     Raises:
         WrongResultError: the counts are not those of the sentences.
@@ -176,13 +176,13 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     with DevCluster(slots=arguments.workers, ackers=max(1, arguments.ackers)) as cluster:
         return measure_on(cluster, arguments)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--rate", type=float, default=1_000, help="sentences a second (%(default)s)")
     parser.add_argument("--seconds", type=float, default=15, help="of measurement (%(default)s)")
     parser.add_argument("--warm", type=float, default=3, help="seconds before it (%(default)s)")

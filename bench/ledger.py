@@ -42,18 +42,21 @@ KEY: Final = 0x5DEECE66D_9E3779B97F4A7C15_BF58476D1CE4E5B9
 
 
 def words(ids: U64) -> array[int]:
-    """As they come from the wire."""
+    """Return ids as an array like those from the wire."""
     return array("Q", ids.tobytes())
 
 
 def ids(rng: np.random.Generator, count: int) -> U64:
-    """Random and not 0."""
+    """Return random ids other than 0."""
     return rng.integers(1, 1 << 64, count, dtype=np.uint64)
 
 
 def rounds(count: int, acks: int, batch: int, window: int) -> Iterator[Batch]:
-    """``batch`` trees begin in each of the first rounds; the k-th ack of a tree follows ``k * window / acks`` trees
-    later. Rounds in which every kind is full come first after ``window / batch`` ones, and the last ones only ack."""
+    """Yield the updates of each round.
+
+    ``batch`` trees begin in each of the first ``count`` rounds. The k-th ack of a tree follows ``k * window / acks``
+    trees later. From round ``window / batch`` on, rounds are full of every kind; the last rounds only ack.
+    """
     rng = np.random.default_rng(1)
     lag = max(1, window // batch // acks)
     tasks = array("I", (np.arange(batch, dtype=np.uint32) % SPOUT_TASKS + 1).tobytes())
@@ -79,7 +82,7 @@ def rounds(count: int, acks: int, batch: int, window: int) -> Iterator[Batch]:
 
 
 def filled(pending: int, ledger: Ledger) -> Iterator[float]:
-    """Begin that many trees, 4,096 at a time; the processor seconds that each batch took."""
+    """Begin ``pending`` trees, 4,096 at a time; yield the CPU seconds of each batch."""
     rng, size = np.random.default_rng(2), 4096
     tasks = array("I", [SPOUT_TASKS + 1]) * size
     for number in range(pending // size):
@@ -90,7 +93,7 @@ def filled(pending: int, ledger: Ledger) -> Iterator[float]:
 
 
 def updates_per_s(count: int, acks: int, batch: int, window: int, pending: int = 0) -> float:
-    """Of the median round in which every kind is full.
+    """Return the updates per second of the median round that is full of every kind.
 
     Raises:
         WrongResultError: not every tree was acked.
@@ -111,7 +114,7 @@ def updates_per_s(count: int, acks: int, batch: int, window: int, pending: int =
 
 
 def small_batch_us(updates: int) -> float:
-    """Microseconds of one ``apply`` with so many updates: a quarter inits, the others acks of three."""
+    """Return the microseconds of one ``apply`` of ``updates`` updates: a quarter inits, the others acks of three."""
     inits = max(1, updates // 4)
     ledger = Ledger(hash_key=KEY)
     works = list(rounds(max(2000, 30_000 // inits), 3, inits, 10_000))
@@ -127,15 +130,15 @@ def small_batch_us(updates: int) -> float:
 
 
 def resident_bytes() -> int:
-    """Of this process."""
+    """Return the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def memory(pending: int) -> dict[str, float]:
-    """What so many trees cost, in this process, which holds nothing else."""
+    """Return the memory cost of ``pending`` trees in this process, which holds nothing else."""
     ledger = Ledger(hash_key=KEY)
     for _ in filled(8192, Ledger()):
-        pass  # so that what is only there once is there before
+        pass  # allocates everything that is allocated only once
     before = resident_bytes()
     highest, computed, longest_s = 0.0, 0.0, 0.0
     for took_s in filled(pending, ledger):
@@ -164,7 +167,7 @@ def memory(pending: int) -> dict[str, float]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All of it."""
+    """Measure everything."""
     count, batch, window = arguments.rounds, arguments.batch, arguments.window
     numbers = [int(number) for number in arguments.pending.split(",")]
     result: dict[str, Any] = {
@@ -183,7 +186,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--batch", type=int, default=8192, help="trees that begin in a round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--window", type=int, default=50_000, help="trees pending (%(default)s)")

@@ -39,7 +39,7 @@ TEXT_CHARACTERS: Final = 200
 
 
 class Numbers(Spout):
-    """Emits whenever it is asked, each time a text of its own."""
+    """Emits at every ``next_tuple``, each time with a different text."""
 
     outputs = ("number", "text")
 
@@ -85,12 +85,12 @@ def topology(sleep_s: float) -> Topology:
 
 
 def component(reply: nimbus_pb2.DescribeTopologyReply, name: str) -> nimbus_pb2.TaskStats:
-    """What one component has done, summed over its tasks."""
+    """Return the statistics of a component, summed over its tasks."""
     return next((one.total for one in reply.components if one.component_id == name), nimbus_pb2.TaskStats())
 
 
 def is_full(cluster: DevCluster, pending: int | None) -> bool:
-    """Whether as much is under way as ever will be: what may be pending is, or everybody is congested."""
+    """True if the topology is full: ``pending`` tuples are pending, or, without tracking, both bolts are congested."""
     reply = cluster.client.describe(NAME)
     if pending is None:
         return component(reply, "sleeper").congested and component(reply, "relay").congested
@@ -98,7 +98,7 @@ def is_full(cluster: DevCluster, pending: int | None) -> bool:
 
 
 def watched(cluster: DevCluster) -> dict[str, int]:
-    """The process id of each worker and acker: worker-1, worker-2, acker-1."""
+    """Return the process id of each worker and acker: worker-1, worker-2, acker-1."""
 
     def find() -> list[ProcessInfo]:
         return [process for process in cluster.processes if process.role in ("worker", "acker")]
@@ -113,7 +113,7 @@ def watched(cluster: DevCluster) -> dict[str, int]:
 
 
 def resident_mb(pid: int) -> float:
-    """What a process holds in memory now. Raises OSError if it is gone."""
+    """Return the resident memory of a process. Raises OSError if it is gone."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024**2
 
@@ -121,7 +121,7 @@ def resident_mb(pid: int) -> float:
 def follow(
     pids: Mapping[str, int], seconds: float, every_s: float = 1.0, clock: Callable[[], float] = time.monotonic
 ) -> dict[str, list[tuple[float, float]]]:
-    """(second, MB) of each process, read at even intervals."""
+    """Return (second, MB) samples of each process, at even intervals."""
     began_s = clock()
     readings: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
     for number in range(int(seconds / every_s) + 1):
@@ -132,7 +132,7 @@ def follow(
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """The slope of the line that fits best (least squares)."""
+    """Return the slope of the best-fit line (least squares)."""
     count = len(points)
     mean_x, mean_y = (sum(point[axis] for point in points) / count for axis in (0, 1))
     spread = sum((x - mean_x) ** 2 for x, _ in points)
@@ -140,7 +140,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     if arguments.tuple_bytes:
         return measure_large(arguments)
     conf = {
@@ -172,7 +172,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure_large(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Large tuples on a fresh cluster: seconds until all are acked, and the most that each process held."""
+    """Measure large tuples on a fresh cluster: seconds until all are acked, and the peak memory of each process."""
     count, size = arguments.tuples, arguments.tuple_bytes
     most: dict[str, float] = {}
     with DevCluster(slots=WORKERS, ackers=1) as cluster:
@@ -190,7 +190,7 @@ def measure_large(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--warm-up", type=float, default=10, help="seconds left out of the slope")
     parser.add_argument("--pending", type=int, default=10_000, help="topology.max.spout.pending")

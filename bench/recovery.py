@@ -39,7 +39,7 @@ STEADY_ACKS: Final = 400
 
 
 class Numbers(Spout):
-    """Emits 0, 1, 2, … and again what failed; writes down each emit and ack, and takes up what is not acked."""
+    """Emits 0, 1, 2, … and failed numbers again. Records each emit and ack, and resumes unacked numbers."""
 
     outputs = ("number",)
 
@@ -65,7 +65,7 @@ class Numbers(Spout):
         self.again.append(msg_id)
 
     def write(self, kind: str, number: int) -> None:
-        """One line in one write, which a kill cannot cut."""
+        """Write one line in one write, which a kill cannot cut."""
         os.write(self.out, f"{kind} {number} {time.time()}\n".encode())
 
 
@@ -88,7 +88,7 @@ class Sink(BasicBolt):
 
 
 def topology(journal: str) -> Topology:
-    """numbers → slow → sink, the bolts once in each worker."""
+    """numbers → slow → sink, with each bolt once per worker."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(journal))
     builder.set_bolt("slow", Slow(), WORKERS).shuffle_grouping("numbers")
@@ -105,7 +105,7 @@ class Event(NamedTuple):
 
 
 class Journal:
-    """What the spout wrote, read as it grows."""
+    """The journal of the spout, read while it grows."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -113,7 +113,7 @@ class Journal:
         self._offset = 0
 
     def events(self) -> list[Event]:
-        """All events so far, in order."""
+        """Return all events so far, in order."""
         if os.path.exists(self._path):
             with open(self._path, "rb") as file:
                 file.seek(self._offset)
@@ -125,16 +125,16 @@ class Journal:
         return self._events
 
     def acks(self) -> int:
-        """How many acks there were."""
+        """Return the number of acks."""
         return sum(event.kind == "ack" for event in self.events())
 
     def pending(self, at_unix_s: float) -> set[int]:
-        """The numbers that were emitted and not acked at a moment."""
+        """Return the numbers emitted but not acked at a moment."""
         before = [event for event in self.events() if event.at_unix_s <= at_unix_s]
         return {event.number for event in before} - {event.number for event in before if event.kind == "ack"}
 
     def settled(self, pending: set[int], since_unix_s: float) -> dict[int, Event]:
-        """The first event since a moment of each of these numbers that had one."""
+        """Return the first event of each pending number after a moment, for numbers that have one."""
         first: dict[int, Event] = {}
         for event in self.events():
             if event.at_unix_s > since_unix_s and event.number in pending:
@@ -143,12 +143,12 @@ class Journal:
 
 
 def workers_of(cluster: DevCluster) -> list[ProcessInfo]:
-    """The workers, in the order in which ``DevCluster.kill`` counts them."""
+    """Return the workers, in the order in which ``DevCluster.kill`` counts them."""
     return [process for process in cluster.processes if process.role == "worker"]
 
 
 def kill_worker(cluster: DevCluster, with_spout: bool) -> None:
-    """Kill the worker that runs the spout, or the one that does not."""
+    """Kill the worker that runs the spout, or the other worker."""
     described = cluster.client.describe(NAME)
     [spout] = [
         worker.port
@@ -160,7 +160,7 @@ def kill_worker(cluster: DevCluster, with_spout: bool) -> None:
 
 
 def kill_leader(cluster: DevCluster) -> Callable[[], None]:
-    """Kill the nimbus that leads; what is returned brings it back as a standby of the other."""
+    """Kill the leading nimbus. The returned function restarts it as a standby of the other."""
     leader = cluster.client.leader()
     nimbuses = [process for process in cluster.processes if process.role == "nimbus"]
     index = next(i for i, nimbus in enumerate(nimbuses) if leader.endswith(f":{nimbus.grpc_port}"))
@@ -174,7 +174,7 @@ def kill_leader(cluster: DevCluster) -> Callable[[], None]:
 
 
 def crashes(cluster: DevCluster) -> Iterator[tuple[str, Callable[[], Callable[[], object] | None]]]:
-    """The name of each crash, and what brings it about; that may return what mends it."""
+    """Yield the name and the trigger of each crash. The trigger may return a function that repairs the crash."""
 
     def kill(role: str) -> Callable[[], object]:
         cluster.kill(role)
@@ -193,7 +193,7 @@ def crashes(cluster: DevCluster) -> Iterator[tuple[str, Callable[[], Callable[[]
 
 
 def wait_steady(cluster: DevCluster, journal: Journal) -> None:
-    """Wait until every process is there again and tuples flow."""
+    """Wait until every process is running again and tuples flow."""
 
     def is_whole() -> bool:
         try:
@@ -209,7 +209,7 @@ def wait_steady(cluster: DevCluster, journal: Journal) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One crash of each kind on a fresh cluster."""
+    """Measure one crash of each kind on a fresh cluster."""
     conf = {
         "topology.workers": WORKERS,
         "topology.acker.executors": ACKERS,
@@ -245,7 +245,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--pending", type=int, default=200, help="topology.max.spout.pending")
 
 

@@ -37,7 +37,7 @@ Record = Mapping[str, Any]
 
 
 def newest(directory: Path) -> dict[str, Record]:
-    """The newest record of each bench; one of several cases comes before one of a single configuration."""
+    """Return the newest record of each bench. Records of several cases come before those of one configuration."""
     found: dict[str, Record] = {}
     for path in sorted(directory.glob("*.json")):
         record: Record = json.loads(path.read_text())
@@ -52,7 +52,7 @@ def _rank(record: Record) -> tuple[bool, str]:
 
 
 def pages(records: Mapping[str, Record]) -> dict[str, str]:
-    """Every file to write, by its path: the page and its charts."""
+    """Return every file to write, by path: the page and its charts."""
     files: dict[str, str] = {}
     known = {section.name: section for section in SECTIONS}
     others = [Section(name, name.replace("_", " ").capitalize(), "") for name in sorted(set(records) - set(known))]
@@ -101,7 +101,7 @@ def _origin(record: Record) -> str:
 
 
 def _cases(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What a chart can show of: the cases of a result, or the rows of a comparison."""
+    """Return the cases of a result, or the rows of a comparison, for a chart."""
     rows = result.get("rows", result)
     return {name: figures for name, figures in rows.items() if isinstance(figures, dict)}
 
@@ -113,7 +113,7 @@ def _ratio(cases: Mapping[str, Mapping[str, Any]], figure: str, above: str, belo
 
 
 def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
-    """A result as Markdown: a table of its single figures, one of its cases, and so on inwards."""
+    """Return a result as Markdown: a table of its single values, then a table of its cases, recursively."""
     single = {name: value for name, value in result.items() if not isinstance(value, dict)}
     cases = {name: value for name, value in result.items() if isinstance(value, dict)}
     flat = {name: _flat(case) for name, case in cases.items() if not _is_deep(case)}
@@ -134,7 +134,7 @@ def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
 
 
 def comparison(result: Mapping[str, Any]) -> list[str]:
-    """What ``bench.peers`` found: the fastest first, how many times as fast ours is, and what could not be measured."""
+    """Return the result of ``bench.peers``: fastest first, with ratios, then everything that could not be measured."""
     right = {name: row for name, row in result["rows"].items() if row["exact"]}
     fastest = sorted(right, key=lambda name: -right[name]["words_per_s"])
     figures = ("words_per_s", "cpu_us_per_word", "peak_rss_mb")
@@ -149,12 +149,12 @@ def comparison(result: Mapping[str, Any]) -> list[str]:
 
 
 def _is_deep(case: Mapping[str, Any]) -> bool:
-    """Whether its values are cases in turn."""
+    """True if the values are cases in turn."""
     return bool(case) and all(isinstance(value, dict) for value in case.values())
 
 
 def _flat(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures within figures under one name: ``inside.parse``."""
+    """Flatten nested metrics into names such as ``inside.parse``."""
     found: dict[str, Any] = {}
     for name, value in case.items():
         if isinstance(value, dict):
@@ -170,7 +170,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """One value in a table."""
+    """Format one value of a table."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -183,14 +183,14 @@ def shown(value: Any) -> str:
 
 
 def stale(files: Mapping[str, str], root: Path) -> list[str]:
-    """The paths below ``root`` that are not what they should be; charts that nobody shows any more are among them."""
+    """Return the outdated paths below ``root``, including charts that no page shows any more."""
     images = {str(path.relative_to(root)) for path in (root / IMAGES).glob("*.svg")}
     wrong = {path for path, text in files.items() if not (root / path).exists() or (root / path).read_text() != text}
     return sorted(wrong | (images - set(files)))
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write the page, or with ``--check`` compare."""
+    """Write the page, or with ``--check`` compare it."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

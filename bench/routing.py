@@ -30,13 +30,13 @@ Choose = Callable[[Sequence[Any]], Any]
 
 
 def rows(count: int) -> list[list[Any]]:
-    """Rows of one word."""
+    """Return rows of one word."""
     drawn = [word for sentence in sentences(count // 6 + 1) for word in sentence.split()]
     return [[word] for word in drawn[:count]]
 
 
 def choosers(targets: Sequence[int]) -> dict[str, Choose]:
-    """Each grouping, prepared for one emitting task."""
+    """Return each grouping, prepared for one emitting task."""
     fields = (targets, [0], "split", ["word"])
     return {
         "nothing": lambda values: targets[0],
@@ -57,10 +57,10 @@ def choosers(targets: Sequence[int]) -> dict[str, Choose]:
 
 
 def check(name: str, choose: Choose, given: Sequence[list[Any]], targets: Sequence[int]) -> None:
-    """See that a grouping does what it says.
+    """Check the choices of a grouping.
 
     Raises:
-        WrongResultError: it does not.
+        WrongResultError: a choice is wrong.
     """
     chosen = [choose(values) for values in given]
     known = set(targets)
@@ -79,7 +79,7 @@ def check(name: str, choose: Choose, given: Sequence[list[Any]], targets: Sequen
 
 
 def per_s(choose: Choose, given: Sequence[list[Any]], repeats: int) -> int:
-    """Decisions a second of processor time, in the median pass."""
+    """Return the decisions per second of CPU time, in the median pass."""
     spent = []
     for _ in range(repeats):
         before_s = time.process_time_ns()
@@ -90,10 +90,10 @@ def per_s(choose: Choose, given: Sequence[list[Any]], repeats: int) -> int:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Each grouping in turn."""
+    """Measure each grouping in turn."""
     targets = list(range(2, 2 + arguments.targets))
     words = rows(arguments.rows)
-    # Twice as many as are remembered: every pass finds none of its keys.
+    # Twice as many keys as are remembered, so that no key is ever found.
     new = [[f"key{number}"] for number in range(2 * routing.KEYS_REMEMBERED)]
     result = {}
     for name, choose in choosers(targets).items():
@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--rows", type=int, default=100_000, help="decisions in a pass (%(default)s)")
     parser.add_argument("--targets", type=int, default=8, help="receiving tasks (%(default)s)")
     parser.add_argument("--repeats", type=int, default=7)

@@ -46,7 +46,7 @@ TIMEOUT_S: Final = 300
 
 
 class TimedState(SqlState):
-    """SqlState that also writes down when each transaction was committed."""
+    """SqlState that also records the time of each commit."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(str(directory / "counts.db"), table="counts", key=["word"], add=["count"])
@@ -58,7 +58,7 @@ class TimedState(SqlState):
 
 
 class WordCount(Pipeline):
-    """Our side."""
+    """The pipeline side."""
 
     transactional_id = "words"
 
@@ -72,7 +72,7 @@ class WordCount(Pipeline):
 
 @contextlib.contextmanager
 def streaming(directory: Path, arguments: argparse.Namespace) -> Iterator[None]:
-    """The streaming query, in a process of its own."""
+    """Run the streaming query in a process of its own."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with open(directory / "log", "w") as log:
         process = subprocess.Popen(
@@ -87,7 +87,7 @@ def streaming(directory: Path, arguments: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def pipeline(directory: Path, arguments: argparse.Namespace) -> Iterator[None]:
-    """The pipeline, on a cluster of its own."""
+    """Run the pipeline on a cluster of its own."""
     with DevCluster(slots=1, ackers=1) as cluster:
         conf = {**SETTINGS, "topology.max.spout.pending": arguments.pending, "topology.workers": 1}
         cluster.client.submit("words", WordCount(directory, arguments.bytes).topology(), conf)
@@ -99,7 +99,7 @@ def pipeline(directory: Path, arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def run(side: Any, directory: Path, arguments: argparse.Namespace, interval_s: float | None) -> dict[str, Any]:
-    """Both figures of one side."""
+    """Return rate and latency of one side."""
     batches = arguments.batches
     staged = make_files(directory / "staged", batches + arguments.arrivals, arguments.bytes)
     rows = [path.read_bytes().count(b"\n") for path in staged]
@@ -128,7 +128,7 @@ def run(side: Any, directory: Path, arguments: argparse.Namespace, interval_s: f
 
 
 def _feed(files: Sequence[Path], directory: Path, interval_s: float) -> list[float]:
-    """Let files arrive one after the other; when each did."""
+    """Let files arrive one after the other; return their arrival times."""
     arrivals = []
     due_s = time.monotonic() + interval_s
     for path in files:
@@ -145,10 +145,10 @@ def _arrive(path: Path, directory: Path) -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Both sides in turn.
+    """Measure both sides in turn.
 
     Raises:
-        WrongResultError: a table is not that of the words, or was not committed in order.
+        WrongResultError: a table differs from the words of the files, or was not committed in order.
     """
     sides: dict[str, list[dict[str, Any]]] = {"streaming": [], "pipeline": []}
     interval_s = arguments.interval
@@ -177,7 +177,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--batches", type=int, default=60, help="files that are there from the start (%(default)s)")
     parser.add_argument("--warm", type=int, default=20, help="batches before the clock starts (%(default)s)")
     parser.add_argument("--arrivals", type=int, default=40, help="files that arrive one at a time (%(default)s)")

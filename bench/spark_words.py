@@ -1,9 +1,10 @@
-"""What both sides of bench.spark_word_count share: the text, the job, and the journal of commits.
+"""Common parts of both sides of bench.spark_word_count: the text, the job, and the journal of commits.
 
     python -m bench.spark_words DIRECTORY        Spark Structured Streaming over DIRECTORY/in, until it is ended
 
-That is the side we compare with, as its users write it: a file a trigger, the job in ``foreachBatch``, the counts added
-to an SQLite table in one transaction with the batch id, which is looked at first; a checkpoint directory.
+The streaming side is written as its users write it: one file per trigger, and the job in ``foreachBatch``. The counts
+are added to an SQLite table in one transaction with the batch id, which is checked first. There is a checkpoint
+directory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SETTINGS = {
 
 
 def make_files(directory: Path, count: int, size: int) -> list[Path]:
-    """So many files of about ``size`` bytes of English: lines of Python's own help in random order."""
+    """Write ``count`` files of about ``size`` bytes of English: lines of Python's own help in random order."""
     lines = [line + "\n" for topic in topics.values() for line in topic.splitlines() if line.strip()]
     rng = random.Random(1)
     directory.mkdir(parents=True)
@@ -48,7 +49,7 @@ def make_files(directory: Path, count: int, size: int) -> list[Path]:
 
 
 def count_words(batch: DataFrame) -> DataFrame:
-    """The job: how often each word occurs."""
+    """Return the count of each word in a batch."""
     import pyspark.sql.functions as F
 
     words = batch.select(F.explode(F.split(F.lower("value"), "[^a-z]+")).alias("word"))
@@ -56,7 +57,7 @@ def count_words(batch: DataFrame) -> DataFrame:
 
 
 def write_down(journal: Path, number: int) -> None:
-    """Append a commit to a journal: which batch and when."""
+    """Append a commit to a journal: its batch and time."""
     out = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(out, f"{number} {time.time()}\n".encode())
@@ -65,13 +66,13 @@ def write_down(journal: Path, number: int) -> None:
 
 
 def commits(journal: Path) -> list[tuple[int, float]]:
-    """The batches of a journal, each with its time."""
+    """Return the batches of a journal with their times."""
     whole = journal.read_text().rpartition("\n")[0] if journal.exists() else ""
     return [(int(number), float(at)) for number, at in map(str.split, whole.splitlines())]
 
 
 def counted(database: Path) -> dict[str, int]:
-    """The table of either side."""
+    """Return the table of either side."""
     connection = sqlite3.connect(database)
     try:
         return dict(connection.execute("SELECT word, count FROM counts"))

@@ -33,7 +33,7 @@ TOLD = ("opened", "first_word", "first_ack")
 
 
 class OneSentence(Spout):
-    """Emits a sentence, and tells when it opened and when that was acked."""
+    """Emits a sentence, and reports the times of its opening and of the ack."""
 
     outputs = ("sentence",)
 
@@ -58,7 +58,7 @@ class OneSentence(Spout):
 
 
 class Split(BasicBolt):
-    """A tuple for each word."""
+    """Emits a tuple for each word."""
 
     outputs = ("word",)
 
@@ -68,7 +68,7 @@ class Split(BasicBolt):
 
 
 class Count(BasicBolt):
-    """Tells when the first word came, whichever task gets it."""
+    """Reports the time of the first word, in whichever task receives it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -79,7 +79,7 @@ class Count(BasicBolt):
 
 
 def topology(workers: int, directory: str) -> Topology:
-    """Spout, split and count, the bolts once in each worker."""
+    """Return the topology of spout, split and count, with each bolt once per worker."""
     builder = TopologyBuilder()
     builder.set_spout("sentences", OneSentence(directory))
     builder.set_bolt("split", Split(), workers).shuffle_grouping("sentences")
@@ -88,7 +88,7 @@ def topology(workers: int, directory: str) -> Topology:
 
 
 def once(cluster: DevCluster, workers: int) -> dict[str, float]:
-    """Submit it, wait for the first ack, kill it."""
+    """Submit the topology, wait for the first ack, and kill the topology."""
     with tempfile.TemporaryDirectory(prefix="bench-start-") as directory:
         built = topology(workers, directory)
         began_s = time.perf_counter()
@@ -105,7 +105,7 @@ def once(cluster: DevCluster, workers: int) -> dict[str, float]:
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The median of all times."""
+    """Return the medians over all times."""
     runs = [once(cluster, arguments.workers) for _ in range(arguments.times)]
     result: dict[str, Any] = {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
     result["failed"] = round(sum(run["failed"] for run in runs))
@@ -113,13 +113,13 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All times on one fresh cluster."""
+    """Run all times on one fresh cluster."""
     with DevCluster(slots=arguments.workers, ackers=1) as cluster:
         return measure_on(cluster, arguments)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--times", type=int, default=5, help="how often it is submitted (%(default)s)")
 

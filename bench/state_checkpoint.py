@@ -41,7 +41,7 @@ State = BufferedState[str, int]
 
 
 class Counted:
-    """A backend; ``entries`` and ``bytes`` are what it was given to write by the largest prepare."""
+    """A backend that records ``entries`` and ``bytes`` of the largest prepare."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -67,7 +67,7 @@ class Counted:
 
 @contextmanager
 def backends(provider: str) -> Iterator[Callable[[], Backend]]:
-    """Opens one namespace of an empty store, again and again."""
+    """Yield a function that opens one namespace of an empty store, again and again."""
     match provider:
         case "memory":
             yield partial(MemoryBackend, NAMESPACE, Namespace())
@@ -80,17 +80,17 @@ def backends(provider: str) -> Iterator[Callable[[], Backend]]:
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """How long it took."""
+    """Return the duration of the work in milliseconds."""
     began_s = time.perf_counter()
     work()
     return (time.perf_counter() - began_s) * 1e3
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One provider.
+    """Measure one provider.
 
     Raises:
-        WrongResultError: something else was read than was put, or more was written than changed.
+        WrongResultError: values read differ from values put, or more was written than changed.
     """
     rng = random.Random(SEED)
     words = [f"word-{number:07}" for number in range(arguments.keys)]
@@ -135,13 +135,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def raise_counts(state: State, words: list[str]) -> None:
-    """As a bolt that counts."""
+    """Increase counts, as a counting bolt does."""
     for word in words:
         state.put(word, (state.get(word) or 0) + 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--provider", choices=("memory", "sqlite", "redis"), default="sqlite")
     parser.add_argument("--keys", type=int, default=1_000_000, help="in the state (%(default)s)")
     parser.add_argument("--changed", type=int, default=1_000, help="before each checkpoint (%(default)s)")

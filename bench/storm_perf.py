@@ -63,7 +63,7 @@ class Null(BasicBolt):
 
 
 def topology(name: str, spouts: int, tuples: int, directory: str) -> Topology:
-    """One of the three."""
+    """Return one of the three topologies."""
     builder = TopologyBuilder()
     builder.set_spout("const", Const(directory, tuples // spouts), spouts)
     if name == "identity":
@@ -74,7 +74,7 @@ def topology(name: str, spouts: int, tuples: int, directory: str) -> Topology:
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a cluster with slots and ackers enough.
+    """Run once on a cluster with enough slots and ackers, and return the metrics.
 
     Raises:
         WrongResultError: the last bolt did not get every tuple once.
@@ -94,13 +94,13 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     with DevCluster(slots=arguments.workers, ackers=max(1, arguments.ackers)) as cluster:
         return measure_on(cluster, arguments)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--topology", choices=("const", "null", "identity"), default="null")
     parser.add_argument("--workers", type=int, choices=(1, 2), default=2)
     parser.add_argument("--ackers", type=int, default=1)

@@ -48,7 +48,7 @@ TIMEOUT_S: Final = 300
 
 
 class Numbers(TransactionCoordinator):
-    """As many transactions as were asked for."""
+    """Begins ``batches`` transactions."""
 
     def __init__(self, batches: int) -> None:
         self.batches = batches
@@ -62,7 +62,7 @@ class Numbers(TransactionCoordinator):
 
 
 class Emitter(TransactionEmitter):
-    """The words of each batch: the same ones."""
+    """Emits the same words in each batch."""
 
     def __init__(self, words: list[str]) -> None:
         self.words = words
@@ -73,7 +73,7 @@ class Emitter(TransactionEmitter):
 
 
 class Batches(TransactionalSpout):
-    """``batches`` batches of so many words, in equal shares from each emitter."""
+    """``batches`` batches of ``words`` words, in equal shares from each emitter."""
 
     outputs = ("attempt", "word")
 
@@ -91,7 +91,7 @@ class Batches(TransactionalSpout):
 
 
 class Slow(BatchBolt):
-    """Takes its time for each tuple, and passes it on."""
+    """Sleeps for each tuple, and passes it on."""
 
     outputs = ("attempt", "word")
     blocking = True
@@ -102,7 +102,7 @@ class Slow(BatchBolt):
 
 
 class PartialCount(BatchBolt):
-    """How often each word occurs in the batch."""
+    """Counts the words of a batch."""
 
     outputs = ("attempt", "word", "count")
 
@@ -119,7 +119,7 @@ class PartialCount(BatchBolt):
 
 
 class Commits(BatchBolt, Committer):
-    """Writes each commit down; adds the counts to ``totals`` if there are totals."""
+    """Records each commit, and adds the counts to ``totals`` if there are totals."""
 
     def __init__(self, path: Path, totals: TransactionalMap | None = None) -> None:
         self.path = path
@@ -160,7 +160,7 @@ def tiny(batches: int, path: Path) -> Topology:
 
 
 def large(batches: int, words: int, path: Path) -> Topology:
-    """spout → partial → commits, with two emitters and two that count."""
+    """spout → partial → commits, with two emitters and two counting tasks."""
     builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, words), 2)
     builder.set_bolt("partial", PartialCount(), 2).fields_grouping("spout", ["word"])
     totals = TransactionalMap(SqliteDatabase(path.with_suffix(".db")), "totals")
@@ -169,7 +169,7 @@ def large(batches: int, words: int, path: Path) -> Topology:
 
 
 def run(cluster: DevCluster, topology: Topology, path: Path, batches: int, pending: int) -> dict[str, Any]:
-    """Run a topology until it has committed as many batches as it has; what it wrote, as figures."""
+    """Run a topology until it has committed all its batches; return the metrics of its commits."""
     conf = {"topology.max.spout.pending": pending, "topology.workers": 1}
     cluster.client.submit(path.name, topology, conf)
     wait_until(lambda: len(commits(path)) >= batches, TIMEOUT_S, what=f"{path.name}: {batches} commits")
@@ -183,13 +183,13 @@ def run(cluster: DevCluster, topology: Topology, path: Path, batches: int, pendi
 
 
 def commits(path: Path) -> list[tuple[int, float]]:
-    """The transaction and the time of each commit so far."""
+    """Return the transaction and the time of each commit so far."""
     whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
     return [(int(txid), float(at)) for txid, at in map(str.split, whole.splitlines())]
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All of it on one fresh cluster.
+    """Measure everything on one fresh cluster.
 
     Raises:
         WrongResultError: commits were out of order.
@@ -223,7 +223,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--batches", type=int, default=400, help="of the pipelining run (%(default)s)")
     parser.add_argument("--tiny", type=int, default=3_000, help="batches of one tuple (%(default)s)")
     parser.add_argument("--large", type=int, default=60, help="large batches (%(default)s)")

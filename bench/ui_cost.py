@@ -23,7 +23,7 @@ from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster, wait_until
 from tupletree.tuples import Tuple
 
-PERIOD_S: Final = 2.0  # of the page
+PERIOD_S: Final = 2.0  # refresh period of the page
 WARM_UP_S: Final = 10.0
 PAGES: Final[Mapping[str, Sequence[str]]] = {
     "cluster": (
@@ -63,14 +63,14 @@ class Seldom(Spout):
 
 
 class Nothing(BasicBolt):
-    """Takes tuples in."""
+    """Receives tuples and does nothing."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         pass
 
 
 def topology(tasks: int) -> Topology:
-    """A spout, and a bolt of all other tasks."""
+    """Return a topology of a spout, and a bolt with all other tasks."""
     builder = TopologyBuilder()
     builder.set_spout("seldom", Seldom())
     builder.set_bolt("nothing", Nothing()).set_num_tasks(max(1, tasks - 1)).shuffle_grouping("seldom")
@@ -78,7 +78,7 @@ def topology(tasks: int) -> Topology:
 
 
 def ask(base: str, paths: Sequence[str]) -> int:
-    """Ask for everything of a page; how many bytes came."""
+    """Request everything of a page; return the number of bytes received."""
     size = 0
     for path in paths:
         with urllib.request.urlopen(f"{base}/api/v1/{path}", timeout=30) as reply:
@@ -87,7 +87,7 @@ def ask(base: str, paths: Sequence[str]) -> int:
 
 
 def poll(base: str, paths: Sequence[str], seconds: float) -> tuple[int, float]:
-    """Have the page open for some seconds: the bytes of one round, and the longest that a round took."""
+    """Simulate an open page for some seconds. Return the bytes of one round, and the time of the longest round."""
     end_s, size, longest_s = time.monotonic() + seconds, 0, 0.0
     while (began_s := time.monotonic()) < end_s:
         size = ask(base, paths)
@@ -97,12 +97,12 @@ def poll(base: str, paths: Sequence[str], seconds: float) -> tuple[int, float]:
 
 
 def share(pid: int, before_s: float, began_s: float) -> float:
-    """Of a core, in percent."""
+    """Return the CPU use of a process since ``began_s``, in percent of a core."""
     return round(100 * (cpu_s([pid]) - before_s) / (time.monotonic() - began_s), 2)
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     with DevCluster(slots=arguments.topologies) as cluster:
         for number in range(arguments.topologies):
             cluster.client.submit(f"seldom-{number}", topology(arguments.tasks))
@@ -134,7 +134,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--topologies", type=int, default=20)
     parser.add_argument("--tasks", type=int, default=3, help="of each topology")
     parser.add_argument("--seconds", type=float, default=60, help="without and with the page, each")

@@ -55,7 +55,7 @@ TIMED_EVERY = 16
 
 
 class TimedSentences(Sentences):
-    """Sentences that also measures the time from emit to ack of each sixteenth."""
+    """Sentences that also measure the time from emit to ack of each sixteenth."""
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         super().open(conf, context, collector)
@@ -87,7 +87,7 @@ class TimedSentences(Sentences):
 
 
 class BlocksOfSentences(TimedSentences):
-    """The same, but so many sentences with one call."""
+    """Same as TimedSentences, but with ``TIMED_EVERY`` sentences per call."""
 
     def next_tuple(self) -> None:
         number, at = self.next, self.next % self.distinct
@@ -100,7 +100,7 @@ class BlocksOfSentences(TimedSentences):
 
 
 def topology(arguments: argparse.Namespace, directory: str) -> Topology:
-    """Spouts, split and count, the bolts once in each worker. Every spout emits its share of the sentences."""
+    """Return the topology of spouts, split and count, with each bolt once per worker. Spouts share the sentences."""
     builder, workers = TopologyBuilder(), arguments.workers
     spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
     if arguments.ackers and arguments.split != "plain":
@@ -122,7 +122,7 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a cluster with slots and ackers enough.
+    """Run once on a cluster with enough slots and ackers, and return the metrics.
 
     Raises:
         WrongResultError: the counts are not those of the sentences.
@@ -167,7 +167,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 
 def secure_conf(directory: str) -> dict[str, Any]:
-    """TLS and tokens for a cluster, with files that are made in ``directory``."""
+    """Return the configuration of TLS and tokens for a cluster, with files made in ``directory``."""
     from tupletree._security.current import daemon_keyring
 
     if cli_main(["certs", directory]) != 0:
@@ -180,7 +180,7 @@ def secure_conf(directory: str) -> dict[str, Any]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     if arguments.pure:
         os.environ["TUPLETREE_PURE"] = "1"  # for the processes of the cluster
     with tempfile.TemporaryDirectory(prefix="bench-tls-") as directory:
@@ -190,7 +190,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--spouts", type=int, default=1, help="by which the sentences are to be divisible (%(default)s)"

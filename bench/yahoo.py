@@ -39,7 +39,7 @@ SEED = 20_260_102
 
 
 def topology(directory: str, url: str, arguments: argparse.Namespace) -> Topology:
-    """The pipeline, each component once in each worker."""
+    """Return the topology, with each component once per worker."""
     tasks = arguments.workers
     builder = TopologyBuilder()
     builder.set_spout("events", Events(directory, arguments.events // tasks, arguments.event_rate, SEED), tasks)
@@ -56,10 +56,10 @@ def topology(directory: str, url: str, arguments: argparse.Namespace) -> Topolog
 
 
 def inside(cluster: DevCluster, events: int, views: int) -> dict[str, float]:
-    """Seconds inside each component, once nimbus has heard of every tuple.
+    """Return the seconds inside each component, once nimbus knows of every tuple.
 
     Raises:
-        WrongResultError: it did not within some seconds.
+        WrongResultError: the statistics were not complete within some seconds.
     """
     wanted = {"parse": events, "filter": events, "project": views, "join": views}
     seen: Mapping[str, Any] = {}
@@ -77,7 +77,7 @@ def inside(cluster: DevCluster, events: int, views: int) -> dict[str, float]:
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a cluster with slots and ackers enough.
+    """Run once on a cluster with enough slots and ackers, and return the metrics.
 
     Raises:
         WrongResultError: the windows in Redis are not those of the events.
@@ -113,18 +113,18 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
 
 
 def per_event(seconds: Mapping[str, float], events: int) -> dict[str, float]:
-    """Microseconds for each event."""
+    """Convert seconds to microseconds per event."""
     return {name: round(1e6 * value / events, 2) for name, value in seconds.items()}
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run on a fresh cluster."""
+    """Run once on a fresh cluster and return the metrics."""
     with DevCluster(slots=arguments.workers, ackers=max(1, arguments.ackers)) as cluster:
         return measure_on(cluster, arguments)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be varied."""
+    """Add the options of this bench."""
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--event-rate", type=float, default=10_000, help="events a second of event time (%(default)s)")
     parser.add_argument("--workers", type=int, default=2)

@@ -1,1 +1,1 @@
-"""Runnable topologies, each under a page."""
+"""Runnable topologies, each shorter than a page."""

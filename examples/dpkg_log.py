@@ -1,16 +1,16 @@
-r"""Debian's package manager, by the hour: what it did to which package, counted from its log into a table of SQLite.
+r"""Debian's package manager, by the hour: its actions on each package, counted from its log into an SQLite table.
 
     tupletree submit examples/dpkg_log.py --name dpkg-log
     LOG=/var/log/dpkg.log DATABASE=/tmp/packages.db tupletree submit examples/dpkg_log.py --name dpkg-log
 
-The log is that of this machine, with what was set aside of it already. Where there is none, or an empty one, one of the
-same form is made up. A log that still grows is followed:
+By default the example reads the log of this machine, including the part already rotated. If the log is missing or
+empty, the example generates a log of the same format. A log that still grows is followed:
 
     2025-06-24 14:36:25 upgrade libsystemd0:amd64 252.36-1~deb12u1 252.38-1~deb12u1
     2025-06-24 14:36:25 status unpacked libsystemd0:amd64 252.38-1~deb12u1
 
-A row of the table is a package in an hour, with how often something was done to it, the last time, and what that was;
-lines that only say in which state a package is now are passed over.
+A row of the table is a package in an hour, with the number of actions, the last action and its time. Lines that only
+report the state of a package are ignored.
 """
 
 import glob
@@ -30,7 +30,7 @@ from tupletree.spark.sources.text import TextFiles
 
 ID = "dpkg-log"
 TABLE = "packages"
-LOG = "/var/log/dpkg.lo*[!z]"  # dpkg.log and dpkg.log.1; those that are compressed, dpkg.log.2.gz, are left out
+LOG = "/var/log/dpkg.lo*[!z]"  # dpkg.log and dpkg.log.1; compressed logs such as dpkg.log.2.gz are left out
 ACTIONS = ["install", "upgrade", "configure", "trigproc", "disappear", "remove", "purge"]
 CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
 
@@ -57,7 +57,7 @@ class PackageLog(Pipeline):
 
 
 def write_log(file: Path, lines: int, seed: int) -> None:
-    """Make up a log of some days. The same seed, the same log."""
+    """Generate a log of some days. The same seed gives the same log."""
     rng = random.Random(seed)
     packages = [f"{rng.choice(['lib', 'python3-', ''])}{name}" for name in ("apt", "curl", "gcc", "make", "ssl", "xml")]
     at = datetime(2025, 1, 1)
@@ -71,7 +71,7 @@ def write_log(file: Path, lines: int, seed: int) -> None:
 def topology(
     log: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
 ) -> tuple[Topology, dict[str, object]]:
-    """Counts a log (by default this machine's) into a table (by default in a new file), with how to run it."""
+    """Count a log (by default this machine's) into a table (by default in a new file); return topology and config."""
     place = Path(tempfile.mkdtemp(prefix=f"{ID}-"))
     log = log or os.environ.get("LOG") or LOG
     if not any(os.path.getsize(file) for file in glob.glob(log)):

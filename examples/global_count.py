@@ -1,11 +1,11 @@
-"""Global count: how many words there are. Each counts exactly once, whatever dies on the way.
+"""Global count: the total number of words. Each word counts exactly once, whatever process dies.
 
     tupletree local examples/global_count.py --seconds 5
     tupletree submit examples/global_count.py --name global-count -c topology.max.spout.pending=4
 
-The words come in batches. Each batch is counted in parallel, many batches at a time; then its count is added to the
-total, one batch after the other. The total is stored together with the number of the transaction that it includes last:
-so a batch that is replayed, because something died before everybody knew that it was added, is not added again.
+The words come in batches. Many batches are counted in parallel; then their counts are added to the total, one batch
+after the other. The total is stored together with the id of the last transaction that it includes. So a batch that is
+replayed, because a process died before everybody knew that the batch was added, is not added again.
 """
 
 import tempfile
@@ -22,15 +22,15 @@ from tupletree.transactional import (
     TransactionalTopologyBuilder,
 )
 
-WORDS = [[word] for word in topics["specialnames"].split()]  # some 8,500, from the help that Python carries
+WORDS = [[word] for word in topics["specialnames"].split()]  # some 8,500, from Python's built-in help
 DATA = {0: WORDS[0::3], 1: WORDS[1::3], 2: WORDS[2::3]}  # three partitions
 TAKE = 100  # words from each partition for a batch
 
 
 class BatchCount(BatchBolt):
-    """Counts its share of a batch: there is one object of it for each batch."""
+    """Counts its share of a batch. There is one object per batch."""
 
-    outputs = ["attempt", "count"]  # the first value of every tuple says which batch it belongs to
+    outputs = ["attempt", "count"]  # the first value of every tuple identifies its batch
 
     def prepare(self, conf, context, collector, batch_id):
         self.count = 0
@@ -43,7 +43,7 @@ class BatchCount(BatchBolt):
 
 
 class UpdateGlobalCount(BatchBolt, Committer):
-    """Adds the counts of a batch to the total: as a committer, for one batch after the other."""
+    """Adds the counts of a batch to the total. As a committer, it handles one batch after the other."""
 
     outputs = ["attempt", "total"]
 
@@ -63,7 +63,7 @@ class UpdateGlobalCount(BatchBolt, Committer):
 
 
 def topology(directory: str | None = None) -> Topology:
-    """Counts into an SQLite file in ``directory`` (by default a new one in the system's own)."""
+    """Count into an SQLite file in ``directory`` (by default a new temporary directory)."""
     file = Path(directory or tempfile.mkdtemp(prefix="global-count-"), "totals.db")
     totals = TransactionalMap(SqliteDatabase(file), "totals")
     builder = TransactionalTopologyBuilder("global-count", "words", MemoryTransactionalSpout(DATA, ["word"], TAKE), 3)

@@ -1,4 +1,4 @@
-"""Words of English, counted at a steady rate until the topology is killed: something to look at in the web UI.
+"""English words, counted at a steady rate until the topology is killed: a topology to watch in the web UI.
 
 tupletree submit examples/live_words.py --name live
 """
@@ -12,7 +12,7 @@ from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
 
 
 class SteadyLines(Spout):
-    """Emits lines of the text at a rate, each again if it failed."""
+    """Emits lines of the text at a fixed rate, and failed lines again."""
 
     outputs = ["line"]
 
@@ -51,7 +51,7 @@ class Split(BasicBolt):
 
 
 class Count(BasicBolt):
-    """Counts words, and tells how often each has come."""
+    """Counts words, and emits the count of each word."""
 
     outputs = ["word", "count"]
 
@@ -64,7 +64,7 @@ class Count(BasicBolt):
 
 
 class Top(BasicBolt):
-    """Knows the ten words that came most often, and says so as its status."""
+    """Reports the ten most frequent words as its status."""
 
     def prepare(self, conf, context):
         self.counts: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Top(BasicBolt):
 
 
 def topology(lines_per_s: int = 500) -> Topology:
-    """``lines_per_s`` in all, over two spout tasks."""
+    """Emit ``lines_per_s`` lines in total, from two spout tasks."""
     builder = TopologyBuilder()
     builder.set_spout("lines", SteadyLines(lines_per_s / 2), parallelism=2)
     builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("lines")

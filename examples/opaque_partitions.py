@@ -1,13 +1,13 @@
-"""Opaque partitions: a source that cannot emit the same batch twice, and still every number counts exactly once.
+"""Opaque partitions: the source cannot emit the same batch twice, and still every number counts exactly once.
 
     python -m examples.opaque_partitions
     tupletree submit examples/opaque_partitions.py --name queues -c topology.max.spout.pending=2
 
-Three queues hold the numbers from 1 to 300, on a machine each. When the second batch is already in the database, there
-is an accident: the batch fails, and at that moment the machine of queue 1 goes away. The replayed batch is smaller, for
-it ends where that queue can be read no further. What the first attempt did to the database is taken back, the batch
-behind it is emitted anew, from where this one now ends, and when the machine is back, queue 1 goes on where it was
-left.
+Three queues hold the numbers from 1 to 300, each on its own machine. When the second batch is already in the database,
+there is an accident: the batch fails, and at that moment the machine of queue 1 becomes unavailable. The replayed batch
+is smaller, since it ends where queue 1 can be read no further. The changes of the first attempt to the database are
+undone. The batch after it is emitted again, starting at the new end of the replayed batch. When the machine is back,
+queue 1 continues where it was left.
 """
 
 import tempfile
@@ -29,11 +29,11 @@ from tupletree.transactional import (
 
 QUEUES = 3
 NUMBERS = 300  # in each queue
-TAKE = 50  # from each queue for a batch, at most
+TAKE = 50  # maximum from each queue for a batch
 
 
 class Machines:
-    """The machines of the queues. While one is away, a file says up to which number its queue can be read."""
+    """The machines of the queues. The last readable number of an unavailable machine's queue is in a file."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -54,11 +54,11 @@ class Machines:
 
 
 def say(line):
-    print(line + "\n", end="")  # in one piece: several tasks speak
+    print(line + "\n", end="")  # in one write: several tasks print
 
 
 class Queues(OpaquePartitionedTransactionalSpout):
-    """Emits what can be read of each queue. The metadata of a batch is the last number that it took."""
+    """Emits the readable numbers of each queue. The metadata of a batch is its last number."""
 
     outputs = ["attempt", "queue", "number"]
 
@@ -98,7 +98,7 @@ class QueueEmitter(OpaquePartitionEmitter):
 
 
 class AddUp(BatchBolt, Committer):
-    """Adds how many numbers came from each queue, and their sum, to the table. Plays the accident."""
+    """Adds the count and the sum of the numbers of each queue to the table. Simulates the accident."""
 
     def __init__(self, table, machines):
         self.table = table
@@ -112,7 +112,7 @@ class AddUp(BatchBolt, Committer):
         self.totals[f"queue {tup['queue']}, sum"] += tup["number"]
 
     def finish_batch(self):
-        self.table.add(self.batch_id, self.totals)  # in every commit, also if there is nothing to add
+        self.table.add(self.batch_id, self.totals)  # in every commit, even if there is nothing to add
         told = f"{self.batch_id}: adds {sum(n for key, n in self.totals.items() if 'numbers' in key)} numbers"
         if self.batch_id.txid == 2 and self.machines.readable(1) == NUMBERS:
             self.machines.take_away(1, 90)
@@ -124,18 +124,18 @@ class AddUp(BatchBolt, Committer):
 
 
 def totals(directory: str) -> OpaqueMap:
-    """The table that the topology in ``directory`` adds up in."""
+    """Return the table of totals of the topology in ``directory``."""
     return OpaqueMap(SqliteDatabase(Path(directory, "totals.db")), "totals")
 
 
 def expected() -> dict[str, int]:
-    """What is in the table once every number counted exactly once."""
+    """Return the contents of the table once every number has counted exactly once."""
     sums = {f"queue {queue}, sum": NUMBERS * (NUMBERS + 1) // 2 for queue in range(QUEUES)}
     return {f"queue {queue}, numbers": NUMBERS for queue in range(QUEUES)} | sums
 
 
 def topology(directory: str | None = None) -> Topology:
-    """Adds up into an SQLite file in ``directory`` (by default a new one in the system's own)."""
+    """Add up into an SQLite file in ``directory`` (by default a new temporary directory)."""
     directory = directory or tempfile.mkdtemp(prefix="opaque-partitions-")
     machines = Machines(directory)
     builder = TransactionalTopologyBuilder("opaque-partitions", "queues", Queues(machines), QUEUES)

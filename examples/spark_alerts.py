@@ -1,4 +1,4 @@
-"""Spark and bolts in one topology: batches of readings are summed up by Spark, what is alarming goes on as tuples.
+"""Spark and bolts in one topology: Spark aggregates batches of readings, and alarming rows go on as tuples.
 
     tupletree submit examples/spark_alerts.py --name spark-alerts
 
@@ -6,9 +6,9 @@
                                         |                                   |
                                         +--> every sensor, exactly once     +--> a line for each alert
 
-What Spark computes of a batch goes into a table, each batch once. What ``emit`` leaves of it is emitted as tuples, to
-bolts like any others: at least once, for a batch that fails after that is computed and emitted again. So the bolt tells
-of the same sensor in the same minute only once, as long as its worker lives.
+The result of each batch goes into a table, exactly once. The rows that ``emit`` keeps are emitted as tuples to ordinary
+bolts, at least once: a batch that fails afterwards is computed and emitted again. So the bolt reports a sensor only
+once per minute, as long as the bolt's worker is alive.
 """
 
 import os
@@ -33,7 +33,7 @@ CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.mem
 
 
 def readings(seed: int = 1) -> list[list[list[object]]]:
-    """For each sensor its readings of some minutes, six a minute: sensor, minute, degrees that wander about."""
+    """Return the readings of each sensor, six a minute: sensor, minute, and degrees that vary randomly."""
     rng = random.Random(seed)
     rows: list[list[list[object]]] = []
     for sensor in SENSORS:
@@ -65,7 +65,7 @@ class Sensors(Pipeline):
 
 
 class Alerts(BasicBolt):
-    """Writes a line for each alert. A real one would call somebody."""
+    """Writes a line for each alert. A real bolt would call somebody."""
 
     def __init__(self, file):
         self.file = file
@@ -82,7 +82,7 @@ class Alerts(BasicBolt):
 
 
 def topology(directory: str | None = None) -> tuple[Topology, dict[str, object]]:
-    """Table and alerts are files in ``directory`` (by default a new one in the system's own)."""
+    """Write the table and the alerts to files in ``directory`` (by default a new temporary directory)."""
     place = Path(directory or os.environ.get("DIRECTORY") or tempfile.mkdtemp(prefix=f"{ID}-")).absolute()
     builder = Sensors(readings(), str(place / "sensors.db")).builder()
     builder.set_bolt("alerts", Alerts(place / "alerts.txt")).fields_grouping("pipeline", ["sensor"])

@@ -1,13 +1,13 @@
-r"""Word count on Spark: every word of every line counts exactly once, whatever dies on the way.
+r"""Word count on Spark: every word of every line counts exactly once, whatever process dies.
 
     tupletree submit examples/spark_word_count.py --name spark-word-count
-    python -m examples.spark_word_count --seconds 60 --seed 1      # with kill -9 all around it
+    python -m examples.spark_word_count --seconds 60 --seed 1      # with random kill -9
 
-A batch is a range of bytes of the files. Spark counts the words in several batches at once; the table takes them in
-their order, each in one transaction of SQLite that also says which batch it was. So a batch that is replayed, since
-Spark, its driver or anything else died, is known and counts once. Files may grow, and more may come.
+A batch is a range of bytes of the files. Spark counts the words of several batches at once. The table takes the batches
+in order, each in one SQLite transaction that also records the batch. So a batch that is replayed, because Spark, its
+driver or another process died, is recognised and counts once. Files may grow, and new files may appear.
 
-What is read and where the table is can be set:
+The input and the table can be configured:
 
     LINES=/var/log/*.log DATABASE=/tmp/words.db tupletree submit examples/spark_word_count.py
 """
@@ -47,7 +47,7 @@ class WordCount(Pipeline):
 def topology(
     lines: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
 ) -> tuple[Topology, dict[str, object]]:
-    """Counts files (by default some of Python's own) into a table (by default in a new file), with how to run it."""
+    """Count files (by default some of Python's own) into a table (by default in a new file); returns its config too."""
     lines = lines or os.environ.get("LINES") or str(Path(re.__file__).parent)
     database = database or os.environ.get("DATABASE") or str(Path(tempfile.mkdtemp(prefix=f"{ID}-"), "words.db"))
     return WordCount(lines, database, bytes_per_batch).topology(), dict(CONF)

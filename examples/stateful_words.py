@@ -1,4 +1,4 @@
-"""Word count whose counts are a state: exactly once, whatever dies, without a database of one's own.
+"""Word count whose counts are a state: exactly once, whatever process dies, without a database of one's own.
 
     tupletree submit examples/stateful_words.py --name words \
         -c topology.state.checkpoint.aligned=true \
@@ -6,9 +6,9 @@
         -c 'topology.state.provider.config={"directory": "/tmp/words"}'
     tupletree checkpoints words
 
-With aligned checkpoints, and a spout whose position belongs to them, every count equals the truth. Without the first
--c, positions are left aside: what fails is emitted again, and a spout that was killed begins anew. Then counts may be
-too high, and never too low. Submitted again under the same name, it goes on.
+With aligned checkpoints, which include the position of the spout, every count equals the truth. Without the first -c,
+positions are ignored: failed lines are emitted again, and a spout that was killed starts from the beginning. Then
+counts can be too high, but never too low. A topology submitted again under the same name continues.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from tupletree import BasicBolt, Spout, StatefulBolt, Topology, TopologyBuilder
 
 
 class Lines(Spout):
-    """Emits the help on Python's own language, line by line, and begins anew when it has come to the end."""
+    """Emits the help on the Python language, line by line, over and over."""
 
     outputs = ["line"]
 
@@ -42,7 +42,7 @@ class Lines(Spout):
     def emit(self, line):
         self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
 
-    def fail(self, line):  # in default mode; where checkpoints are aligned restore_state is called instead
+    def fail(self, line):  # in default mode; with aligned checkpoints restore_state is called instead
         self.again.append(line)
 
     def checkpoint_state(self):

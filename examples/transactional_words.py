@@ -1,16 +1,17 @@
-"""Transactional words: two databases, updated in one transaction, and exact whatever dies on the way.
+"""Transactional words: two databases, updated in one transaction, and exact whatever process dies.
 
-    python -m examples.transactional_words --seconds 60 --seed 1      # with kill -9 all around it
+    python -m examples.transactional_words --seconds 60 --seed 1      # with random kill -9
     tupletree submit examples/transactional_words.py --name transactional-words
 
-The lines of some text files, which may still grow, are split into words. One database has how often each word occurs;
-the other, how many words occur 1 to 9 times, how many 10 to 19 times, and so on:
+The lines of some text files, which may still grow, are split into words. One database stores the count of each word;
+the other stores how many words occur 1 to 9 times, how many 10 to 19 times, and so on:
 
     lines --> count --> update-words --> bucketize --> update-buckets
               partial   committer        basic bolt    committer
 
-A batch changes both databases in its commit phase. If it is replayed, each database finds that it has been changed
-already and says what it said before: so the buckets are told the same, even if they missed it the first time.
+A batch changes both databases in its commit phase. If the batch is replayed, each database detects that it has already
+been changed and returns the same result as before. So the buckets receive the same input, even if they missed it the
+first time.
 """
 
 import re
@@ -38,7 +39,7 @@ def words(line: str) -> list[str]:
 
 
 def bucket(count: int) -> str:
-    """Among which words a word is that occurs so often."""
+    """Return the bucket of a word with this count."""
     lowest = count - count % BUCKET
     return f"{lowest}-{lowest + BUCKET - 1}"
 
@@ -60,7 +61,7 @@ class Count(BatchBolt):
 
 
 class UpdateWords(BatchBolt, Committer):
-    """Adds the counts of a batch to its words, and says from what to what they went."""
+    """Adds the counts of a batch to its words, and emits the old and the new count of each."""
 
     outputs = ["attempt", "old", "new"]
 
@@ -79,7 +80,7 @@ class UpdateWords(BatchBolt, Committer):
 
 
 class Bucketize(BasicBolt):
-    """Moves a word from one bucket to another when its count has grown that far."""
+    """Moves a word to another bucket when its count has grown enough."""
 
     outputs = ["attempt", "bucket", "words"]
 
@@ -93,7 +94,7 @@ class Bucketize(BasicBolt):
 
 
 class UpdateBuckets(BatchBolt, Committer):
-    """Adds up how many words entered and left each bucket."""
+    """Adds up the number of words that entered and left each bucket."""
 
     def __init__(self, table):
         self.table = table
@@ -109,14 +110,14 @@ class UpdateBuckets(BatchBolt, Committer):
 
 
 def tables(directory: str) -> tuple[TransactionalMap, TransactionalMap]:
-    """Word to count, and bucket to number of words, each in a database of its own."""
+    """Return the tables word -> count and bucket -> number of words, each in a database of its own."""
     words = SqliteDatabase(Path(directory, "words.db"))
     buckets = SqliteDatabase(Path(directory, "buckets.db"))
     return TransactionalMap(words, "words"), TransactionalMap(buckets, "buckets")
 
 
 def topology(lines_dir: str | None = None, directory: str | None = None, bytes_per_batch: int = 16_384) -> Topology:
-    """Counts the files in ``lines_dir`` (by default some of Python's own) into ``directory`` (by default a new one)."""
+    """Count the files in ``lines_dir`` (by default some of Python's own) into ``directory`` (by default a new one)."""
     word_table, bucket_table = tables(directory or tempfile.mkdtemp(prefix="transactional-words-"))
     spout = FilePartitionSpout(lines_dir or Path(re.__file__).parent, bytes_per_batch)
     builder = TransactionalTopologyBuilder(ID, "lines", spout, 2)

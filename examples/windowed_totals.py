@@ -1,11 +1,12 @@
-"""Totals of sales by shop, for every ten seconds of the times at which they were made, in whatever order they come.
+"""Totals of sales by shop, for every ten seconds of event time, in whatever order the sales arrive.
 
     tupletree local examples/windowed_totals.py --seconds 5
     tupletree submit examples/windowed_totals.py --name totals
 
-Sales come up to four seconds late, which a lag of five seconds allows for: a total is complete when it is emitted. One
-sale in a thousand comes half a minute late. Its total may be out by then, and it goes to the late tuples instead: each
-sale is in one total or among the late, whatever dies on the way; after a crash it can be in a total twice.
+Sales arrive up to four seconds late, which a lag of five seconds allows for: a total is complete when it is emitted.
+One sale in a thousand arrives half a minute late. If its total has been emitted by then, the sale goes to the stream of
+late tuples instead. Each sale is in a total or among the late tuples, whatever process dies; after a crash it can be in
+a total twice.
 """
 
 import random
@@ -20,14 +21,14 @@ LAG = Duration(5)
 
 
 def sale(number):
-    """The shop, the amount and the time of a sale, the same whenever it is asked for."""
+    """Return the shop, the amount and the time of a sale; the same number gives the same sale."""
     rng = random.Random(number)
     behind = 30 if number % 1000 == 999 else rng.uniform(0, 4)
     return [rng.choice(SHOPS), rng.randint(1, 100), number / PER_SECOND - behind]
 
 
 class Sales(Spout):
-    """Emits sales 0, 1, 2, … and those that failed again."""
+    """Emits sales 0, 1, 2, …, and failed sales again."""
 
     outputs = ["shop", "amount", "at"]
 
@@ -50,7 +51,7 @@ class Sales(Spout):
 
 
 class Totals(WindowedBolt):
-    """The total of each shop in a window, and when the window began."""
+    """Emits the total of each shop in a window, and the start of the window."""
 
     outputs = ["shop", "total", "start"]
 
@@ -59,12 +60,12 @@ class Totals(WindowedBolt):
         for tup in window:
             sales.setdefault(tup["shop"], []).append(tup)
         for shop, tuples in sales.items():
-            # Anchored to what is in it: other sales of the window need not be repeated if this total is lost.
+            # Anchored to its own sales: if this total is lost, other sales of the window are not replayed.
             self.collector.emit([shop, sum(tup["amount"] for tup in tuples), window.start], anchors=tuples)
 
 
 class Report(BasicBolt):
-    """Prints totals, and what came too late for them."""
+    """Prints totals, and the sales that came too late."""
 
     def execute(self, tup, collector):
         if tup.source_stream == "late":

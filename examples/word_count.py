@@ -1,9 +1,9 @@
-"""Word count that survives kill -9: every line is counted at least once, whatever dies on the way.
+"""Word count that survives kill -9: every line is counted at least once, whatever process dies.
 
     tupletree submit examples/word_count.py --name words -c topology.workers=2
 
-Two rules make it hold. The spout writes down which lines are acked and emits the others again. The counting bolt acks a
-word only after its increment is on disk: a crash between the two repeats a word, but cannot lose one.
+Two rules guarantee this. The spout records the acked lines and emits all others again. The counting bolt acks a word
+only after its increment is on disk: a crash between the two repeats a word, but cannot lose a word.
 """
 
 import re
@@ -15,12 +15,12 @@ from pydoc_data.topics import topics
 
 from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
 
-BLOCK = 1_000  # lines written down as "may be emitted" at a time
+BLOCK = 1_000  # lines recorded as "may be emitted" at a time
 BATCH = 2_000  # words committed at a time
 
 
 def text() -> list[str]:
-    """Real English that every Python carries with it: the help on its own language."""
+    """Return real English text that comes with every Python: the help on the language."""
     return [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
 
 
@@ -30,7 +30,7 @@ def words(line: str) -> list[str]:
 
 def database(path: Path, schema: str) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # An executor may be given a thread of its own later on; it is still only one thread at a time.
+    # An executor can move to a thread of its own later; only one thread at a time uses the connection.
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")  # a commit survives kill -9; FULL would survive a power cut too
@@ -39,7 +39,7 @@ def database(path: Path, schema: str) -> sqlite3.Connection:
 
 
 class Lines(Spout):
-    """Emits lines 0, 1, 2, … of the text, repeated as often as it takes, shared out over the spout's tasks."""
+    """Emits lines 0, 1, 2, … of the text, repeated as often as needed, divided among the spout's tasks."""
 
     outputs = ["line"]
 
@@ -59,7 +59,7 @@ class Lines(Spout):
         acked = {line for (line,) in self.journal.execute("SELECT line FROM acked")}
         (self.reached,) = self.journal.execute("SELECT coalesce(max(lines), 0) FROM reached").fetchone()
         self.todo = deque(line for line in self.mine[: self.reached] if line not in acked)
-        self.replayed = set(self.todo)  # a crash came before their ack: they may have been counted already
+        self.replayed = set(self.todo)  # a crash came before their ack: they can have been counted already
         self.acked = []
 
     def next_tuple(self):
@@ -77,7 +77,7 @@ class Lines(Spout):
         self.todo.appendleft(line)
 
     def write_down(self):
-        """Remember which lines are acked, and which are emitted next, before they are."""
+        """Record the acked lines, and the next lines before they are emitted."""
         coming = self.mine[self.reached : self.reached + BLOCK]
         if self.acked or coming:
             with self.journal:
@@ -90,7 +90,7 @@ class Lines(Spout):
 
 
 class Split(BasicBolt):
-    """Splits lines into words: each is anchored to its line, which is acked when all are emitted."""
+    """Splits lines into words. Each word is anchored to its line, which is acked when all words are emitted."""
 
     outputs = ["word"]
 
@@ -100,7 +100,7 @@ class Split(BasicBolt):
 
 
 class Count(Bolt):
-    """Adds words up in a SQLite file for each task; acks them once that is committed."""
+    """Counts words in an SQLite file per task, and acks them once they are committed."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -131,7 +131,7 @@ class Count(Bolt):
 
 
 def topology(lines: int = 200_000, directory: str | None = None) -> Topology:
-    """``lines`` of text, counted into SQLite files in ``directory`` (by default a new one in the system's own)."""
+    """Count ``lines`` lines of text into SQLite files in ``directory`` (by default a new temporary directory)."""
     place = Path(directory or tempfile.mkdtemp(prefix="word-count-")).absolute()
     builder = TopologyBuilder()
     builder.set_spout("lines", Lines(lines, place), parallelism=2)

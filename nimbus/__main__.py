@@ -1,4 +1,4 @@
-"""``python -m tupletree.nimbus [--conf FILE] [-c key=value] [--announce FILE]``: a nimbus in the foreground."""
+"""``python -m tupletree.nimbus [--conf FILE] [-c key=value] [--announce FILE]``: run a nimbus in the foreground."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .daemon import NimbusDaemon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM. Returns the exit status."""
+    """Run until SIGTERM and return the exit status."""
     arguments = daemon_parser("nimbus", "Coordinate the cluster, or stand by.").parse_args(argv)
     try:
         config = NimbusConfig.from_conf(load(arguments.conf, arguments.overrides))

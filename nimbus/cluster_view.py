@@ -1,4 +1,4 @@
-"""The cluster at one moment, as nimbus shows it over HTTP."""
+"""Snapshot of the cluster that nimbus serves over HTTP."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .statistics.acker_stats import LedgerHistory
 
 @dataclass(frozen=True)
 class ClusterView:
-    """All that a page is made of, but the topologies' own definitions and errors."""
+    """Everything a response is built from, except the definitions and errors of topologies."""
 
     loaded: ClusterState
     nimbuses: Mapping[str, pb.Presence]
     leader_id: str
     holders: int  # nimbuses that hold the bundles of all topologies
-    ackers: Mapping[str, Acker]  # those that answer, by id
-    ledgers: Mapping[str, LedgerHistory]  # what ackers said of their ledgers, by id
+    ackers: Mapping[str, Acker]  # ackers not known to be unreachable, by id
+    ledgers: Mapping[str, LedgerHistory]  # ledger statistics that ackers reported, by acker id
     leader_state: LeaderState
     version: str
     now_s: float  # monotonic
     now_unix_s: float
-    silences: Mapping[str, str] = field(default_factory=dict)  # why ackers do not answer, by id
+    silences: Mapping[str, str] = field(default_factory=dict)  # reasons why ackers do not answer, by acker id
 
     @cached_property
     def free_slots(self) -> int:
-        """How many slots no topology uses."""
+        """Number of slots that no topology uses."""
         return len(self.loaded.free_slots())
 
     def unscheduled(self, record: pb.TopologyRecord) -> str:
-        """Why a topology does not run as it should, in a sentence; empty if it does."""
+        """Return the reason why a topology is not fully scheduled, as a sentence; empty if the topology is."""
         stored = self.loaded.assignments.get(record.id)
         assignment = stored.value if stored is not None else None
         return (
@@ -50,23 +50,23 @@ class ClusterView:
 
     @property
     def unread(self) -> dict[str, str]:
-        """Topologies of which nothing is known but that ZooKeeper's record of them cannot be read: why, by id."""
+        """Reasons why a topology's record cannot be read, by topology id, for records that were never read before."""
         found = self.loaded.unread_records.keys() - self.loaded.records.keys()
         return {one: unread(self.loaded, one) for one in sorted(found)}
 
     def records(self) -> list[pb.TopologyRecord]:
-        """Every topology, the oldest first."""
+        """Return every topology, oldest first."""
         found = [one.value for one in self.loaded.records.values()]
         return sorted(found, key=lambda one: (one.submitted_unix_s, one.id))
 
     def record(self, topology_id: str) -> pb.TopologyRecord:
-        """The topology of an id, which looks the same when it is encoded. Raises NotFoundError."""
+        """Return the topology with an id. URL encoding does not change an id. Raises NotFoundError."""
         stored = self.loaded.records.get(topology_id)
         if stored is None:
             raise NotFoundError(f"there is no topology with the id '{topology_id[:200]}'")
         return stored.value
 
     def assignment(self, topology_id: str) -> pb.Assignment:
-        """Where a topology runs; empty if nowhere yet."""
+        """Return the assignment of a topology; an empty one if the topology has not been scheduled yet."""
         stored = self.loaded.assignments.get(topology_id)
         return stored.value if stored is not None else pb.Assignment(topology_id=topology_id)

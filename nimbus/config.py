@@ -1,4 +1,4 @@
-"""What a nimbus takes from the configuration, parsed once."""
+"""The configuration of a nimbus, parsed once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True)
 class NimbusConfig:
-    """One field for each value a nimbus uses. Paths are absolute."""
+    """The configuration values that a nimbus uses. Paths are absolute."""
 
-    conf: Mapping[str, Any]  # the whole configuration: defaults for the topologies' own
-    local_dir: str  # local.dir: blobs are kept below it
+    conf: Mapping[str, Any]  # the whole configuration; provides the defaults for topologies
+    local_dir: str  # local.dir: parent directory of the blobs
     logs_dir: str  # logs.dir: <local_dir>/logs if unset
     logs_level: str  # logs.level
-    bind_host: str  # bind.host: where both ports listen
-    host: str  # advertise.host: how other machines reach this one
-    grpc_port: int  # nimbus.port; 0: any free one
-    http_port: int  # nimbus.http.port; 0: any free one
+    bind_host: str  # bind.host: both ports listen on this address
+    host: str  # advertise.host: the address that other machines use
+    grpc_port: int  # nimbus.port; 0: any free port
+    http_port: int  # nimbus.http.port; 0: any free port
     root: str  # zookeeper.root
-    monitor_s: float  # nimbus.monitor.freq.secs: longest pause between two looks at the cluster
-    task_timeout_s: float  # nimbus.task.timeout.secs: a worker silent for so long is dead
-    task_launch_s: float  # nimbus.task.launch.secs: grace for one that was just assigned
+    monitor_s: float  # nimbus.monitor.freq.secs: longest pause between two scheduling rounds
+    task_timeout_s: float  # nimbus.task.timeout.secs: a worker without a heartbeat for this time is dead
+    task_launch_s: float  # nimbus.task.launch.secs: grace period for a worker that was just assigned
     blob_delay_s: float  # nimbus.topology.blobstore.deletion.delay.ms, in seconds
     max_bundle_bytes: int  # nimbus.max.bundle.bytes
     audit_max_bytes: int  # nimbus.audit.log.max.bytes
@@ -42,7 +42,7 @@ class NimbusConfig:
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> NimbusConfig:
-        """The nimbus's part of a loaded and validated configuration."""
+        """Return the nimbus's part of a loaded and validated configuration."""
         local_dir = os.path.abspath(os.path.expanduser(conf["local.dir"]))
         bind_host = conf["bind.host"]
         return cls(

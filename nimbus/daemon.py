@@ -1,8 +1,10 @@
-"""The nimbus process: ports, session, election, the leader's rule, replication; and their end in reverse order.
+"""The nimbus process: ports, ZooKeeper session, leader election, scheduling and bundle replication.
 
-gRPC, HTTP bound -> ZooKeeper -> registered -> bundles complete -> stands for election -> elected: rules
+Each part starts in the order shown. Shutdown runs in reverse order.
+
+gRPC, HTTP bound -> ZooKeeper -> registered -> bundles complete -> stands for election -> elected: schedules
                                                     |
-                                                    +-- not to be had: stands down, not ready, tries again
+                                                    +-- bundle unavailable: stands down, not ready, retries
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _GRACE_S = 1.0
 
 
 class NimbusDaemon:
-    """One nimbus. ``run`` is its whole life."""
+    """A nimbus process. ``run`` starts the nimbus and serves until shutdown."""
 
     store: Store
     election: LeaderElection
@@ -86,7 +88,7 @@ class NimbusDaemon:
         self._replication: Replication
         self._leader_watch: LeaderWatch
         self._failure: BaseException | None = None
-        self._unheard_since_s: float | None = None  # when the connection to ZooKeeper was lost
+        self._unheard_since_s: float | None = None  # time at which the connection to ZooKeeper was lost
         self.blobs = BlobStore(config.blob_directory)
         self.metrics = NimbusMetrics(self._readiness, config.blob_directory)
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
@@ -107,12 +109,12 @@ class NimbusDaemon:
 
     @property
     def is_cut_off(self) -> bool:
-        # A silence is noticed when two thirds of the session are over: with another third it has ended.
+        # A lost connection is noticed after two thirds of the session timeout. After another third the session is over.
         session_s = self._config.conf["zookeeper.session.timeout"] / 1000
         return self._unheard_since_s is not None and time.monotonic() - self._unheard_since_s > session_s / 3
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop``. Raises UsageError or UnavailableError if it cannot begin."""
+        """Serve until ``stop`` is set. Raises UsageError or UnavailableError if startup fails."""
         widen_calls(self._loop)
         await asyncio.to_thread(self.blobs.open)
         async with contextlib.AsyncExitStack() as ends:
@@ -161,7 +163,7 @@ class NimbusDaemon:
         return server, http_port
 
     def _http_tls(self, ends: contextlib.AsyncExitStack) -> ssl.SSLContext | None:
-        """TLS for HTTP, kept up to date with its files; None without."""
+        """Return the TLS context for HTTP, reloaded when its files change; None without TLS."""
         tls = self.gate.security.tls
         if tls is None:
             return None
@@ -170,7 +172,7 @@ class NimbusDaemon:
         return certificates.server_context()
 
     async def _join(self, ends: contextlib.AsyncExitStack, presence: Presence) -> KazooClient:
-        """Open the session, prepare all that needs it, and register."""
+        """Open the ZooKeeper session, create everything that depends on the session, and register."""
         client = await asyncio.to_thread(connect, self._config.conf, end_process)
         ends.push_async_callback(asyncio.to_thread, disconnect, client)
         client.add_listener(self._on_session)
@@ -203,7 +205,7 @@ class NimbusDaemon:
         return client
 
     async def _look_for_open_nodes(self, client: KazooClient) -> None:
-        """Say it if anybody who reaches ZooKeeper may change what is there, though credentials are configured."""
+        """Log a warning if credentials are configured but some ZooKeeper nodes are open to everybody for changes."""
         if credentials(self._config.conf) is None:
             return
         with contextlib.suppress(TupletreeError):
@@ -224,16 +226,16 @@ class NimbusDaemon:
             ends.callback(watch.cancel)
 
     async def _whose(self, by: str, named: Any) -> Acl | None:
-        """Whose the topology is that a call names."""
+        """Return the access list of the topology that a call refers to."""
         store: Store | None = getattr(self, "store", None)
         if store is None:
             raise UnavailableError("this nimbus has not reached ZooKeeper yet")
         return await asyncio.to_thread(whose, store, by, str(named))
 
-    # Wakes, all in the event loop's thread.
+    # Wake-ups
 
     def _post(self, call: object, *arguments: object) -> None:
-        """Have the event loop call something soon. Kazoo's threads come here."""
+        """Schedule a call in the event loop. Safe to use from Kazoo's threads."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
             self._loop.call_soon_threadsafe(call, *arguments)  # type: ignore[arg-type]
 
@@ -289,7 +291,7 @@ class NimbusDaemon:
             raise
         except Exception:
             log.exception("leader.failed epoch=%d", epoch)
-            self.election.stand_down()  # another may fare better; this one stands again with its next replication
+            self.election.stand_down()  # another may succeed; this nimbus stands again after its next replication
 
     async def _end_reign(self) -> None:
         self._deposed(0)
@@ -304,7 +306,7 @@ class NimbusDaemon:
     # Following
 
     async def _keep_replicating(self) -> None:
-        """Hold every bundle; stand for election while that is so."""
+        """Replicate every bundle, and stand for election while none is missing."""
         while True:
             self._replicate_now.clear()
             pause_s = self._config.monitor_s
@@ -339,7 +341,7 @@ class NimbusDaemon:
         await asyncio.to_thread(self.election.unseat, front)
 
     async def _keep_looking(self) -> None:
-        """Know who leads, and whether it lives."""
+        """Track the leader, and watch that the leader is alive."""
         while True:
             self._look_now.clear()
             try:

@@ -1,7 +1,7 @@
-"""What operators switch on at a running topology: levels of loggers, sampled tuples, traced trees.
+"""Debug settings of a running topology: logger levels, sampled tuples and traced tuple trees.
 
-It is part of the topology's record, and its workers follow the record. Whatever has an end ends by itself: workers look
-at the clock, and what is over leaves the record with the next change. All times are Unix seconds.
+The settings are part of the topology's record, and workers follow the record. A setting with an end time expires by
+itself: workers check the clock, and the next change removes expired settings from the record. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tupletree._wire.levels import level_name, settled
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-MAX_LOGGERS = 100  # with levels of their own, in one topology
+MAX_LOGGERS = 100  # loggers with a level of their own, per topology
 MAX_ONE_IN = 2**32 - 1
 _MAX_NAME_LENGTH = 200
 _MAX_S = 7 * 24 * 3600.0
@@ -30,7 +30,7 @@ class SetLogLevels:
 class SetSampling:
     component: str  # "": all
     percent: float
-    until_unix_s: float = 0.0  # 0: for good
+    until_unix_s: float = 0.0  # 0: no end
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ DebugSettings = SetLogLevels | SetSampling | SetTracing
 
 
 def observed(record: pb.TopologyRecord, request: DebugSettings, now_s: float) -> pb.TopologyRecord:
-    """The record after such a request; equal to ``record`` if there is nothing to do. Raises UsageError."""
+    """Return the record with a request applied; equal to ``record`` if nothing changes. Raises UsageError."""
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     _forget_what_is_over(after, now_s)
@@ -91,7 +91,7 @@ def _set_sampling(record: pb.TopologyRecord, component: str, percent: float, unt
     if not percent and not record.sampled_percent.get("", 0.0):
         record.sampled_percent.pop(component, None)
         return
-    record.sampled_percent[component] = percent  # a 0 takes this one out of all
+    record.sampled_percent[component] = percent  # 0 excludes this component from the sampling of all
     if until_unix_s and percent:
         record.sampled_until_unix_s[component] = until_unix_s
 

@@ -1,4 +1,4 @@
-"""The errors of all topologies as lists show them: read from ZooKeeper at most every ten seconds each."""
+"""Cache of topology errors, read from ZooKeeper at most once every ten seconds per topology."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _KEPT_S: Final = 10.0
 
 
 class ErrorCache:
-    """Remembers what was read last of each topology that somebody asked for lately."""
+    """The last errors read of each recently requested topology."""
 
     def __init__(self, read: Callable[[str], Awaitable[list[pb.ComponentError]]]) -> None:
         self._fetch = read
         self._read: dict[str, tuple[float, list[pb.ComponentError]]] = {}
 
     async def of(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
-        """The errors of some topologies, newest first."""
+        """Return the errors of the given topologies, newest first, by topology id."""
         found = {}
         for topology_id in topology_ids:
             kept = self._read.get(topology_id)

@@ -1,4 +1,4 @@
-"""What the verdict on the cluster is judged by, out of what the leader knows of it. Pure."""
+"""Inputs of the cluster health verdict, derived from the state of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
 from .statistics.counters import is_system
 from .statistics.stall_detector import Answers
 
-_OLD_S: Final = 10.0  # an acker is asked every two seconds, and has five to answer
+_OLD_S: Final = 10.0  # an acker is polled every two seconds and has five seconds to answer
 _FAILURES: Final = ("failed", "timeouts", "unheard")
 _DEFAULT_PORT: Final = 6627
 
 
 def ackers(view: ClusterView) -> list[AckerFacts]:
-    """The registered ackers that are followed: where two were registered at one address, the older one is dead.
+    """Return the registered ackers that nimbus polls. Of two ackers registered at one address, the older is dead.
 
-    One that was not heard of yet counts as ready.
+    An acker that has not answered its first poll yet counts as ready.
     """
     found = []
     for acker_id, presence in sorted(view.loaded.ackers.items()):
@@ -52,7 +52,7 @@ def ackers(view: ClusterView) -> list[AckerFacts]:
 
 
 def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlotsReply | str]) -> list[SupervisorFacts]:
-    """The registered supervisors. ``answers``: their slots, or why they do not answer, of those that were asked."""
+    """Return the registered supervisors. ``answers``: slots, or the reason for no answer, by supervisor id."""
     found = []
     for supervisor_id, presence in sorted(view.loaded.supervisors.items()):
         said = answers.get(supervisor_id)
@@ -63,7 +63,7 @@ def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlot
 
 
 def absent_nimbuses(view: ClusterView, seeds: Sequence[str]) -> list[tuple[str, int]]:
-    """Where nimbus.seeds names a nimbus and none is registered; what it names on the loopback is not known."""
+    """Return the entries of nimbus.seeds at which no nimbus is registered. Loopback addresses are left out."""
     known = {(one.host, one.grpc_port) for one in view.nimbuses.values()}
     places = map(_split, seeds)
     return [(host, port) for host, port in places if (host, port) not in known and not _is_loopback(host)]
@@ -77,7 +77,7 @@ def _split(seed: str) -> tuple[str, int]:
 def topology(
     view: ClusterView, record: pb.TopologyRecord, spec: pb.TopologySpec, errors: Sequence[pb.ComponentError]
 ) -> TopologyFacts:
-    """What there is to be judged of a topology. ``spec`` is empty as long as its bundle is not here."""
+    """Return the facts about a topology. ``spec`` is empty until this nimbus has the bundle."""
     assignment = view.assignment(record.id)
     slots = [Slot(one.supervisor_id, one.port) for one in assignment.workers]
     return TopologyFacts(
@@ -137,7 +137,7 @@ def _components(
 
 
 def _ports(view: ClusterView, record: pb.TopologyRecord) -> dict[int, int]:
-    """The port of each task's worker."""
+    """Return the worker's port of each task."""
     return {
         task: one.port
         for one in view.assignment(record.id).workers
@@ -152,7 +152,7 @@ def _complaints(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[p
 
 
 def folded(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[pb.ComponentError]) -> list[Complaint]:
-    """Errors of a topology, newest first, those that say the same as one."""
+    """Return the errors of a topology, newest first. Errors with the same message and component are merged."""
     if not errors:
         return []
     workers = [worker(view.leader_state, record.id, one, view.now_s) for one in view.assignment(record.id).workers]

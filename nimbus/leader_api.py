@@ -1,4 +1,4 @@
-"""What is asked of the leader, whether over gRPC or HTTP: one way to look at the cluster, one to change a topology."""
+"""The leader's API behind gRPC and HTTP: one way to view the cluster, one to change a topology."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from .visibility import visible
 log = logging.getLogger("tupletree.nimbus")
 
 _ATTEMPTS = 20
-_OLD_S = 1.0  # what is shown may be so old, unless this nimbus knows that it changed
+_OLD_S = 1.0  # maximum age of the cached list of nimbuses
 
 
 class Office(Protocol):
-    """What the desk and the services need of their daemon."""
+    """The parts of the daemon that LeaderApi and the services need."""
 
     store: Store
     election: LeaderElection
@@ -51,37 +51,37 @@ class Office(Protocol):
 
     @property
     def conf(self) -> Mapping[str, Any]:
-        """The configuration it was started with."""
+        """The configuration that the nimbus was started with."""
 
     @property
     def reconciler(self) -> Reconciler | None:
-        """The leadership at work, None while this nimbus does not lead."""
+        """The reconciler of the current leadership; None while this nimbus does not lead."""
 
     @property
     def leadership(self) -> Leadership | None:
-        """Who leads, as last seen in ZooKeeper."""
+        """The leader as last read from ZooKeeper."""
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether ZooKeeper is silent for so long that another nimbus may lead and this one would not know."""
+        """True if ZooKeeper has been silent so long that another nimbus may already lead."""
 
 
 class LeaderApi:
-    """Answers for the leader. Every method but ``leader`` raises UnavailableError where this nimbus does not lead."""
+    """The leader's operations. Methods that need the leadership raise UnavailableError on a standby nimbus."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
         self._recent_errors = ErrorCache(self.errors)
         self._slots = SlotCache()
-        self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # when read; nimbuses, holders
+        self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # read at; nimbuses; holders
 
     @property
     def office(self) -> Office:
         return self._office
 
     def reconciler(self) -> Reconciler:
-        """The leadership at work."""
+        """Return the reconciler of the current leadership. Raises UnavailableError if this nimbus does not lead."""
         reconciler = self._office.reconciler
         if reconciler is not None:
             return reconciler
@@ -91,9 +91,9 @@ class LeaderApi:
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
     async def view(self, *, is_whole: bool = False) -> ClusterView:
-        """The cluster as it is shown: what the leader's own loop saw last, or newer if it has been woken since.
+        """Return the cluster as the reconciler last loaded it. Reads ZooKeeper if the cluster may have changed since.
 
-        Of the topologies only those that whoever asks may see, unless it ``is_whole``.
+        The view holds only the topologies that the caller may see, unless ``is_whole``.
         """
         reconciler, office = self.reconciler(), self._office
         loaded = reconciler.loaded
@@ -120,7 +120,7 @@ class LeaderApi:
         )
 
     async def verdict(self) -> Verdict:
-        """The verdict on the cluster: of topologies, on those that whoever asks may see."""
+        """Return the verdict on the cluster, which covers only the topologies that the caller may see."""
         view = await self.view()
         slots = await self._slots.of(self.reconciler(), view.loaded.supervisors)
         errors = await self.recent_errors(one.id for one in view.records())
@@ -134,17 +134,17 @@ class LeaderApi:
         )
 
     async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
-        """The errors of some topologies as they were some seconds ago, newest first."""
+        """Return the errors of the given topologies from a cache of a few seconds, newest first, by topology id."""
         return await self._recent_errors.of(topology_ids)
 
     async def errors(self, topology_id: str) -> list[pb.ComponentError]:
-        """The errors of a topology, newest first."""
+        """Return the errors of a topology, newest first."""
         return await asyncio.to_thread(self._office.store.errors, topology_id)
 
     async def ask(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
-        """Apply an operator's request, again on what somebody else wrote in between; the record afterwards.
+        """Apply an operator's request and return the new record. Retries if somebody else changed the record meanwhile.
 
-        Raises NotFoundError for an unknown name, UsageError if the request makes no sense now.
+        Raises NotFoundError for an unknown name, UsageError if the request is not valid in the current state.
         """
         reconciler, store = self.reconciler(), self._office.store
         for _ in range(_ATTEMPTS):
@@ -168,7 +168,7 @@ class LeaderApi:
         raise UnavailableError(f"topology '{name}' is being changed by others all the time; try again")
 
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
-        """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
+        """Tell a worker's supervisor to restart the worker. Raises NotFoundError or UnavailableError."""
         reconciler = self.reconciler()
         loaded = await reconciler.fresh()
         record = named(topology_name, loaded.records).value
@@ -176,7 +176,7 @@ class LeaderApi:
         await reconciler.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
 
     async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
-        """The topology without its objects; empty while the bundle is on its way from another nimbus."""
+        """Return the topology without its objects; empty while the bundle is being copied from another nimbus."""
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
             try:
@@ -188,14 +188,14 @@ class LeaderApi:
         return self._outlines[sha256]
 
     def _forget_outlines(self, loaded: cluster_state.ClusterState) -> None:
-        """Keep the outlines of bundles that a topology has."""
+        """Drop the outlines of bundles that no topology uses."""
         if len(self._outlines) > len(loaded.records):
             used = {one.value.bundle_sha256 for one in loaded.records.values()}
             self._outlines = {one: outline for one, outline in self._outlines.items() if one in used}
 
 
 def named(name: str, records: Mapping[str, Versioned[pb.TopologyRecord]]) -> Versioned[pb.TopologyRecord]:
-    """The topology of a name. Raises NotFoundError."""
+    """Return the topology with a name. Raises NotFoundError."""
     for stored in records.values():
         if stored.value.name == name:
             return stored

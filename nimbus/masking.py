@@ -1,4 +1,4 @@
-"""A configuration as it may be shown to others: what looks like a secret is replaced by stars."""
+"""Masking of secrets in configurations: values that look like a secret are replaced by asterisks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _IN_WORDS: Final = re.compile(r"(?P<before>\b\w*(password|secret|token)\w*\s*=\s
 
 
 def masked(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration without secrets, at any depth: by the names of keys, and passwords within addresses.
+    """Return a configuration with secrets masked at any depth, by key name, and passwords masked in URLs and options.
 
-    It errs on the side of hiding, and hides what is nested deeper than a submission may be. A secret under a name that
-    does not say so, as a word in a list, stays.
+    Masking errs on the side of hiding: values nested deeper than a submission may be are masked as a whole. A secret
+    that no name marks as one, such as a plain word in a list, is not masked.
     """
     return {name: _value(name, value, 1) for name, value in conf.items()}
 

@@ -1,4 +1,4 @@
-"""What nimbus shows at /metrics; what concerns the whole cluster is shown by the leader alone."""
+"""The metrics of nimbus at /metrics. Only the leader exports the metrics of the whole cluster."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ STATUSES = tuple(name.removeprefix("TOPOLOGY_STATUS_").lower() for name in Topol
 
 @dataclass(frozen=True, slots=True)
 class TopologyFigures:
-    """One topology as the leader sees it."""
+    """Metrics of one topology, as the leader sees them."""
 
     name: str
     status: str
-    workers: int  # that it has places for
-    ready: int  # of these, those that report that they are
+    workers: int  # assigned workers
+    ready: int  # assigned workers that report ready
     is_unscheduled: bool
     shards_without_acker: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """The cluster as the leader saw it last."""
+    """Metrics of the cluster, as the leader last saw it."""
 
     supervisors: int
     ackers: int
@@ -41,7 +41,7 @@ class ClusterFigures:
 
 
 class _Cluster(Collector):
-    """Shows the last look at the cluster; nothing before the first, and nothing of a nimbus that does not lead."""
+    """Collector of the cluster metrics. Empty before the first scheduling round and while this nimbus does not lead."""
 
     def __init__(self) -> None:
         self.look: Callable[[], ClusterFigures] | None = None
@@ -82,7 +82,7 @@ def _fill(families: dict[str, GaugeMetricFamily], seen: ClusterFigures) -> None:
 
 
 class NimbusMetrics:
-    """All of a nimbus's metrics, in a registry of their own. ``blob_directory``: where the bundles are."""
+    """All metrics of a nimbus, in a separate registry. ``blob_directory``: the directory of the bundles."""
 
     def __init__(self, readiness: Readiness, blob_directory: str) -> None:
         self.registry = registry = daemon_registry("nimbus", readiness, {"bundles": blob_directory})
@@ -109,19 +109,19 @@ class NimbusMetrics:
         )  # fmt: skip
 
     def answered(self, route: str, status: int) -> None:
-        """A request was answered. ``route``: the pattern of the path that matched, of which there is a fixed number."""
+        """Count an answered request. ``route``: the matched path pattern, one of a fixed set."""
         self._requests.labels(route, str(status)).inc()
 
     def leads(self, epoch: int) -> None:
-        """This nimbus leads."""
+        """Record that this nimbus leads."""
         self.leading.set(1)
         self.epoch.set(epoch)
 
     def follows(self) -> None:
-        """This nimbus does not lead any more, and what it knew of the cluster grows old."""
+        """Record that this nimbus no longer leads, and stop exporting its outdated cluster metrics."""
         self.leading.set(0)
         self._cluster.look = None
 
     def looked(self, look: Callable[[], ClusterFigures]) -> None:
-        """The leader looked at the cluster: ``look`` says what it saw, with what workers have reported since."""
+        """Set the source of the cluster metrics. ``look`` returns the last view, with worker reports since then."""
         self._cluster.look = look

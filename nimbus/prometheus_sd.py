@@ -1,10 +1,10 @@
-"""What Prometheus is to scrape: every daemon and worker, as its HTTP service discovery reads it.
+"""Scrape targets for Prometheus's HTTP service discovery: every daemon and worker.
 
     GET /api/v1/prometheus/targets  ->
         [{"targets": ["10.0.0.7:41223"], "labels": {"__meta_tupletree_role": "worker", …}}, …]
 
-Workers are known by their reports: one that has not reported for a minute is left out, as is a daemon whose node in
-ZooKeeper is gone. Any nimbus answers, for the leader; while nobody leads, Prometheus goes on with what it was told.
+Workers are known by their reports. A worker without a report for a minute is left out, as is a daemon whose node in
+ZooKeeper is gone. Any nimbus answers on behalf of the leader; without a leader, Prometheus keeps its last targets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORGOTTEN_S = 60.0
 
 
 def targets(view: ClusterView) -> list[dict[str, Any]]:
-    """One entry for each process: where its /metrics is, and what it is."""
+    """Return one entry per process: the address of its /metrics, and labels."""
     daemons = {"nimbus": view.nimbuses, "supervisor": view.loaded.supervisors, "acker": view.loaded.ackers}
     found = [
         _target(one.host, one.http_port, role=role, id=one.id)

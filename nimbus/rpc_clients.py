@@ -1,6 +1,7 @@
 """Calls from nimbus to other daemons.
 
-All but an operator's restart of a worker are hints or repeated: a peer that does not answer is logged and left.
+All calls except an operator's restart of a worker are hints or are repeated: a peer that does not answer is logged
+and skipped.
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ _RESTART_TIMEOUT_S = 10.0
 
 
 def address_of(presence: Presence) -> str:
-    """Where a registered process is called."""
+    """Return the gRPC address of a registered process."""
     host = f"[{presence.host}]" if ":" in presence.host else presence.host
     return f"{host}:{presence.grpc_port}"
 
 
 class Peers:
-    """Channels to supervisors and ackers, one for each address."""
+    """gRPC channels to supervisors and ackers, one per address."""
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._calls: set[asyncio.Task[None]] = set()
 
     def wake_supervisors(self, addresses: Iterable[str], epoch: int) -> None:
-        """Have supervisors look at their assignments now. Returns at once."""
+        """Tell supervisors to read their assignments now. Returns at once."""
         for address in addresses:
             stub = SupervisorStub(self._channel(address))
             request = supervisor_pb2.WakeRequest(epoch=epoch)
             self._start(self._call(stub.Wake(request, timeout=_WAKE_TIMEOUT_S), "supervisor.unwoken", address))
 
     def drop_topology(self, addresses: Iterable[str], epoch: int, topology_id: str) -> None:
-        """Have ackers forget a removed topology. Returns at once."""
+        """Tell ackers to drop a removed topology. Returns at once."""
         for address in addresses:
             stub = AckerStub(self._channel(address))
             request = acker_pb2.DropTopologyRequest(epoch=epoch, topology_id=topology_id)
             self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
 
     def supervisor(self, address: str) -> SupervisorStub:
-        """A supervisor, to be asked for what people want to see."""
+        """Return a stub for read-only requests to a supervisor."""
         return SupervisorStub(self._channel(address))
 
     async def restart_worker(self, address: str, epoch: int, topology_id: str, port: int) -> None:
-        """Have a supervisor restart one worker; returns when it has said yes. Raises what it says instead."""
+        """Tell a supervisor to restart a worker, and wait for the reply. Raises the supervisor's error."""
         stub = SupervisorStub(self._channel(address))
         request = supervisor_pb2.RestartWorkerRequest(epoch=epoch, port=port, topology_id=topology_id)
         try:
@@ -74,7 +75,7 @@ class Peers:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
     def keep_only(self, addresses: set[str]) -> None:
-        """Close the channels to peers that are gone."""
+        """Close the channels to all other addresses."""
         for address in self._channels.keys() - addresses:
             self._start(self._close(self._channels.pop(address)))
 

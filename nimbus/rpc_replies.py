@@ -1,4 +1,4 @@
-"""What the read-only calls answer, from what ZooKeeper holds and what the workers reported."""
+"""Replies to the read-only calls, built from the state in ZooKeeper and the workers' reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .statistics.topology_statistics import summarize
 def topologies(
     loaded: ClusterState, leader_state: LeaderState, now_s: float, now_unix_s: float
 ) -> list[rpc.TopologySummary]:
-    """Every topology of ``loaded``, the oldest first."""
+    """Return every topology of ``loaded``, oldest first."""
     records = sorted((one.value for one in loaded.records.values()), key=lambda one: (one.submitted_unix_s, one.id))
     return [summary(loaded, leader_state, record, now_s, now_unix_s) for record in records]
 
@@ -55,7 +55,7 @@ def topology(
     now_s: float,
     now_unix_s: float,
 ) -> rpc.DescribeTopologyReply:
-    """All that is known of one topology. ``spec`` comes without objects."""
+    """Return everything known about one topology. ``spec`` holds no objects."""
     stored = loaded.assignments.get(record.id)
     assignment = stored.value if stored is not None else None
     kinds = {component.id: component.kind for component in spec.components}
@@ -77,7 +77,7 @@ def topology(
 
 
 def unread(loaded: ClusterState, topology_id: str) -> str:
-    """Why nimbus leaves a topology as it is, in a sentence; empty if it can read all of it."""
+    """Return the reason why nimbus does not change a topology, as a sentence; empty if everything could be read."""
     why = loaded.unread.get(topology_id)
     if why is None:
         return ""
@@ -85,9 +85,9 @@ def unread(loaded: ClusterState, topology_id: str) -> str:
 
 
 def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
-    """A record as it leaves nimbus: whoever may see a topology may not therefore see its passwords.
+    """Return a record with secrets masked, as sent to clients. Readers of a topology may not see its secrets.
 
-    ``unfinished``: what a kill or rebalance waits for, if there is one.
+    ``unfinished``: the number of trees and tuples that a pending kill or rebalance waits for.
     """
     found = pb.TopologyRecord()
     found.CopyFrom(record)
@@ -98,7 +98,7 @@ def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
 
 
 def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
-    """Its definition likewise: components have a configuration of their own."""
+    """Return a topology's definition with the secrets in the configurations of its components masked."""
     found = pb.TopologySpec()
     found.CopyFrom(spec)
     for component in found.components:
@@ -107,7 +107,7 @@ def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
 
 
 def _masked(conf_json: str) -> str:
-    """A configuration without secrets; empty for one that cannot be read, which must not take a whole list with it."""
+    """Return a configuration with secrets masked; "" if malformed, so that one topology does not fail a whole list."""
     try:
         return json.dumps(masked(json.loads(conf_json))) if conf_json else ""
     except (ValueError, AttributeError, RecursionError):
@@ -122,7 +122,7 @@ def cluster(
     epoch: int,
     version: str,
 ) -> rpc.DescribeClusterReply:
-    """The daemons, and how much of the cluster is in use. ``reachable``: the ackers that answer, by id."""
+    """Return the daemons and the use of slots. ``reachable``: the ackers that answer, by id."""
     used = loaded.used_slots()
     by_supervisor = Counter(slot.supervisor_id for slot in used)
     shards = Counter(shard.acker_id for one in loaded.assignments.values() for shard in one.value.shards)
@@ -144,7 +144,7 @@ def cluster(
 
 
 def health(verdict: Verdict) -> rpc.DescribeHealthReply:
-    """A verdict as it is sent."""
+    """Return a verdict as a gRPC reply."""
 
     def reasons(found: Sequence[Fault]) -> list[rpc.HealthReason]:
         return [rpc.HealthReason(**asdict(one)) for one in found]
@@ -153,7 +153,7 @@ def health(verdict: Verdict) -> rpc.DescribeHealthReply:
 
 
 def worker_at(loaded: ClusterState, record: pb.TopologyRecord, host: str, port: int) -> pb.WorkerAssignment:
-    """The worker of a topology in that place. Raises NotFoundError."""
+    """Return the worker of a topology at ``host:port``. Raises NotFoundError."""
     stored = loaded.assignments.get(record.id)
     workers = list(stored.value.workers) if stored is not None else []
     for worker in workers:
@@ -168,7 +168,7 @@ def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
 
 
 def worker(leader_state: LeaderState, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
-    """A worker as it is shown, with what it reported last."""
+    """Return the summary of a worker, with its last report."""
     slot = Slot(worker.supervisor_id, worker.port)
     view = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=leader_state.is_ready(topology_id, slot, now_s))
     view.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))

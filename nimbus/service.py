@@ -1,4 +1,4 @@
-"""The Nimbus service: each call is translated and handed on. A standby answers GetLeader and FetchBundle only."""
+"""The Nimbus gRPC service, a thin layer over LeaderApi. A standby answers only GetLeader and FetchBundle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class NimbusService(NimbusServicer):
-    """Translates; the work is done elsewhere."""
+    """Translate between gRPC messages and LeaderApi."""
 
     def __init__(self, leader_api: LeaderApi) -> None:
         self._leader_api = leader_api
@@ -40,7 +40,7 @@ class NimbusService(NimbusServicer):
     async def GetLeader(self, request: rpc.GetLeaderRequest, context: Context) -> rpc.GetLeaderReply:
         reconciler, leadership = self._office.reconciler, self._office.leadership
         if leadership is None or (reconciler is None and leadership.identity == self._office.identity):
-            return rpc.GetLeaderReply()  # nobody, or this one but not ready yet
+            return rpc.GetLeaderReply()  # no leader, or this nimbus is elected but not ready yet
         if leadership.identity == self._office.identity and self._office.is_cut_off:
             raise UnavailableError("ZooKeeper does not answer, and whether this nimbus still leads is not known")
         return rpc.GetLeaderReply(
@@ -147,7 +147,7 @@ class NimbusService(NimbusServicer):
         async for report in request_iterator:
             reconciler = self._leader_api.reconciler()
             if topology_id is None:
-                topology_id = report.topology_id  # which the caller may report for
+                topology_id = report.topology_id  # the caller is authorized for this topology
             check_report(report, topology_id, functools.partial(reconciler.leader_state.latest, topology_id))
             reconciler.leader_state.report(report, time.monotonic())
             self._office.metrics.reports.inc()

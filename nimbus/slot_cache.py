@@ -1,6 +1,6 @@
-"""The slots of all supervisors as they said lately: each is asked at most every two seconds, and only if somebody asks.
+"""Cache of the slots of all supervisors. Each supervisor is asked at most every two seconds, and only on demand.
 
-A supervisor that hangs holds nobody up for long: while it has not answered, what it said a moment ago is shown.
+A supervisor that hangs delays a request only briefly: its last answer is used until the new answer arrives.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .leader.reconciler import Reconciler
 from .rpc_clients import address_of
 
 _FRESH_S: Final = 2.0
-_KNOWN_S: Final = 10.0  # what was said so long ago is not shown any more
-_PATIENCE_S: Final = 0.5  # with one whose last answer can be shown
+_KNOWN_S: Final = 10.0  # maximum age of an answer that may be used while the next is awaited
+_PATIENCE_S: Final = 0.5  # wait for a supervisor whose last answer can be used
 _CALL_S: Final = 3.0
 
-Answer = supervisor_pb2.ListSlotsReply | str  # or why there is none
+Answer = supervisor_pb2.ListSlotsReply | str  # slots, or the reason for no answer
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class _Said:
 
 
 class SlotCache:
-    """What each supervisor said last. All in the event loop's thread."""
+    """The last answer of each supervisor. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def of(self, reconciler: Reconciler, supervisors: Mapping[str, Presence]) -> dict[str, Answer]:
-        """The slots of some supervisors by id, or why one does not answer."""
+        """Return the slots of the given supervisors, or the reason for no answer, by supervisor id."""
         self._said = {one: said for one, said in self._said.items() if one in supervisors}
         patient: list[asyncio.Task[None]] = []
         eager: list[asyncio.Task[None]] = []
@@ -67,11 +67,11 @@ class SlotCache:
     def _asked(self, supervisor_id: str, done: asyncio.Task[None]) -> None:
         del self._asking[supervisor_id]
         if not done.cancelled():
-            done.exception()  # as when the leadership has just ended: it is asked again where it matters
+            done.exception()  # mark as retrieved, e.g. after the leadership ended; the next request asks again
 
     async def _take(self, reconciler: Reconciler, supervisor_id: str, address: str) -> None:
         who = f"supervisor at {address}"
-        stub: Any = reconciler.supervisor(address)  # the asynchronous one, which the generated types do not tell
+        stub: Any = reconciler.supervisor(address)  # asynchronous, which the generated types do not show
         answer: Answer
         try:
             answer = await stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_CALL_S)

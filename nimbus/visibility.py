@@ -1,4 +1,4 @@
-"""What of the cluster one may see: the topologies that one may read, and where they run. Pure."""
+"""Filter for the part of the cluster that a caller may see: readable topologies and their assignments. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .leader.cluster_state import ClusterState
 
 
 def visible(loaded: ClusterState, who: Principal | None, admins: Collection[str]) -> ClusterState:
-    """``loaded`` as if only the topologies existed that ``who`` may read. None: everybody may read everything.
+    """Return ``loaded`` with only the topologies that ``who`` may read. With None, everything is visible.
 
-    A topology whose owner cannot be read is an administrator's to see.
+    A topology whose owner cannot be read is visible only to administrators.
     """
     if who is None or is_admin(who, admins):
         return loaded

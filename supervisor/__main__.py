@@ -1,4 +1,4 @@
-"""``python -m tupletree.supervisor [--conf FILE] [-c key=value] [--announce FILE]``: a supervisor in the foreground."""
+"""``python -m tupletree.supervisor [--conf FILE] [-c key=value] [--announce FILE]``: run in the foreground."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""How long to wait before trying again.
+"""Delays before retries.
 
-Restarting a worker: the first time at once, because most crashes are single ones; then 1 s, doubling to 30 s, because
-a worker that keeps dying costs its machine more than it does for its topology.
+Restarting a worker: the first time at once, because most crashes are isolated; then after 1 s, doubling to 30 s,
+because a worker that keeps crashing costs its machine more than it gives its topology.
 
     deaths in a row    1   2   3   4   5    6    7 …
     wait in seconds    0   1   2   4   8   16   30 …
 
-Localizing a bundle: from the first failure on 1 s, 2 s, … 30 s, because trying again at once hits the same wall.
+Localizing a bundle: 1 s, 2 s, … 30 s from the first failure on, because an immediate retry would fail the same way.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ MAX_S = 30.0
 
 
 def restart_delay_s(deaths: int) -> float:
-    """The wait before the next launch after ``deaths`` quick deaths in a row (1 or more)."""
+    """Return the wait before the next launch after ``deaths`` quick deaths in a row (1 or more)."""
     return 0.0 if deaths <= 1 else retry_delay_s(deaths - 1)
 
 
 def retry_delay_s(failures: int) -> float:
-    """The wait after ``failures`` failed attempts in a row (1 or more)."""
+    """Return the wait after ``failures`` failed attempts in a row (1 or more)."""
     exponent = min(max(failures, 1) - 1, 16)
     return min(FIRST_S * 2.0**exponent, MAX_S)

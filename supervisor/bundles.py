@@ -1,13 +1,13 @@
 """Topology bundles on this machine: fetched from the leader, verified, unpacked.
 
     <local.dir>/bundles/
-        <sha256>.part         what has arrived so far; a later attempt continues behind it
+        <sha256>.part         bytes received so far; a later attempt resumes the download
         <sha256>.*.unpacking/ being unpacked
-        <sha256>/             complete: appears by rename, after the digest was right
+        <sha256>/             complete: created by rename after the digest is verified
         <sha256>/venv/        see virtualenv.py
-        <sha256>.lock         held while the environment is built
+        <sha256>.lock         lock held while the environment is built
 
-Everything but a complete directory is worth nothing and may go at any time.
+Everything except a complete directory is disposable and may be removed at any time.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ Received = Callable[[int], None]
 
 
 async def find_leader(addresses: Iterable[str]) -> str:
-    """The leader's address as the nimbuses at ``addresses`` know it; the one with the newest epoch if they disagree.
+    """Ask the nimbuses at ``addresses`` for the leader's address. If they disagree, the newest epoch wins.
 
-    Raises UnavailableError if none answers or nobody leads.
+    Raises UnavailableError if no nimbus answers or there is no leader.
     """
     asked = list(dict.fromkeys(addresses))
     replies = await asyncio.gather(*(_ask_leader(address) for address in asked))
@@ -70,7 +70,7 @@ async def _ask_leader(address: str) -> nimbus_pb2.GetLeaderReply | None:
 
 
 class Bundles:
-    """The bundles directory."""
+    """The directory of bundles."""
 
     def __init__(
         self, root: Path, leader: Callable[[], Awaitable[str]], received: Received = lambda count: None
@@ -78,16 +78,16 @@ class Bundles:
         self._root = root
         self._leader = leader
         self._received = received
-        # By digest, while somebody holds or awaits it: arriving and being removed exclude each other.
+        # By digest, while a task holds or awaits the lock: localization and removal exclude each other.
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def directory(self, sha256: str) -> Path:
         return self._root / sha256
 
     async def localize(self, sha256: str, size: int) -> Path:
-        """The directory of the unpacked bundle, fetched if need be.
+        """Return the directory of the unpacked bundle, which is fetched if necessary.
 
-        Raises UnavailableError (try again later), or UsageError for what is no bundle, each in one sentence.
+        Raises UnavailableError (try again later), or UsageError if the file is not a bundle, each in one sentence.
         """
         if not _SHA256.fullmatch(sha256):
             raise ProtocolError(f"{sha256!r} is not the digest of a bundle")
@@ -126,7 +126,7 @@ class Bundles:
                 await self._append(part, _chunks(call), size - offset)
             except grpc.RpcError as error:
                 fault = from_rpc_error(error, f"nimbus at {address}")
-                if isinstance(fault, ProtocolError):  # it has no such offset: what we hold is not its bundle
+                if isinstance(fault, ProtocolError):  # nimbus has no such offset: our part is not of its bundle
                     part.unlink(missing_ok=True)
                 raise _fetch_error(sha256, fault) from error
         if part.stat().st_size < size:
@@ -143,7 +143,7 @@ class Bundles:
                 self._received(len(chunk))
 
     def _unpack(self, sha256: str) -> None:
-        # A directory of its own for each attempt: a cancelled one may still be at work in its thread.
+        # Each attempt has its own directory: the thread of a cancelled attempt can still be running.
         part, unpacking = self._root / f"{sha256}.part", self._root / f"{sha256}.{uuid.uuid4().hex}.unpacking"
         try:
             bundle.unpack(part, unpacking)
@@ -157,13 +157,13 @@ class Bundles:
             remove_tree(unpacking)
 
     def digests(self) -> set[str]:
-        """Every digest that something is kept of."""
+        """Return the digests of all bundles with any file on disk."""
         if not self._root.is_dir():
             return set()
         return {name[:64] for name in os.listdir(self._root) if _SHA256.fullmatch(name[:64])}
 
     async def remove(self, sha256: str, needed: Callable[[], bool]) -> None:
-        """Remove all that is kept of a bundle, unless it is ``needed()`` after all."""
+        """Remove all files of a bundle, unless ``needed()`` returns True once the lock is held."""
         async with self._lock(sha256):
             if not needed():
                 event(log, "bundle.removed", bundle=sha256[:12])
@@ -172,7 +172,7 @@ class Bundles:
     def _remove(self, sha256: str) -> None:
         directory = self.directory(sha256)
         if directory.is_dir():
-            # Half of it must never be taken for the whole.
+            # A half-removed directory must never pass for a complete one.
             os.replace(directory, self._root / f"{sha256}.{uuid.uuid4().hex}.doomed")
         for path in self._root.glob(f"{sha256}.*"):
             if path.is_dir():
@@ -194,7 +194,7 @@ def _fetch_error(sha256: str, error: TupletreeError) -> TupletreeError:
 
 @contextlib.contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Inside, what the disk says becomes one sentence."""
+    """Turn an OSError in the body into an UnavailableError of one sentence."""
     try:
         yield
     except OSError as error:

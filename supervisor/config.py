@@ -1,4 +1,4 @@
-"""What a supervisor takes from the configuration, parsed once."""
+"""The supervisor's configuration, parsed once at startup."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _ANY_INTERFACE = ("0.0.0.0", "::")
 
 @dataclass(frozen=True)
 class SupervisorConfig:
-    """Every value a supervisor uses. Paths are absolute."""
+    """Every configuration value that a supervisor uses. Paths are absolute."""
 
-    conf: Mapping[str, Any]  # the whole configuration: workers get it merged with their topology's
-    local_dir: str  # local.dir: what must be found again after a restart
+    conf: Mapping[str, Any]  # the whole configuration, merged with the topology's for each worker
+    local_dir: str  # local.dir: state that survives a restart
     logs_dir: str  # logs.dir: <local_dir>/logs if unset
     logs_level: str  # logs.level
-    bind_host: str  # bind.host: every listener's address
-    host: str  # advertise.host: how other machines reach this one
-    grpc_port: int  # supervisor.port; 0: any free one, kept over restarts where possible
-    http_port: int  # supervisor.http.port; 0: any free one
-    slots_ports: tuple[int, ...]  # supervisor.slots.ports; a 0 is replaced by a free port, once
-    supervisor_id: str | None  # supervisor.id; None: made once and kept in local_dir
+    bind_host: str  # bind.host: address of every listener
+    host: str  # advertise.host: the name under which other machines reach this one
+    grpc_port: int  # supervisor.port; 0: any free port, kept across restarts if possible
+    http_port: int  # supervisor.http.port; 0: any free port
+    slots_ports: tuple[int, ...]  # supervisor.slots.ports; each 0 is replaced by a free port, once
+    supervisor_id: str | None  # supervisor.id; None: generated once and kept in local_dir
     limits: Limits  # supervisor.worker.{start.timeout,timeout,shutdown.sleep}.secs
-    monitor_s: float  # supervisor.monitor.frequency.secs: longest pause between two looks at the assignments
+    monitor_s: float  # supervisor.monitor.frequency.secs: longest pause between two reads of the assignments
     seeds: tuple[str, ...]  # nimbus.seeds, each with a port
     worker_module: str  # supervisor.worker.module: run with `python -m`
     stop_workers: bool  # supervisor.stop.workers.on.shutdown
-    bundle_delay_s: float  # supervisor.bundle.deletion.delay.secs: how long an unneeded bundle stays
-    logs_retention_s: float | None  # supervisor.logs.retention.secs: how long logs outlive their topology
-    output_max_bytes: int  # worker.log.max.bytes: where worker.out is cut
-    audit_max_bytes: int  # nimbus.audit.log.max.bytes, which holds for every audit log
+    bundle_delay_s: float  # supervisor.bundle.deletion.delay.secs: retention of an unneeded bundle
+    logs_retention_s: float | None  # supervisor.logs.retention.secs: retention of logs of removed topologies
+    output_max_bytes: int  # worker.log.max.bytes: size at which worker.out is rotated
+    audit_max_bytes: int  # nimbus.audit.log.max.bytes, which applies to every audit log
     audit_backups: int  # nimbus.audit.log.backups
 
     @property
     def local_address(self) -> str:
-        """The host at which the workers of this machine reach the supervisor."""
+        """The host under which workers on this machine reach the supervisor."""
         return "127.0.0.1" if self.bind_host in _ANY_INTERFACE else self.bind_host
 
     @property
@@ -51,7 +51,7 @@ class SupervisorConfig:
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> SupervisorConfig:
-        """Raises ConfigError for what the key table alone cannot see."""
+        """Return the supervisor's part of a configuration. Raises ConfigError if a slot port occurs twice."""
         local_dir = os.path.abspath(os.path.expanduser(conf["local.dir"]))
         bind_host = conf["bind.host"]
         ports = tuple(int(port) for port in conf["supervisor.slots.ports"])

@@ -1,13 +1,14 @@
-"""The supervisor's shell: adopts, serves, follows the assignments, cleans up.
+"""The supervisor process: adopts live workers, serves gRPC, follows the assignments and cleans up.
 
-start     claim the local directory -> adopt the workers that live (from disk; needs no ZooKeeper) -> bind and serve
+start     claim the local directory -> adopt live workers (from disk; needs no ZooKeeper) -> bind and serve
           -> announce -> ZooKeeper, as soon as it answers -> presence -> follow the assignments -> ready
-run       a watch, Wake or the monitor's pause leads to a look at the assignments; each slot's machine does the rest
-SIGTERM   launches under way are finished, the presence is taken away; the workers run on, for the next supervisor to
-          adopt, unless supervisor.stop.workers.on.shutdown says otherwise
-kill -9   the same without the courtesy
+run       a watch, a Wake call or the monitor interval triggers a read of the assignments; the slots' state machines
+          do the rest
+SIGTERM   launches in progress are completed and the presence is removed; the workers keep running for the next
+          supervisor to adopt, unless supervisor.stop.workers.on.shutdown is set
+kill -9   as above, without completing launches or removing the presence
 
-The order at the start is what makes Beat safe: when the first life sign can arrive, every worker that lives is known.
+The order at startup makes Beat safe: before the first heartbeat can arrive, every live worker is known.
 """
 
 from __future__ import annotations
@@ -63,16 +64,16 @@ from .zookeeper_session import ZooKeeperSession
 
 log = logging.getLogger(__name__)
 
-_THREADS = 32  # calls to ZooKeeper wait in threads while it is away
-_GRACE_S = 0.5  # for calls in flight at the end
-_KILL_S = 5.0  # for killed workers to be gone
-_SETTLE_S = 2.0  # for ZooKeeper to hear of the last deaths
+_THREADS = 32  # calls to ZooKeeper block threads while it is unavailable
+_GRACE_S = 0.5  # for calls in flight at shutdown
+_KILL_S = 5.0  # for killed workers to end
+_SETTLE_S = 2.0  # for the removal of the last workers' presences from ZooKeeper
 _CLEAN_UP_S = 5.0  # between two rounds of clean-up
-_LOGS_S = 60.0  # between two looks at the logs of topologies that are gone, at the most
+_LOGS_S = 60.0  # longest pause between two checks for logs of removed topologies
 
 
 class SupervisorDaemon:
-    """One run of the supervisor process. Raises UsageError from ``run`` for what an operator must mend."""
+    """One run of the supervisor process. Creation and ``run`` raise UsageError for errors that an operator must fix."""
 
     def __init__(self, config: SupervisorConfig, announce_path: str | None) -> None:
         self._config = config
@@ -82,7 +83,7 @@ class SupervisorDaemon:
         self._reserved = ReservedPorts()
         self._readiness = Readiness()
         self._epoch = EpochFence()
-        self._living: frozenset[str] | None = None  # all topologies that have an assignment, once that is known
+        self._living: frozenset[str] | None = None  # all topologies with an assignment; None: not known yet
         self._workers = Launcher(config, self._supervisor_id)
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -101,7 +102,7 @@ class SupervisorDaemon:
             stopping.cancel()
             if self._background.failed.done():
                 self._background.failed.result()
-            following.cancel()  # what is assigned matters no more
+            following.cancel()  # new assignments no longer matter
             await self._wind_down()
         finally:
             await self._background.cancel()
@@ -149,7 +150,7 @@ class SupervisorDaemon:
         self._adopt(found)
 
     def _adopt(self, found: list[FoundWorker]) -> None:
-        """Take over what lives in our slots, the newest where there are two; end what lives and belongs in none."""
+        """Adopt the live workers of our slots, the newest per slot, and end all other live workers."""
         taken: set[int] = set()
         for one in reversed(found):
             launched = one.launched
@@ -200,7 +201,7 @@ class SupervisorDaemon:
         return rpc
 
     async def _whose(self, by: str, named: Any) -> Acl | None:
-        """Whose the topology is that a call names, or that runs in the slot it names."""
+        """Return the access list of the topology that a call refers to by name, id or slot port, or None."""
         if by == "port":
             in_slot = [one.topology_id for one in map(summarize, self._slots) if one.port == named]
             by, named = "topology_id", in_slot[0] if in_slot else ""
@@ -209,7 +210,7 @@ class SupervisorDaemon:
     # Run
 
     async def _follow(self) -> None:
-        """Look at the assignments whenever woken, and now and then, and tell the slots."""
+        """Read the assignments on each wake-up, and periodically, and pass them to the slots."""
         await self._coordination.connect(self._presence, self._wake.set)
         self._background.start(self._presences.remove_strangers(self._slots.live_workers), "strangers")
         while True:
@@ -231,8 +232,8 @@ class SupervisorDaemon:
                 await asyncio.wait_for(self._wake.wait(), self._config.monitor_s)
 
     def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord], frozenset[str]]:
-        """Every assignment, the records of those that name this supervisor, and the ids of topologies of which one or
-        the other cannot be read."""
+        """Return all assignments, the records of topologies assigned to this supervisor, and the ids of topologies with
+        an unreadable assignment or record."""
         found = store.assignments()
         assignments = [one.value for one in found.values()]
         mine = {
@@ -245,7 +246,7 @@ class SupervisorDaemon:
         return assignments, {topology_id: one.value for topology_id, one in records.items()}, unread
 
     async def _find_leader(self) -> str:
-        """The leader's address: ZooKeeper and the seeds name nimbuses, and these know who leads."""
+        """Return the leader's address, by asking the nimbuses listed in ZooKeeper and in the seeds."""
         addresses = list(self._config.seeds)
         with contextlib.suppress(TupletreeError):
             nimbuses = await self._coordination.call(lambda store: store.nimbuses())
@@ -253,7 +254,7 @@ class SupervisorDaemon:
         return await find_leader(addresses)
 
     async def _clean_up(self) -> None:
-        """Every few seconds: remove what nobody needs any more, and keep what workers print bounded."""
+        """Every few seconds, remove unneeded bundles and worker directories and limit the size of worker output."""
         ages = BundleAges()
         while True:
             on_disk: set[str] = set()
@@ -275,10 +276,10 @@ class SupervisorDaemon:
             await asyncio.sleep(_CLEAN_UP_S)
 
     async def _remove_old_logs(self) -> None:
-        """Now and then: remove the logs of topologies that are long gone."""
+        """Periodically remove the logs of topologies removed longer than the retention ago."""
         retention_s, logs_dir = self._config.logs_retention_s, Path(self._config.logs_dir)
         while retention_s is not None:
-            if self._living is None:  # who lives is not known yet
+            if self._living is None:  # the assignments are not known yet
                 await asyncio.sleep(self._config.monitor_s)
                 continue
             with self._contained("logs"):
@@ -293,7 +294,7 @@ class SupervisorDaemon:
 
     @contextlib.contextmanager
     def _contained(self, what: str) -> Iterator[None]:
-        """Inside, a failure of the clean-up is logged: the rest goes on, and the next round tries again."""
+        """Log an exception in the body, so that the rest of the clean-up goes on. The next round tries again."""
         try:
             yield
         except OSError as error:

@@ -1,8 +1,8 @@
-"""Carrying out what the slot machines ask for: the bridge from decisions to processes, disk and ZooKeeper.
+"""Execution of the slots' effects: the bridge from the state machines to processes, disk and ZooKeeper.
 
-``carry_out`` returns at once. What takes time runs in the background and reports back as an event. Whatever an effect
-raises is a failure of its slot: it becomes an event, a report to the topology's users and a line in the log, and the
-supervisor and its other slots go on (see faults.py).
+``carry_out`` returns at once. Slow effects run in the background and report back as events. Any exception from an
+effect is a failure of its slot: it becomes an event, a report to the topology's users and a line in the log. The
+supervisor and its other slots are not affected (see faults.py).
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ from .zookeeper_session import ZooKeeperSession
 log = logging.getLogger(__name__)
 
 COMPONENT = "__supervisor"
-"""Under this component a topology's errors show what the supervisors have to say."""
+"""The component id under which supervisors report errors of a topology."""
 
-_QUIET_S = 600.0  # after which the same message is counted from one again
-_MAX_COUNTED = 1000  # messages that are counted at a time
+_QUIET_S = 600.0  # after which the count of a message restarts from one
+_MAX_COUNTED = 1000  # most messages counted at the same time
 _KILL_AGAIN_S = 1.0
 
 
 class Effects:
-    """``tell(port, event)`` and ``ports`` are the slots' side; they are set once the slots exist."""
+    """Carries out effects. ``tell(port, event)`` and ``ports`` are set once the slots exist."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Effects:
         self._live: dict[str, tuple[LaunchedWorker, WorkerProcess]] = {}
         self._orphans: dict[str, WorkerProcess] = {}
         self._localizing: dict[str, asyncio.Task[None]] = {}
-        self._withdrawn: set[str] = set()  # of those, the ones being cancelled
+        self._withdrawn: set[str] = set()  # those being cancelled
         self._pythons: dict[str, str] = {}  # by digest: the interpreter for the bundle's workers
         self._launching: set[asyncio.Task[None]] = set()
         self._launching_ids: set[str] = set()
@@ -95,7 +95,7 @@ class Effects:
         self.ports: Iterable[int] = ()
 
     def carry_out(self, port: int, effect: Effect) -> None:
-        """Do what a slot asks for, in the background if it takes time. Never raises."""
+        """Carry out an effect, in the background if it is slow. Never raises."""
         try:
             self._begin(port, effect)
         except Exception as error:
@@ -103,7 +103,7 @@ class Effects:
             self._has_failed(port, effect, reason(log, "effect.failed", error, slot=port, effect=name))
 
     def _has_failed(self, port: int, effect: Effect, cause: str) -> None:
-        """Answer for an effect that could not even be begun; later, because the slot is amid a step."""
+        """Report an effect that could not be started. Deferred, because the slot is in the middle of a step."""
         later = asyncio.get_running_loop().call_soon
         match effect:
             case Localize(work=work):
@@ -159,7 +159,7 @@ class Effects:
         except asyncio.CancelledError:
             if sha256 not in self._withdrawn:
                 raise
-            failure = "it was withdrawn"  # whoever wants it again meanwhile must hear that nobody is at it
+            failure = "it was withdrawn"  # a slot that wants it again meanwhile must learn that it is not being fetched
         except Exception as error:
             failure = reason(log, "bundle.failed", error, topology=work.topology_id, bundle=sha256[:12])
             self._metrics.misses.inc()
@@ -169,7 +169,7 @@ class Effects:
             self.tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
 
     def withdraw_bundles(self, in_use: Collection[str]) -> None:
-        """Stop fetching and building what no slot needs any more, and forget it."""
+        """Cancel the localization of bundles that no slot needs any more, and forget their interpreters."""
         for sha256 in set(self._localizing) - set(in_use) - self._withdrawn:
             self._withdrawn.add(sha256)
             self._localizing[sha256].cancel()
@@ -200,12 +200,12 @@ class Effects:
         self.tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
 
     async def launches_done(self) -> None:
-        """Wait for the launches under way, so that none is cut off between its files and its process."""
+        """Wait for the launches in progress, so that none is interrupted between its files and its process."""
         while self._launching:
             await asyncio.wait(self._launching)
 
     def adopt(self, found: FoundWorker) -> bool:
-        """Take over a live worker of an earlier supervisor process; False if it has just ended."""
+        """Adopt a live worker of an earlier supervisor process. Returns False if the worker has just ended."""
         assert found.launched is not None and found.identity is not None
         process = WorkerProcess.adopt(found.identity)
         if process is None:
@@ -217,7 +217,7 @@ class Effects:
         return True
 
     def end_orphan(self, found: FoundWorker) -> None:
-        """End a live worker that belongs in no slot."""
+        """End a live worker that belongs to no slot."""
         process = None if found.identity is None else WorkerProcess.adopt(found.identity)
         if process is None:
             self._workers.remove(found.worker_id)
@@ -237,7 +237,7 @@ class Effects:
         del self._orphans[worker_id]
 
     async def _end(self, worker_id: str, process: WorkerProcess) -> None:
-        """End a process of which no slot knows."""
+        """End a process that no slot knows."""
         ended = asyncio.Event()
         process.watch(lambda kind, text: ended.set())
         number, patience_s = signal.SIGTERM, self._config.limits.shutdown_s
@@ -251,7 +251,7 @@ class Effects:
 
     @property
     def known_workers(self) -> set[str]:
-        """Every worker that has a right to its directory."""
+        """The ids of all workers whose directories must be kept."""
         return {*self._live, *self._orphans, *self._launching_ids}
 
     @property
@@ -269,7 +269,7 @@ class Effects:
 
         try:
             process.watch(on_exit)
-        except BaseException:  # nobody would ever hear of its end
+        except BaseException:  # otherwise its exit would go unnoticed
             del self._live[launched.worker_id]
             process.end()
             raise
@@ -293,7 +293,7 @@ class Effects:
         self._background.start(self._logged("worker.unremoved", remove, worker=worker_id), f"forget-{port}")
 
     async def _logged(self, name: str, work: Callable[[], Awaitable[object]], **context: object) -> None:
-        """Do what nobody waits for: whatever it raises is logged as the event ``name``."""
+        """Run background work. Any exception is logged as the event ``name``."""
         try:
             await work()
         except Exception as error:
@@ -312,7 +312,7 @@ class Effects:
         )
 
     def _report(self, port: int, work: LocalAssignment, message: str) -> None:
-        """Report an error; the same one again with a count, in the place of the report before."""
+        """Report an error. A repeated message replaces its previous report, with a higher count."""
         message = message.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
         topology_id = work.topology_id
         now_s, key = time.time(), (topology_id, port, message)

@@ -1,8 +1,8 @@
-"""What went wrong for one slot, as a sentence; what nobody expected goes into the log with its traceback.
+"""The reason for a slot's failure, as one sentence. Unexpected errors are also logged with their traceback.
 
-A topology decides much of what an effect meets: its configuration, its bundle, what its workers leave on the disk. So
-whatever an effect raises is a failure of that slot. An effect that ended the supervisor would end it again after each
-restart, and then the next supervisor that the topology is moved to.
+Effects depend on input that a topology controls: its configuration, its bundle, and the files of its workers. Any
+exception from an effect is therefore a failure of that slot only. If an effect could end the supervisor, it would do so
+again after each restart, and then on the next supervisor to which the topology is moved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_REASON: Final = 1000
 
 
 def reason(log: logging.Logger, name: str, error: Exception, **context: Any) -> str:
-    """Log a failure as the event ``name`` and return its sentence, which any message can hold."""
+    """Log a failure as the event ``name`` and return the reason: valid UTF-8, at most ``MAX_REASON`` characters."""
     text = str(error) if isinstance(error, TupletreeError) else f"{type(error).__name__}: {error}"
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
     if isinstance(error, TupletreeError):

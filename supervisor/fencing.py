@@ -1,6 +1,6 @@
-"""Whose commands count: the leader's of the newest epoch seen, in a command or in an assignment.
+"""Fencing of stale leaders: only commands of the newest epoch seen, in a command or in an assignment, are accepted.
 
-A leader that was deposed without noticing goes on commanding under its old epoch; this is where it is turned away.
+A leader that was deposed without noticing keeps sending commands under its old epoch. They are rejected here.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 from tupletree.errors import AuthorityError
 
 OPERATOR = 0
-"""The epoch of a command from an operator's command line, which is always obeyed."""
+"""The epoch of a command from an operator's command line, which is always accepted."""
 
 
 class EpochFence:
-    """The newest leader's epoch seen so far."""
+    """The newest leader epoch seen so far."""
 
     def __init__(self) -> None:
         self.epoch = 0
 
     def observe(self, epoch: int) -> None:
-        """Something that the leader of ``epoch`` wrote was seen."""
+        """Record the epoch of data written by a leader."""
         self.epoch = max(self.epoch, epoch)
 
     def admit(self, epoch: int) -> None:
-        """A command of the leader of ``epoch`` came. Raises AuthorityError if there is a newer one."""
+        """Accept a command of the leader of ``epoch``. Raises AuthorityError if a newer epoch was seen."""
         if epoch < self.epoch:
             raise AuthorityError(f"the command is of epoch {epoch}, but epoch {self.epoch} has begun")
         self.epoch = epoch

@@ -1,7 +1,7 @@
-"""Files and directories that user code can change: workers run as the supervisor's user and share its disk.
+"""Safe access to files that user code can change: workers run as the supervisor's user and share its disk.
 
-A worker may put a pipe where a log belongs, a link where a directory belongs, or directories a thousand deep. Nothing
-here blocks on a pipe, follows a link in the last part of a path, or recurses.
+A worker can replace a log by a pipe or a directory by a symbolic link, or nest directories a thousand deep. Nothing
+here blocks on a pipe, follows a link in the last part of a path, or fails on deep nesting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_DEPTH: Final = 16
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: str = "rb") -> BinaryIO:
-    """Open a regular file. Raises OSError for anything else under its name."""
+    """Open a regular file. Raises OSError if the path is anything else."""
     number = os.open(path, flags | _SAFE, 0o644)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
@@ -29,22 +29,22 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: s
 
 
 def open_output(path: str | os.PathLike[str], *, is_new: bool = False) -> BinaryIO:
-    """Open a file for appending, without what is in it already if it ``is_new``. Raises OSError."""
+    """Open a file for appending, truncated first if ``is_new``. Raises OSError."""
     return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_new else 0), "ab")
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a regular file. Raises OSError or ValueError."""
+    """Return the text of a regular file. Raises OSError or ValueError."""
     with open_regular(path) as file:
         return file.read().decode("utf-8")
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Remove a directory and all below it, as far as that is possible. Never raises."""
+    """Remove a directory tree as far as possible. Never raises."""
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
-        root = os.open(path, _DIRECTORY)  # there still is one: it was too deep, or holds what cannot be removed
+        root = os.open(path, _DIRECTORY)  # still there: too deep, or with files that cannot be removed
         try:
             numbers = itertools.count()
             while _remove_level(root, numbers):
@@ -55,7 +55,7 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
 
 
 def _remove_level(root: int, numbers: itertools.count[int]) -> bool:
-    """Remove what is directly in a directory, and move up what is one level below. False if nothing changed."""
+    """Remove a directory's entries, and move entries of subdirectories up one level. False if nothing changed."""
     has_changed = False
     for name in os.listdir(root):
         with contextlib.suppress(OSError):
@@ -76,7 +76,7 @@ def _remove_level(root: int, numbers: itertools.count[int]) -> bool:
 
 
 def last_modified_unix_s(directory: Path) -> float:
-    """When anything in a directory was last written; 0 if it is gone. What is many levels deep is not looked at."""
+    """Return the newest modification time in a directory, or 0 if it is gone. Very deep levels are ignored."""
     newest = 0.0
     waiting = [(os.fspath(directory), 0)]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a supervisor keeps about itself in its local directory: its id, its ports, and that it is the only one."""
+"""The supervisor's own state in its local directory: its id, its ports, and the lock that makes it the only one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def claim(local_dir: str) -> IO[str]:
-    """Make this process the only supervisor of the directory, until it ends or closes the file returned.
+    """Lock the directory for this supervisor until the process ends or the returned file is closed.
 
-    Raises UsageError if another has it or it cannot be written.
+    Raises UsageError if another supervisor holds the lock or the directory is not writable.
     """
     try:
         os.makedirs(local_dir, exist_ok=True)
@@ -37,7 +37,7 @@ def claim(local_dir: str) -> IO[str]:
 
 
 def load_id(local_dir: str, configured: str | None) -> str:
-    """This supervisor's id: the configured one, else the one made at its first start. Raises UsageError."""
+    """Return this supervisor's id: as configured, or as generated at the first start. Raises UsageError."""
     path = Path(local_dir, "supervisor-id")
     if configured is not None:
         _store(path, configured)
@@ -52,10 +52,10 @@ def load_id(local_dir: str, configured: str | None) -> str:
 def choose_slots(
     local_dir: str, host: str, configured: Sequence[int], occupied: Collection[int], reserved: ReservedPorts
 ) -> tuple[int, ...]:
-    """The slots' ports: as configured, with each 0 replaced by a free port that is kept over restarts.
+    """Return the slots' ports: as configured, with each 0 replaced by a free port that is kept across restarts.
 
-    ``occupied`` ports are those of live workers: in use, and ours. A port that somebody else took meanwhile is
-    replaced.
+    ``occupied`` ports are in use by live workers of this supervisor. A kept port that another process has taken
+    meanwhile is replaced.
     """
     path = Path(local_dir, "slots.json")
     kept = iter([port for port in _load_ports(path) if port not in configured])
@@ -74,7 +74,7 @@ def choose_slots(
 
 
 def former_port(local_dir: str, host: str, configured: int) -> int:
-    """The gRPC port to ask for: as configured, or for 0 the one of the last start, because workers know that one."""
+    """Return the gRPC port to bind: as configured, or for 0 the last run's port, which live workers know."""
     if configured:
         return configured
     former = next(iter(_load_ports(Path(local_dir, "grpc-port.json"))), 0)

@@ -1,12 +1,12 @@
-"""The workers of this machine on disk: what each was launched with, and which process it is.
+"""The workers of this machine on disk: launch parameters and process identity of each.
 
     <local.dir>/workers/<worker id>/
-        work.json       port, launch time and Work: what the supervisor must know to adopt it (written first)
-        launch.json     what the worker itself reads (written before the process exists)
-        process.json    the process' identity (written right after)
+        work.json       port, launch time and work, needed for adoption (written first)
+        launch.json     read by the worker itself (written before the process starts)
+        process.json    the process identity (written right after the start)
 
-If the supervisor dies between the last two, the process is found by its command line, which names launch.json. The
-directory goes when the process is gone.
+If the supervisor dies between the last two, the process is found by its command line, which contains the path of
+launch.json. The directory is removed when the process has ended.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from .processes import Identity, WorkerProcess, find_by_argument, identify
 from .virtualenv import python_environment
 
 OUTPUT = "worker.out"
-"""What a worker prints, beside the worker.log that it writes itself."""
+"""The file for a worker's stdout and stderr, next to the worker.log that the worker writes itself."""
 
 
 @dataclass(frozen=True)
 class LaunchedWorker:
-    """One worker as its directory describes it."""
+    """A worker as described by its directory."""
 
     worker_id: str
     port: int
     work: LocalAssignment
     launched_unix_s: float
-    output_start: int = 0  # how long worker.out was before this one
+    output_start: int = 0  # size of worker.out before this launch
 
 
 @dataclass(frozen=True)
 class FoundWorker:
-    """A worker directory of an earlier supervisor process. ``launched`` is None if it is beyond reading."""
+    """A worker directory of an earlier supervisor process. ``launched`` is None if work.json is unreadable."""
 
     worker_id: str
     launched: LaunchedWorker | None
-    identity: Identity | None  # None: no such process
+    identity: Identity | None  # None: the process has ended
 
 
 class Launcher:
-    """Launches workers and finds them again. Methods block on the disk."""
+    """Launches workers and finds them after a restart. Methods block on disk I/O."""
 
     def __init__(self, config: SupervisorConfig, supervisor_id: str) -> None:
         self._config = config
         self._supervisor_id = supervisor_id
         self._root = Path(config.local_dir, "workers")
-        self.supervisor_address = ""  # set before the first launch: the port is known late
+        self.supervisor_address = ""  # set before the first launch, once the port is known
 
     def log_dir(self, topology_id: str, port: int) -> Path:
         return Path(self._config.logs_dir, topology_id, str(port))
@@ -70,9 +70,9 @@ class Launcher:
     def launch(
         self, worker_id: str, port: int, work: LocalAssignment, bundle_dir: Path, python: str
     ) -> tuple[LaunchedWorker, WorkerProcess]:
-        """Start a worker. If that cannot be done now, no process and no directory is left.
+        """Start a worker. On failure, neither the process nor the directory remains.
 
-        Raises UnavailableError or UsageError, in one sentence, or whatever else a configuration brings about.
+        Raises UnavailableError or UsageError, in one sentence, or any other exception that a bad configuration causes.
         """
         directory = self._root / worker_id
         log_dir = self.log_dir(work.topology_id, port)
@@ -91,8 +91,8 @@ class Launcher:
             command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
             process = WorkerProcess.launch(command, str(directory), _environment(conf), str(output))
             identity = identify(process.pid)
-            if identity is not None:  # else it has ended already, as the watch will tell
-                with contextlib.suppress(OSError):  # without the file, its command line still tells who it is
+            if identity is not None:  # else it has already ended, which the watch will report
+                with contextlib.suppress(OSError):  # without the file, its command line still identifies it
                     _write(directory / "process.json", identity.to_json())
         except BaseException as error:
             if process is not None:
@@ -105,18 +105,18 @@ class Launcher:
         return launched, process
 
     def find(self) -> list[FoundWorker]:
-        """Every worker directory, in order of launch."""
+        """Return all worker directories, in order of launch."""
         if not self._root.is_dir():
             return []
         found = [self._read(directory) for directory in self._root.iterdir()]
         return sorted(found, key=lambda one: one.launched.launched_unix_s if one.launched else 0.0)
 
     def names(self) -> list[str]:
-        """The ids of all workers that have a directory."""
+        """Return the ids of all workers with a directory."""
         return os.listdir(self._root) if self._root.is_dir() else []
 
     def remove(self, worker_id: str) -> None:
-        """Forget a worker whose process is gone. Nothing if it is forgotten already."""
+        """Remove the directory of a worker whose process has ended. Idempotent."""
         remove_tree(self._root / worker_id)
 
     def _launch_facts(
@@ -149,7 +149,7 @@ class Launcher:
 
 
 def _live_identity(directory: Path) -> Identity | None:
-    """The process of a worker directory, if it lives."""
+    """Return the identity of a worker directory's process, or None if the process is not alive."""
     try:
         noted = Identity(**json.loads(read_text(directory / "process.json")))
     except (OSError, TypeError, ValueError, RecursionError):
@@ -159,11 +159,10 @@ def _live_identity(directory: Path) -> Identity | None:
 
 
 def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
-    """A worker's environment: the supervisor's, the topology's on top, and output that a crash does not swallow.
+    """Return a worker's environment: the supervisor's, overridden by the topology's, with unbuffered output.
 
-    gRPC must leave forks alone. What it does in them by default crashes one child in ten before it has become another
-    program, if there are calls at that moment: so Spark's JVM would not start. Raises UsageError for what is no
-    environment.
+    gRPC's fork handlers are disabled. By default they crash one child process in ten between fork and exec if there are
+    calls at that moment, so that Spark's JVM would not start. Raises UsageError if ``topology.environment`` is invalid.
     """
     own = conf.get("topology.environment") or {}
     fault = environment_fault(own)
@@ -174,7 +173,7 @@ def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write JSON so that the file is there complete or not at all, readable by its owner alone."""
+    """Write a JSON file atomically, readable by its owner only."""
     partial = path.with_suffix(".partial")
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         json.dump(facts, file)

@@ -1,8 +1,8 @@
 """The part of the assignments in ZooKeeper that concerns this supervisor's slots.
 
-``plan_work`` is a pure function of one snapshot. A worker is restarted when its ``LocalAssignment`` changes. So that
-holds exactly what a process is started with and cannot learn later: its topology, code, configuration and executors.
-(The addresses of its peers and ackers a worker follows by itself.)
+``plan_work`` is a pure function of one snapshot. A worker is restarted when its ``LocalAssignment`` changes. Therefore
+a ``LocalAssignment`` holds exactly the data that a process gets at its start and cannot learn later: its topology,
+code, configuration and executors. (A worker follows the addresses of its peers and ackers by itself.)
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from tupletree.errors import InternalError
 from tupletree.v1.topology_pb2 import Assignment, TopologyRecord, WorkerAssignment
 
 MAX_SILENCE_S = 600.0
-"""``topology.worker.timeout.secs`` cannot ask for more (Storm's ``worker.max.timeout.secs``)."""
+"""Upper limit of ``topology.worker.timeout.secs`` (Storm's ``worker.max.timeout.secs``)."""
 
 
 @dataclass(frozen=True)
 class LocalAssignment:
-    """One worker's worth of a topology."""
+    """The part of a topology that one worker runs."""
 
     topology_id: str
     bundle_sha256: str
     bundle_bytes: int
     conf_json: str
     executors: tuple[tuple[int, int], ...]  # first and last task of each, ascending
-    silence_timeout_s: float | None = None  # longer than the supervisor's own; None: the supervisor's own
+    silence_timeout_s: float | None = None  # None: the supervisor's own; otherwise longer
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> LocalAssignment:
-        """The opposite of ``to_json``. Raises InternalError for anything else."""
+        """Parse the result of ``to_json``. Raises InternalError for anything else."""
         try:
             executors = tuple((int(first), int(last)) for first, last in facts["executors"])
             silence = facts["silence_timeout_s"]
@@ -58,11 +58,11 @@ def plan_work(
     ports: Collection[int],
     silence_timeout_s: float,
 ) -> dict[int, LocalAssignment | None]:
-    """What belongs in each of ``ports``; None: nothing.
+    """Return the work for each of ``ports``, or None for a port without work.
 
-    An assignment without a record belongs to a topology that is being removed: nothing. If a snapshot taken amid a
-    change shows two topologies in one slot, the one that was assigned under the newer epoch wins, then the one with
-    the greater id; the next snapshot shows one.
+    An assignment without a record belongs to a topology that is being removed, and is ignored. If a snapshot taken
+    during a change shows two topologies in one slot, the topology assigned under the newer epoch wins, then the
+    topology with the greater id. The next snapshot shows only one.
     """
     plan: dict[int, LocalAssignment | None] = dict.fromkeys(ports)
     for assignment in sorted(assignments, key=lambda one: (one.epoch, one.topology_id)):
@@ -76,7 +76,7 @@ def plan_work(
 
 
 def newest_epoch(assignments: Iterable[Assignment]) -> int:
-    """The highest leader's epoch that these assignments prove; 0 without any."""
+    """Return the newest leader epoch among assignments; 0 without assignments."""
     return max((assignment.epoch for assignment in assignments), default=0)
 
 
@@ -92,7 +92,7 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
 
 
 def _silence_s(conf_json: str, least_s: float) -> float | None:
-    """The topology's own limit; None too where its configuration cannot be read, as its launch will report."""
+    """Return the topology's own limit. None also if its configuration is unreadable, which the launch reports."""
     try:
         wanted = float(json.loads(conf_json or "{}").get("topology.worker.timeout.secs") or 0.0)
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):

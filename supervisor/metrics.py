@@ -1,4 +1,4 @@
-"""What a supervisor counts, for /metrics."""
+"""The supervisor's metrics for /metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTICED_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 
 
 class _SlotStates(Collector):
-    """The slots by state, counted when asked."""
+    """The slots by state, counted at scrape time."""
 
     def __init__(self, states: Callable[[], Iterable[str]]) -> None:
         self._states = states
@@ -38,7 +38,7 @@ class _SlotStates(Collector):
 
 
 class _Files(Collector):
-    """What lies on disk, measured when asked: bundles and logs are a few files for each slot."""
+    """Disk usage of bundles and logs, measured at scrape time: there are only a few files per slot."""
 
     def __init__(self, local_dir: str, logs_dir: str) -> None:
         self._bundles, self._logs = os.path.join(local_dir, "bundles"), logs_dir
@@ -50,7 +50,7 @@ class _Files(Collector):
 
 
 def _size(directory: str) -> int:
-    """Bytes in all files below a directory; those that go meanwhile do not count."""
+    """Return the size of all files below a directory. Files removed meanwhile do not count."""
     size = 0
     for folder, _, files in os.walk(directory):
         for name in files:
@@ -60,7 +60,7 @@ def _size(directory: str) -> int:
 
 
 class Metrics:
-    """The counters, and the registry that holds all of them."""
+    """The metrics, and the registry that holds them."""
 
     def __init__(
         self, readiness: Readiness, local_dir: str, logs_dir: str, states: Callable[[], Iterable[str]]
@@ -87,7 +87,7 @@ class Metrics:
         )
 
     def offer(self, ports: Iterable[int]) -> None:
-        """Show the counters of these slots from the start, at 0: the first crash is to be seen as a change."""
+        """Export the counters of slots from the start, at 0, so that the first crash is visible as an increase."""
         for port in map(str, ports):
             self.launches.labels(port)
             for cause in CAUSES:

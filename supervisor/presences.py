@@ -1,9 +1,9 @@
-"""Which workers ZooKeeper shows as running here, kept true however long ZooKeeper is away.
+"""The presence nodes of this supervisor's workers in ZooKeeper, kept up to date through outages of ZooKeeper.
 
-The other workers of a topology act on these nodes: when one goes, they fail what may have been lost with its worker.
-So a removal is tried at once, and again until it is known to be done. For each slot of a topology only the newest wish
-counts: a new incarnation replaces the old one's node, which says the same. A removal also takes away the node of an
-earlier incarnation, whose successor came and went while nothing could be written.
+The other workers of a topology act on these nodes: when a node disappears, they fail the tuples that may be lost with
+its worker. A removal is therefore attempted at once and retried until it is known to have succeeded. For each slot of a
+topology only the newest wish counts: a new incarnation replaces the old node, which has the same effect. A removal
+also removes the node of an earlier incarnation, whose successor started and ended while ZooKeeper was unavailable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RETRY_UNEXPECTED_S = 5.0
 
 @dataclass(frozen=True)
 class _Wish:
-    """``presence`` None: the node of ``worker_id`` shall be gone."""
+    """The desired state of a node. ``presence`` None: the node of ``worker_id`` is to be removed."""
 
     worker_id: str
     presence: WorkerPresence | None
@@ -39,7 +39,7 @@ class _Wish:
 
 
 class WorkerPresences:
-    """The nodes of this supervisor's workers. Methods return at once; the writing is done in the background."""
+    """The nodes of this supervisor's workers. ``put`` and ``remove`` return at once and write in the background."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class WorkerPresences:
         self._background = background
         self._supervisor_id = supervisor_id
         self._wishes: dict[tuple[str, int], _Wish] = {}
-        self._candidates: dict[tuple[str, int], set[str]] = {}  # whom the node may show
+        self._candidates: dict[tuple[str, int], set[str]] = {}  # ids of workers that the node can show
         self._busy: set[tuple[str, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -82,13 +82,13 @@ class WorkerPresences:
                     reason(log, "presence.failed", error, topology=key[0], slot=key[1], worker=wish.worker_id)
                     is_done, pause_s = False, _RETRY_UNEXPECTED_S
                 if not is_done:
-                    self._wishes.setdefault(key, wish)  # unless a newer one came meanwhile
+                    self._wishes.setdefault(key, wish)  # unless there is a newer wish meanwhile
                     await asyncio.sleep(pause_s)
         finally:
             self._busy.discard(key)
 
     async def settled(self) -> None:
-        """Returns when every wish is fulfilled."""
+        """Wait until every wish is fulfilled."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -98,7 +98,7 @@ class WorkerPresences:
             await self._coordination.connected.wait()
             await self._coordination.call(self._write(key, wish, shown))
         except NotFoundError:
-            return True  # the topology was removed, and with it all it had
+            return True  # the topology was removed with all its nodes
         except TupletreeError as error:
             event(log, "presence.pending", slot=key[1], worker=wish.worker_id, cause=str(error))
             return False
@@ -121,7 +121,7 @@ class WorkerPresences:
         ]
 
     async def remove_strangers(self, live_worker_ids: Callable[[], Collection[str]]) -> None:
-        """Remove the nodes of this supervisor's workers that died while no supervisor process was there to see it."""
+        """Remove the nodes of workers that died while no supervisor process was running on this machine."""
         await self._coordination.connected.wait()
         while True:
             try:
@@ -132,8 +132,8 @@ class WorkerPresences:
                 await asyncio.sleep(_RETRY_S)
         live = live_worker_ids()
         for topology_id, presence in shown:
-            # Where this process has put a node or is about to, the stranger's is replaced by it. A removal now would
-            # take that away as well, and the worker would be missed by all others as long as it lives.
+            # If this process has put a node or is about to, that node replaces the stranger's. A removal now would
+            # also remove the new node, and its live worker would be missing for all others.
             key = (topology_id, presence.port)
             if presence.worker_id not in live and key not in self._busy and key not in self._candidates:
                 self.remove(topology_id, presence.port, presence.worker_id)

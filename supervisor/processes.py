@@ -1,11 +1,11 @@
-"""Worker processes as the kernel shows them: who a pid is, when it ends, and signals to its group.
+"""Worker processes at the level of the kernel: identity of a pid, notification of exit, signals to process groups.
 
-A worker leads a session and process group of its own, so it survives the supervisor, and whatever it started can be
-ended with it. A pid alone names nobody: it may be taken by another process after a reboot or a wrap-around. With the
-process' start time and the boot's id it names one process for ever.
+A worker leads its own session and process group, so it survives the supervisor, and all its child processes can be
+ended with it. A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together
+with the start time and the boot id, a pid identifies one process forever.
 
-The end of a process is noticed through a pidfd, which the event loop polls like a socket, and which works for children
-and for adopted workers alike.
+The exit of a process is detected through a pidfd, which the event loop polls like a socket. This works for child
+processes and adopted workers alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OnExit = Callable[[ExitKind, str], None]
 
 @dataclass(frozen=True)
 class Identity:
-    """One process, and no other that ever had its pid."""
+    """The unique identity of a process, even if its pid is reused."""
 
     pid: int
     start_ticks: int  # since boot, in clock ticks
@@ -38,10 +38,10 @@ class Identity:
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a live process; None if there is none (a zombie is none: nothing runs any more)."""
+    """Return the identity of a live process, or None if there is no such process or only a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # pid (name, which may hold anything) state ppid … starttime is field 22
+            # pid (name, which can contain anything) state ppid … starttime is field 22
             fields = file.read().rpartition(b")")[2].split()
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot_id = file.read().strip()
@@ -53,7 +53,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def find_by_argument(argument: str) -> int | None:
-    """The pid of a live process that was started with this (unmistakable) argument."""
+    """Return the pid of a live process with this (unique) command line argument, or None."""
     wanted = os.fsencode(argument)
     for name in os.listdir("/proc"):
         if not name.isdecimal():
@@ -79,9 +79,9 @@ class WorkerProcess:
 
     @classmethod
     def launch(cls, command: Sequence[str], cwd: str, env: Mapping[str, str], output: str) -> WorkerProcess:
-        """Start ``command`` in a session of its own; what it prints is appended to ``output``.
+        """Start ``command`` in its own session, with stdout and stderr appended to ``output``.
 
-        Raises OSError, and whatever else Popen raises; then no process is left.
+        Raises OSError, or any other exception of Popen. No process remains after an error.
         """
         with open_output(output) as out:
             child = subprocess.Popen(
@@ -95,7 +95,7 @@ class WorkerProcess:
             )
         try:
             return cls(child.pid, child)
-        except BaseException:  # without a pidfd nobody would hear of its end
+        except BaseException:  # without a pidfd its exit would go unnoticed
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
@@ -103,38 +103,38 @@ class WorkerProcess:
 
     @classmethod
     def adopt(cls, identity: Identity) -> WorkerProcess | None:
-        """The process of that identity; None if it is gone."""
+        """Return the process with this identity, or None if it has ended."""
         try:
             process = cls(identity.pid, None)
         except ProcessLookupError:
             return None
-        if identify(identity.pid) != identity:  # asked after the pidfd was opened, so it is this process or none
+        if identify(identity.pid) != identity:  # checked after opening the pidfd, so the pidfd is of this process
             process.close()
             return None
         return process
 
     def watch(self, on_exit: OnExit) -> None:
-        """Call ``on_exit`` once, in the running event loop, as soon as the process ended.
+        """Call ``on_exit`` once, in the running event loop, as soon as the process has ended.
 
-        What is left of its group is killed before, and a child is reaped.
+        Before the call, the rest of its process group is killed, and a child process is reaped.
         """
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._pidfd, self._ended, on_exit)
 
     def signal_group(self, number: int) -> None:
-        """Signal the process and all it started. Nothing if they are gone."""
+        """Send a signal to the process group. No-op if the group has ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def end(self) -> None:
-        """Kill the process and all it started, and reap it: for one that nobody can watch."""
+        """Kill and reap a process that cannot be watched, with its process group."""
         self.signal_group(signal.SIGKILL)
         if self._child is not None:
             self._child.wait()
         self.close()
 
     def close(self) -> None:
-        """Stop watching. The process runs on."""
+        """Stop watching. The process keeps running."""
         if self._loop is not None:
             self._loop.remove_reader(self._pidfd)
             self._loop = None
@@ -143,7 +143,7 @@ class WorkerProcess:
             self._pidfd = -1
 
     def _ended(self, on_exit: OnExit) -> None:
-        # A child that is not reaped yet keeps its pid, so this cannot hit a stranger's group.
+        # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group.
         self.signal_group(signal.SIGKILL)
         status = None if self._child is None else self._child.wait()
         self.close()
@@ -151,7 +151,7 @@ class WorkerProcess:
 
 
 def describe_exit(status: int | None) -> tuple[ExitKind, str]:
-    """How a process ended, in words. ``status`` as subprocess gives it; None: nobody told us."""
+    """Describe how a process ended. ``status`` is as in subprocess; None: unknown."""
     if status is None:
         return ExitKind.UNKNOWN, "it ended; its exit status went to an earlier supervisor process"
     if status < 0:
@@ -164,7 +164,7 @@ def describe_exit(status: int | None) -> tuple[ExitKind, str]:
 
 
 def last_line(path: str | os.PathLike[str], since: int = 0, limit: int = 4096) -> str:
-    """The last line that is not blank of what was appended to a text file after ``since``; "" if there is none."""
+    """Return the last non-blank line appended to a text file after offset ``since``, or "" if there is none."""
     try:
         with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)

@@ -1,9 +1,9 @@
-"""Looking into a worker's process from outside, with py-spy: profiles, and what its threads are doing.
+"""Profiles and thread stacks of a worker process, taken from outside with py-spy.
 
-py-spy is a program of its own and reads the worker's memory, so it works on one that hangs, and costs the worker a few
-percent while it samples. The kernel has to allow it: as the same user, and where ``kernel.yama.ptrace_scope`` is 1
-because each worker names its supervisor as the process that may (worker/ptrace.py). Where it does not, whoever asked is
-told so in one sentence, and nothing happens to the worker.
+py-spy is a separate program that reads the worker's memory, so it works on a hanging worker and costs a few percent
+while sampling. The kernel must permit this. It does so for the same user, even with ``kernel.yama.ptrace_scope`` 1,
+because each worker names its supervisor as its permitted tracer (worker/ptrace.py). If the kernel refuses, the caller
+gets an error in one sentence, and the worker is not affected.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ MAX_SECONDS: Final = 600.0
 MAX_PER_SECOND: Final = 1000
 DEFAULT_PER_SECOND: Final = 100
 PROFILES_KEPT: Final = 10
-_MORE_S: Final = 30.0  # for py-spy to begin, and to write what it has seen
+_MORE_S: Final = 30.0  # for py-spy to start, and to write the profile
 _STACKS_S: Final = 15.0
 
 
 class Profiler:
-    """What is being looked at. One profile of a worker at a time."""
+    """Runs py-spy on workers. At most one profile per worker at a time."""
 
     def __init__(self) -> None:
         self._profiled: set[int] = set()
 
     async def profile(self, pid: int, directory: Path, seconds: float, format: str, per_second: int) -> Path:
-        """Sample a process for some seconds; the file that was written.
+        """Sample a process for ``seconds`` and return the path of the profile.
 
         Raises:
-            UsageError: there is no such format, or a number is out of range.
-            ConflictError: it is being profiled already.
-            UnavailableError: it cannot be: the kernel forbids it, the process is gone, or there is no py-spy.
+            UsageError: the format is unknown, or a number is out of range.
+            ConflictError: the process is being profiled already.
+            UnavailableError: the kernel forbids it, the process has ended, or py-spy is missing or failed.
         """
         suffix = PROFILE_SUFFIXES.get(format)
         if suffix is None:
@@ -70,12 +70,12 @@ class Profiler:
         return path
 
     async def stacks(self, pid: int) -> str:
-        """What each thread of a process is doing now. Raises UnavailableError."""
+        """Return the current stack of each thread of a process. Raises UnavailableError."""
         return (await _py_spy(["dump", "--pid", str(pid)], _STACKS_S)).decode(errors="replace")
 
 
 async def _py_spy(arguments: list[str], timeout_s: float) -> bytes:
-    """Run py-spy; what it printed. It ends with this call, whatever happens."""
+    """Run py-spy and return its output. py-spy never outlives this call."""
     process = await asyncio.create_subprocess_exec(
         _program(),
         *arguments,
@@ -99,7 +99,7 @@ async def _py_spy(arguments: list[str], timeout_s: float) -> bytes:
 
 
 def _program() -> str:
-    """The py-spy that is installed with Tupletree, else one on the path."""
+    """Return the path of py-spy: as installed with Tupletree, else from PATH. Raises UnavailableError."""
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
     if found is None:
@@ -108,7 +108,7 @@ def _program() -> str:
 
 
 def _why(said: str) -> str:
-    """What py-spy said, as a reason."""
+    """Convert the error output of py-spy into a reason."""
     lowered = said.lower()
     if "permission denied" in lowered or "operation not permitted" in lowered:
         return (
@@ -122,6 +122,6 @@ def _why(said: str) -> str:
 
 
 def _forget_old(directory: Path) -> None:
-    """Keep the newest profiles only."""
+    """Remove all but the ``PROFILES_KEPT`` newest profiles."""
     for path in sorted(directory.glob("profile-*"))[:-PROFILES_KEPT]:
         path.unlink(missing_ok=True)

@@ -24,16 +24,16 @@ from .slot import Running, Slot, knows, live_worker, state_name
 from .slot_events import WorkerBeat
 from .slots import Slots, log
 
-MAX_SEARCHES: Final = 2  # at work at the same time; more wait
-MAX_READERS: Final = 200  # of logs at the same time: each has a file open, and looks at it again and again
+MAX_SEARCHES: Final = 2  # running at the same time; further searches wait
+MAX_READERS: Final = 200  # of logs at the same time: each holds an open file and polls it
 END: Final = object()
 
 
 class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
-    """One method for each RPC of proto/tupletree/v1/supervisor.proto.
+    """One method per RPC of proto/tupletree/v1/supervisor.proto.
 
-    Not to be served before the workers of an earlier supervisor process are adopted: a worker that is not known is
-    told to end.
+    Must not be served before the workers of an earlier supervisor process are adopted, because an unknown worker is
+    told to exit.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
                     yield pb.SearchLogReply(end=pb.SearchEnd(**asdict(one)))
 
     async def _searched(self, found: Iterator[Any]) -> Any:
-        """The next thing that a search finds. Whoever does not take what was found keeps nobody else waiting."""
+        """Return the next result of a search, or END. A client that is slow to read results blocks no other search."""
         async with self._searches:
             return await asyncio.to_thread(next, found, END)
 
@@ -139,7 +139,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         return pb.RestartWorkerReply()
 
     def _check_topology(self, request: pb.BeatRequest) -> None:
-        """Nobody says of another topology's worker that it lives: the right to a life sign is that of its topology."""
+        """Reject a heartbeat for another topology's worker: the caller is authorized for one topology only."""
         works = [getattr(slot.state, "work", None) for slot in self._slots if knows(slot, request.worker_id)]
         if any(work is not None and work.topology_id != request.topology_id for work in works):
             raise ForbiddenError(f"worker {request.worker_id} is not one of topology {request.topology_id}")
@@ -148,7 +148,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         return topology_directory(self._logs_dir, topology_id) / str(port)
 
     def _pid_of(self, topology_id: str, port: int) -> int:
-        """The process of a topology's worker in a slot. Raises NotFoundError."""
+        """Return the pid of a topology's worker in a slot. Raises NotFoundError."""
         for slot in self._slots:
             worker = live_worker(slot)
             work = getattr(slot.state, "work", None)
@@ -158,7 +158,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
 
 
 def summarize(slot: Slot) -> pb.SlotSummary:
-    """A slot as ListSlots shows it."""
+    """Summarize a slot for ListSlots."""
     state, worker = slot.state, live_worker(slot)
     work = getattr(state, "work", None)
     return pb.SlotSummary(

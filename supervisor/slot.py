@@ -1,31 +1,31 @@
 """One slot of a supervisor as a state machine: events in, effects out, no I/O.
 
-A slot is a port that runs at most one worker process. ``desired`` is what the assignments say should run there;
-the state is how far we are. The shell feeds events to ``step`` and carries out the effects it returns, in order.
+A slot is a port that runs at most one worker process. ``desired`` is the work that the assignments give it;
+the state is the progress towards it. ``Slots`` feeds events to ``step`` and carries out the returned effects in order.
 
 state       event                                           next        effects
 ----------  ----------------------------------------------  ----------  --------------------------------------------
 Empty       Assigned work                                   Localizing  Localize
 Localizing  BundleReady                                     Launching   Launch
             BundleFailed                                    Delayed     ReportError
-Delayed     Ticked, the wait is over                        Localizing  Localize
+Delayed     Ticked, the delay is over                       Localizing  Localize
 Launching   WorkerLaunched                                  Starting    PutPresence
             LaunchFailed                                    Delayed     ReportError
 Starting    WorkerBeat                                      Running
-both        WorkerExited                                    Delayed     RemovePresence, ForgetWorker (, ReportError)
-both        other or no work assigned, restart requested    Stopping    Terminate
-both        Ticked, no life sign for too long               Stopping    Terminate, ReportError
-Stopping    Ticked, it had its time                         Stopping    Kill, again and again
+Starting    WorkerExited                                    Delayed     RemovePresence, ForgetWorker (, ReportError)
+or Running  other or no work assigned, restart requested    Stopping    Terminate
+            Ticked, no heartbeat for too long               Stopping    Terminate, ReportError
+Stopping    Ticked, the shutdown time is over               Stopping    Kill, repeatedly
             WorkerExited                                    Delayed     RemovePresence, ForgetWorker
 
-Delayed by nothing is Localizing at once, and either is Empty if nothing is desired any more.
+A delay of 0 leads to Localizing at once. If no work is desired any more, the next state is Empty instead.
 
 Invariants, each checked by the tests after every step:
 
 * At most one process: ``Launch`` is only returned when no process of this slot is alive.
 * The presence of a worker is put once after its launch and removed once, as the first effect of its exit.
-* ``Assigned`` with what is already desired, and a second ``Tick`` at the same time, change nothing.
-* A slot that is not wanted comes to ``Empty`` as soon as its process is gone.
+* ``Assigned`` with the work already desired, and a second ``Ticked`` at the same time, change nothing.
+* A slot without desired work becomes ``Empty`` as soon as its process has ended.
 
 The states are Storm's (WAITING_FOR_BLOB_LOCALIZATION is Localizing, WAITING_FOR_WORKER_START is Starting, KILL and
 KILL_AND_RELAUNCH are both Stopping, because ``desired`` tells what follows). Time is in monotonic seconds.
@@ -67,17 +67,17 @@ from .slot_events import (
 )
 
 KILL_AGAIN_S = 1.0
-"""Between two SIGKILLs to a process that will not go (uninterruptible I/O)."""
+"""Pause between two SIGKILLs to a process that does not end (uninterruptible I/O)."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The supervisor's patience, all in seconds."""
+    """The supervisor's timeouts, in seconds."""
 
-    start_timeout_s: float = 120.0  # from launch to the first life sign
-    silence_timeout_s: float = 30.0  # between life signs; a topology may override it
+    start_timeout_s: float = 120.0  # from launch to the first heartbeat
+    silence_timeout_s: float = 30.0  # between heartbeats; a topology may override it
     shutdown_s: float = 3.0  # from SIGTERM to SIGKILL
-    settled_s: float = 60.0  # a worker ready for so long makes its predecessors' deaths forgotten
+    settled_s: float = 60.0  # time ready after which the count of deaths is reset
 
 
 # ---- states -----------------------------------------------------------------------------------------------------
@@ -136,21 +136,21 @@ State: TypeAlias = Empty | Localizing | Delayed | Launching | Starting | Running
 
 @dataclass(frozen=True)
 class Slot:
-    """Everything known of one slot. ``deaths`` and ``misses`` count in a row, for the present ``desired``."""
+    """The data of one slot. ``deaths`` and ``misses`` count consecutive failures under the current ``desired``."""
 
     port: int
     limits: Limits = Limits()
     desired: LocalAssignment | None = None
     state: State = Empty()
-    deaths: int = 0  # workers that died before they had settled
-    misses: int = 0  # failures to localize the bundle
+    deaths: int = 0  # workers that died before ``settled_s``
+    misses: int = 0  # failed attempts to localize the bundle
     launches: int = 0
     last_exit: str = ""
 
 
 Step: TypeAlias = tuple[Slot, tuple[Effect, ...]]
 
-# ---- what others ask of a slot ----------------------------------------------------------------------------------
+# ---- queries ----------------------------------------------------------------------------------------------------
 
 
 def state_name(slot: Slot) -> str:
@@ -158,12 +158,12 @@ def state_name(slot: Slot) -> str:
 
 
 def live_worker(slot: Slot) -> Worker | None:
-    """The worker whose process is alive, as far as we know."""
+    """Return the worker if its process is known to be alive, else None."""
     return slot.state.worker if isinstance(slot.state, Starting | Running | Stopping) else None
 
 
 def knows(slot: Slot, worker_id: str) -> bool:
-    """Whether this worker, which says that it lives, belongs here."""
+    """True if a worker that sends heartbeats belongs to this slot."""
     worker = live_worker(slot)
     if worker is not None:
         return worker.worker_id == worker_id
@@ -171,13 +171,13 @@ def knows(slot: Slot, worker_id: str) -> bool:
 
 
 def bundles_in_use(slot: Slot) -> frozenset[str]:
-    """Digests of the bundles that this slot needs now or next."""
+    """Return the digests of the bundles that a slot needs now or next."""
     works = (slot.desired, None if isinstance(slot.state, Empty) else slot.state.work)
     return frozenset(work.bundle_sha256 for work in works if work is not None)
 
 
 def next_deadline_s(slot: Slot) -> float | None:
-    """When the slot wants to be ticked next; None: time changes nothing."""
+    """Return the time at which a slot must be ticked next, or None if time changes nothing."""
     match slot.state:
         case Empty() | Localizing() | Launching():
             return None
@@ -197,7 +197,7 @@ def next_deadline_s(slot: Slot) -> float | None:
 
 
 def step(slot: Slot, event: Event, now_s: float) -> Step:
-    """The slot after ``event``, and what to do about it, in order. InternalError for an event no shell may send."""
+    """Return the slot after ``event``, and the effects in order. Raises InternalError for an impossible event."""
     match event:
         case Assigned(work=work):
             return _assigned(slot, work, now_s)
@@ -229,9 +229,9 @@ def _assigned(slot: Slot, work: LocalAssignment | None, now_s: float) -> Step:
         case Empty() | Localizing() | Delayed():
             return _begin(slot)
         case Launching():
-            return slot, ()  # decided when the process is there
+            return slot, ()  # decided when the process has started
         case Stopping() as state:
-            return replace(slot, state=replace(state, relaunch_delay_s=0.0)), ()  # decided when it is gone
+            return replace(slot, state=replace(state, relaunch_delay_s=0.0)), ()  # decided when the process has ended
         case Starting(work=old) | Running(work=old):
             if old == work:
                 return slot, ()
@@ -241,7 +241,7 @@ def _assigned(slot: Slot, work: LocalAssignment | None, now_s: float) -> Step:
 
 
 def _begin(slot: Slot) -> Step:
-    """Start on what is desired; no process is alive."""
+    """Start the desired work. No process of the slot is alive."""
     if slot.desired is None:
         return replace(slot, state=Empty()), ()
     return replace(slot, state=Localizing(slot.desired)), (Localize(slot.desired),)
@@ -256,7 +256,7 @@ def _begin_after(slot: Slot, delay_s: float, now_s: float) -> Step:
 def _localized(slot: Slot, event: BundleReady | BundleFailed, now_s: float) -> Step:
     state = slot.state
     if not isinstance(state, Localizing) or state.work.bundle_sha256 != event.sha256:
-        return slot, ()  # the answer to a question that was withdrawn
+        return slot, ()  # the answer to a Localize that is obsolete
     if isinstance(event, BundleReady):
         slot = replace(slot, misses=0, state=Launching(state.work, event.worker_id))
         return slot, (Launch(state.work, event.worker_id),)

@@ -1,6 +1,6 @@
-"""What a slot is told and what it asks for: the events and effects of ``slot.step``, as values.
+"""The events and effects of ``slot.step``, as values.
 
-An event says what happened, an effect what to do; the shell (``slots.py``) carries out effects in the order given.
+An event says what happened, an effect what to do. ``slots.py`` has effects carried out in the order given.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .local_assignment import LocalAssignment
 
 
 class StopReason(Enum):
-    """Why a live worker is stopped."""
+    """The reason for stopping a live worker."""
 
     REASSIGNED = "reassigned"
     REQUESTED = "requested"
@@ -22,17 +22,17 @@ class StopReason(Enum):
 
 
 class ExitKind(Enum):
-    """How a process ended by itself."""
+    """The way in which a process ended by itself."""
 
     CLEAN = "clean"
     ERROR = "error"
     SIGNAL = "signal"
-    UNKNOWN = "unknown"  # it was adopted, so its status went to another parent
+    UNKNOWN = "unknown"  # it was adopted, so another parent received its status
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One incarnation: a new id for every launch."""
+    """One incarnation of a worker, with a new id per launch."""
 
     worker_id: str
     pid: int
@@ -43,14 +43,14 @@ class Worker:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The assignments say that this work belongs here; None: nothing does."""
+    """The assignments give this work to the slot; None: no work."""
 
     work: LocalAssignment | None
 
 
 @dataclass(frozen=True)
 class BundleReady:
-    """The bundle and its environment are on disk. ``worker_id`` is a fresh id for the worker that may be launched."""
+    """The bundle and its environment are on disk. ``worker_id`` is a new id for the worker to be launched."""
 
     sha256: str
     worker_id: str
@@ -96,23 +96,23 @@ class WorkerExited:
 
     @property
     def has_said_why(self) -> bool:
-        """Whether it ended as a worker does that has reported what its component raised: nothing is to be added."""
+        """True if the exit status is that of a worker that has itself reported the exception of its component."""
         return self.kind is ExitKind.ERROR and self.text.partition(":")[0] == "exit status 1"
 
 
 @dataclass(frozen=True)
 class RestartRequested:
-    """An operator or nimbus wants this worker started afresh."""
+    """An operator or nimbus has requested a restart of the worker."""
 
 
 @dataclass(frozen=True)
 class Ticked:
-    """Time passed. Due at ``next_deadline_s``; more often does no harm."""
+    """Time has passed. Due at ``next_deadline_s``; additional events are harmless."""
 
 
 @dataclass(frozen=True)
 class Overslept:
-    """The supervisor itself was stopped for so long: no worker's silence in that time counts."""
+    """The supervisor itself was suspended for ``seconds``. Missing heartbeats during that time do not count."""
 
     seconds: float
 
@@ -136,14 +136,14 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True)
 class Localize:
-    """Fetch and unpack the bundle, build its environment; answer BundleReady or BundleFailed. Idempotent."""
+    """Fetch and unpack the bundle and build its environment. Answered by BundleReady or BundleFailed. Idempotent."""
 
     work: LocalAssignment
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Start the process; answer WorkerLaunched or LaunchFailed."""
+    """Start the process. Answered by WorkerLaunched or LaunchFailed."""
 
     work: LocalAssignment
     worker_id: str
@@ -157,7 +157,7 @@ class PutPresence:
 
 @dataclass(frozen=True)
 class RemovePresence:
-    """The process is gone: tell the other workers at once, and keep trying until they can know."""
+    """The process has ended: tell the other workers at once, with retries until ZooKeeper has stored the removal."""
 
     work: LocalAssignment
     worker: Worker
@@ -179,7 +179,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class ForgetWorker:
-    """The process is gone: count it by ``cause``, kill what is left of its group, remove its directory."""
+    """The process has ended: count the exit by ``cause`` and remove the worker's directory."""
 
     work: LocalAssignment
     worker: Worker
@@ -189,7 +189,7 @@ class ForgetWorker:
 
 @dataclass(frozen=True)
 class ReportError:
-    """Tell the topology's users what keeps it from running here."""
+    """Report to the topology's users an error that keeps it from running here."""
 
     work: LocalAssignment
     message: str

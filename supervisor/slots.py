@@ -1,4 +1,4 @@
-"""The slots of this machine: feeds events to each slot's machine and keeps its time."""
+"""The slots of this machine: feeds events and clock ticks to the state machine of each slot."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 _MAX_TICK_S = 1.0
 _OVERSLEPT_S = 2.0
-"""Later than this means that the process was stopped or starved, and the workers' life signs are still in the pipe."""
+"""A longer delay means that this process was suspended or starved, and that heartbeats are not yet read."""
 
 CarryOut = Callable[[int, Effect], None]
 
 
 class Slots:
-    """Owns the state of every slot. To be used from the event loop only.
+    """The state of every slot. Use from the event loop only.
 
-    ``carry_out(port, effect)`` must return at once and report back through ``tell``, later.
+    ``carry_out(port, effect)`` must return at once and report back later through ``tell``.
     """
 
     def __init__(self, ports: Iterable[int], limits: Limits, carry_out: CarryOut) -> None:
@@ -40,7 +40,7 @@ class Slots:
         return iter(self._slots.values())
 
     def tell(self, port: int, event: Event) -> None:
-        """Feed one event and carry out what follows."""
+        """Feed one event to a slot and carry out the effects."""
         before = self._slots[port]
         after, effects = step(before, event, time.monotonic())
         self._slots[port] = after
@@ -55,7 +55,7 @@ class Slots:
             self.tell(port, event)
 
     def beat(self, beat: WorkerBeat) -> bool:
-        """A worker says that it lives; whether it belongs here."""
+        """Handle a heartbeat. True if the worker belongs to a slot."""
         for port, slot in self._slots.items():
             if knows(slot, beat.worker_id):
                 self.tell(port, beat)
@@ -63,7 +63,7 @@ class Slots:
         return False
 
     def restart(self, port: int, topology_id: str = "") -> None:
-        """Start the worker of a slot afresh. Raises NotFoundError if there is none, or none of that topology."""
+        """Restart the worker of a slot. Raises NotFoundError if the slot has no work, or work of another topology."""
         slot = self._slots.get(port)
         if slot is None or slot.desired is None or topology_id not in ("", slot.desired.topology_id):
             of = f" of {topology_id}" if topology_id else ""
@@ -74,8 +74,8 @@ class Slots:
         return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
 
     def ports_kept(self, plan: Mapping[int, LocalAssignment | None], unread: Collection[str]) -> set[int]:
-        """The slots that go on with what they run: nothing else is planned for them, and their topology is ``unread``,
-        so nobody can tell whether it is still assigned here."""
+        """Return the slots that keep their work: nothing else is planned for them, and their topology is ``unread``, so
+        it is unknown if the topology is still assigned here."""
         desired = {port: slot.desired for port, slot in self._slots.items() if plan.get(port) is None}
         return {port for port, work in desired.items() if work is not None and work.topology_id in unread}
 
@@ -83,7 +83,7 @@ class Slots:
         return {worker.worker_id for slot in self._slots.values() if (worker := live_worker(slot)) is not None}
 
     async def keep_time(self) -> None:
-        """Tick each slot when it is due, for ever."""
+        """Tick each slot when it is due, forever."""
         while True:
             now_s = time.monotonic()
             deadlines = [due for slot in self._slots.values() if (due := next_deadline_s(slot)) is not None]
@@ -98,7 +98,7 @@ class Slots:
             self.tell_all(Ticked())
 
     async def empty(self) -> None:
-        """Stop every worker; returns when all are gone."""
+        """Stop every worker, and wait until all have ended."""
         self.tell_all(Assigned(None))
         while not all(isinstance(slot.state, Empty) for slot in self._slots.values()):
             self._changed.clear()

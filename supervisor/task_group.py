@@ -1,4 +1,4 @@
-"""The daemon's tasks: started anywhere, watched in one place, ended together."""
+"""The daemon's background tasks: started anywhere, watched in one place, cancelled together."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class TaskGroup:
-    """A set of tasks of which none may fail: what they expect to go wrong, they handle.
+    """A set of tasks that must not fail: each handles the errors it expects.
 
-    The first exception that escapes one of them ends the daemon (``failed``): a supervisor process is safe to restart,
-    its workers run on. What one slot, topology or worker brings about never escapes (faults.py): it would come again
-    after every restart.
+    The first exception that escapes a task ends the daemon (``failed``). A supervisor process is safe to restart,
+    because its workers keep running. Errors caused by a single slot, topology or worker never escape (faults.py),
+    because they would recur after every restart.
     """
 
     def __init__(self) -> None:

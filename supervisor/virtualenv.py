@@ -1,12 +1,12 @@
-"""The virtual environment of a bundle that brings a requirements.txt.
+"""The virtual environment of a bundle with a requirements.txt.
 
-It is made of the supervisor's own interpreter and sees everything that is installed for it (Tupletree above all); what
-the requirements name is installed on top and comes first. It is built once for each digest: ``venv/.complete`` is
-written last, anything without it is removed and built again. The lock file is handed to pip, so that even an installer
-that outlives its supervisor keeps the next one from building in the same place.
+The environment uses the supervisor's own interpreter and sees all packages installed for it (Tupletree above all).
+Packages from the requirements are installed on top and take precedence. An environment is built once per digest:
+``venv/.complete`` is written last, and a directory without this file is removed and rebuilt. pip inherits the open lock
+file, so even an installer that outlives its supervisor keeps the next supervisor from building in the same directory.
 
-The working directory is the bundle's, because requirements may name files in it. No Python here imports from there
-(``-P``): a module of the bundle that is named like one of Python's own would take its place.
+The working directory is that of the bundle, because requirements can refer to files there. No Python process here
+imports from this directory (``-P``): a module of the bundle could otherwise shadow a standard library module.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _REASON_BYTES: Final = 256 * 1024
 
 
 async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
-    """The interpreter for a bundle's workers; builds its environment first if it needs one.
+    """Return the interpreter for a bundle's workers, after building the bundle's environment if necessary.
 
-    ``log`` gets what pip says. Cancelling ends pip. Raises UnavailableError, in one sentence with pip's own reason.
+    pip's output goes to ``log``. Cancellation ends pip. Raises UnavailableError, in one sentence with pip's own reason.
     """
     if not (bundle_dir / REQUIREMENTS).is_file():
         return sys.executable
@@ -61,14 +61,14 @@ async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
 
 
 class _BuildError(Exception):
-    """What the failing step said last."""
+    """The failure of a build step, with the reason from its output."""
 
 
 async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
     await asyncio.to_thread(remove_tree, venv)
     log.parent.mkdir(parents=True, exist_ok=True)
     open_output(log, is_new=True).close()
-    has_pip = importlib.util.find_spec("pip") is not None  # else the new environment brings its own: slower
+    has_pip = importlib.util.find_spec("pip") is not None  # else pip is installed into the new environment: slower
     make = [
         sys.executable,
         "-P",
@@ -87,7 +87,7 @@ async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
 
 
 def _inherit_packages(venv: Path) -> None:
-    """Let the new environment see the packages of this one, which may be a virtual environment itself."""
+    """Make the packages of this environment, possibly itself a virtual one, visible in the new environment."""
     inherited = [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]
     lines = "".join(f"import site; site.addsitedir({entry!r})\n" for entry in inherited)
     major, minor = sys.version_info[:2]
@@ -120,14 +120,14 @@ async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
 
 
 def python_environment() -> dict[str, str]:
-    """The supervisor's environment variables, for a Python elsewhere: entries of PYTHONPATH are absolute."""
+    """Return the supervisor's environment variables with absolute paths in PYTHONPATH."""
     entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, entries))} if entries else {}
     return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **path}
 
 
 def _reason(log: Path) -> str:
-    """What pip gives as the reason: its last line that begins with ERROR, else its last line."""
+    """Return pip's reason for a failure: its last line that begins with ERROR, else its last line."""
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _REASON_BYTES))
         said = file.read().decode("utf-8", "replace")
@@ -138,7 +138,7 @@ def _reason(log: Path) -> str:
 
 @contextlib.asynccontextmanager
 async def _locked(path: Path) -> AsyncIterator[int]:
-    """The lock file's descriptor, while nobody else holds it."""
+    """Hold an exclusive lock on a file, and yield the file's descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         while True:

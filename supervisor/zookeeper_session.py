@@ -1,4 +1,4 @@
-"""The supervisor's session with ZooKeeper, which may be away at any time, also when the supervisor starts."""
+"""The supervisor's ZooKeeper session. ZooKeeper can be unavailable at any time, even at startup."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 class ZooKeeperSession:
-    """Connects in the background and keeps trying; ``connected`` is set once there was a session.
+    """Connects in the background with retries. ``connected`` is set after the first connection and stays set.
 
-    Readiness "zookeeper" tells whether it answers now.
+    The readiness check "zookeeper" shows the current state.
     """
 
     def __init__(self, conf: Mapping[str, Any], readiness: Readiness) -> None:
@@ -43,7 +43,7 @@ class ZooKeeperSession:
 
     async def connect(self, presence: Presence, wake: Callable[[], None]) -> None:
         """Open the session, register ``presence``, and have ``wake`` called (in the event loop) at every change of an
-        assignment and after every reconnect. Returns when that is done, however long it takes."""
+        assignment and after every reconnect. Returns when done, however long ZooKeeper is unavailable."""
         loop = asyncio.get_running_loop()
         client = await self._until_available(lambda: connect(self._conf, end_process))
         self._client = client
@@ -57,19 +57,19 @@ class ZooKeeperSession:
         self._readiness.set("zookeeper", None)
 
         def wake_loop() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the supervisor ends
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the supervisor is shutting down
                 loop.call_soon_threadsafe(wake)
 
         await asyncio.to_thread(self._store.watch_assignments, wake_loop)
 
     async def call(self, ask: Callable[[Store], T]) -> T:
-        """What ``ask`` returns or raises, in a thread. Raises UnavailableError while ZooKeeper is away."""
+        """Run ``ask`` in a thread and return its result. Raises UnavailableError while ZooKeeper is unavailable."""
         if self._store is None:
             raise UnavailableError("there is no session with ZooKeeper yet")
         return await asyncio.to_thread(ask, self._store)
 
     async def close(self) -> None:
-        """Take the presence away and end the session."""
+        """Remove the presence and end the session."""
         if self._registration is not None:
             await asyncio.to_thread(self._registration.stop)
         if self._client is not None:
@@ -85,7 +85,7 @@ class ZooKeeperSession:
             await asyncio.sleep(_RETRY_S)
 
     def _on_state(self, state: str) -> None:
-        # In kazoo's thread.
+        # Called in kazoo's thread.
         away = state != KazooState.CONNECTED
         self._readiness.set("zookeeper", "ZooKeeper does not answer" if away else None)
         event(log, "zookeeper.state", state=state)

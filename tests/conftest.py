@@ -6,6 +6,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies
@@ -17,9 +18,22 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from tupletree._devcluster.guard import Guard
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
-# In a fresh checkout Hypothesis makes its table of characters, which takes a second: now, or the first test that draws
-# a text is charged with it, and its health check calls the test's own strategy too slow.
-strategies.text().validate()
+TESTS = Path(__file__).parent
+LONG = ("chaos", "fuzz", "network")
+"""Folders of which every test is marked as long: ``make test-long``."""
+
+
+def pytest_sessionstart() -> None:
+    """Make Hypothesis's table of characters, which takes a second in a fresh checkout. Otherwise the first test that
+    draws a text pays for it, and its health check calls the test's own strategy too slow."""
+    strategies.text().validate()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of long folders."""
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in LONG:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """NimbusClient, imported when it is first asked for: a worker has no use for a client of the cluster."""
+    """Import NimbusClient on first access: workers never need it."""
     if name != "NimbusClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tupletree.client import NimbusClient

@@ -2,7 +2,7 @@
 
 The names are Storm's without the ``storm.`` prefix. The part before the first dot is the key's family. Keys of the
 families ``topology``, ``transactional``, ``pipeline`` and ``spark`` travel with a topology; all others belong to the
-cluster and a topology cannot change them. ``spark`` is free: whatever Spark itself understands may stand there.
+cluster and cannot be changed by a topology. The ``spark`` family accepts any key that Spark understands.
 
 ``tupletree.config`` loads and checks values against this table; ``deploy/conf/tupletree.yaml`` is this table as YAML.
 """
@@ -45,7 +45,7 @@ class Key:
     minimum: float | None = None
     maximum: float | None = None
     choices: Sequence[str] = ()
-    component_level: bool = False  # a component's own configuration may set it
+    component_level: bool = False  # can be set in a component's own configuration
 
     @property
     def family(self) -> str:

@@ -1,8 +1,8 @@
-"""Limits of names, strings and configurations, for whoever takes them from a user: builders, clients and nimbus.
+"""Limits of user-supplied names, strings and configurations, checked by builders, clients and nimbus.
 
-A client checks for the sake of a good sentence, nimbus because it trusts no client. Each ``…_fault`` returns the end of
-a sentence that says what is wrong, or None. Nothing here recurses, so a value nested 100,000 deep is refused like one
-nested 51 deep.
+A client checks to give a good error message, nimbus because it trusts no client. Each ``…_fault`` function returns the
+end of an error message, or None. Nothing here recurses, so a value nested 100,000 levels deep is refused just like a
+value nested 51 levels deep.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Final
 from tupletree.errors import ConfigError
 
 MAX_DEPTH: Final = 50
-"""Lists and mappings in each other, in a configuration's value."""
+"""Maximum nesting of lists and mappings in a configuration value."""
 MAX_CONF_BYTES: Final = 256 * 1024
-"""Of a configuration as UTF-8."""
+"""Maximum size of a configuration in UTF-8."""
 MAX_NAME: Final = 200
-"""Characters of the id of a component or a stream, or of the name of a field."""
+"""Maximum characters of a component id, a stream id or a field name."""
 MAX_TASKS: Final = 100_000
-"""Of one topology."""
+"""Maximum per topology."""
 MAX_COMPONENTS: Final = 1000
 MAX_STREAMS: Final = 10_000
 MAX_INPUTS: Final = 10_000
 MAX_FIELDS: Final = 100_000
 MAX_INT: Final = 2**63 - 1
 
-_MAX_VALUES: Final = MAX_CONF_BYTES  # JSON of that size holds no more; YAML's aliases make more of a few bytes
-_MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1  # Linux' own limit, less the NUL at the end
+_MAX_VALUES: Final = MAX_CONF_BYTES  # JSON of that size holds no more values; a few bytes of YAML aliases can
+_MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1  # the limit of Linux, minus the trailing NUL
 _MAX_PATH: Final = 1000
 _SHOWN: Final = 100
 _MAX_SHOWN_INT: Final = 10**_SHOWN
@@ -48,28 +48,28 @@ _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfr
 
 
 def shown(value: object) -> str:
-    """A value as a sentence shows it: on one line, and not longer than a line. Never raises, whatever the value is."""
+    """Return a value's representation for an error message: at most one line. Never raises."""
     try:
         if isinstance(value, str | bytes):
             text = repr(value[: 2 * _SHOWN])
         elif isinstance(value, int) and not -_MAX_SHOWN_INT < value < _MAX_SHOWN_INT:
-            text = f"an integer of {value.bit_length()} bits"  # Python does not write integers of over 4,300 digits
+            text = f"an integer of {value.bit_length()} bits"  # Python does not format integers of over 4,300 digits
         else:
             text = _short.repr(value)
-    except Exception as error:  # the value is the user's, and so may its repr be
+    except Exception as error:  # the value can be of a user class with its own __repr__
         text = f"a {type(value).__name__}, whose repr raised {type(error).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def name_fault(name: object) -> str | None:
-    """What keeps ``name`` from being the id of a stream or the name of a field."""
+    """Return the fault of a stream id or field name, or None."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or _CONTROL.search(name):
         return f"must be a name of 1 to {MAX_NAME} characters without control characters, not {shown(name)}"
     return None
 
 
 def component_id_fault(name: object) -> str | None:
-    """What keeps ``name`` from being the id of a component, and of a node in ZooKeeper."""
+    """Return the fault of a component id, which must also be a valid ZooKeeper node name, or None."""
     is_node = isinstance(name, str) and not _NOT_IN_ZOOKEEPER.search(name) and "/" not in name
     if name_fault(name) or not is_node or name in (".", ".."):
         return (
@@ -80,7 +80,7 @@ def component_id_fault(name: object) -> str | None:
 
 
 def path_fault(path: str) -> str | None:
-    """What keeps ``path`` from naming a node of ZooKeeper."""
+    """Return the fault of a ZooKeeper path, or None."""
     parts = path[1:].split("/") if path != "/" else []
     is_path = path.startswith("/") and len(path) <= _MAX_PATH and not _NOT_IN_ZOOKEEPER.search(path)
     if not is_path or any(part in ("", ".", "..") for part in parts):
@@ -89,19 +89,19 @@ def path_fault(path: str) -> str | None:
 
 
 def is_within(path: str, root: str) -> bool:
-    """Whether a valid path names ``root`` or a node below it."""
+    """True if a valid path is ``root`` or a node below ``root``."""
     return f"{path.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
 
 
 def text_fault(text: str) -> str | None:
-    """What keeps a string from travelling everywhere: in UTF-8, in JSON, to C."""
+    """Return the fault of a string that cannot be encoded in UTF-8 and JSON and passed to C, or None."""
     if "\0" in text:
         return "holds a NUL character"
     return "holds half of a surrogate pair, which is no character" if _SURROGATE.search(text) else None
 
 
 def value_fault(value: object) -> str | None:
-    """What keeps a value from being a part of a configuration, as far as depth, number and strings go."""
+    """Return the fault of a configuration value in depth, number of values or strings, or None."""
     waiting: list[tuple[object, int]] = [(value, 1)]
     for _ in range(_MAX_VALUES):
         if not waiting:
@@ -126,7 +126,7 @@ def value_fault(value: object) -> str | None:
 
 
 def environment_fault(environment: object) -> str | None:
-    """What keeps a mapping from being the environment variables of a process."""
+    """Return the fault of a mapping that cannot be the environment of a process, or None."""
     if not isinstance(environment, Mapping):
         return f"must be a mapping of names to values, not {shown(environment)}"
     for name, value in environment.items():
@@ -134,7 +134,7 @@ def environment_fault(environment: object) -> str | None:
             return f"{shown(name)} is not the name of a variable, which has neither '=' nor NUL and is not empty"
         try:
             text = str(value)
-        except Exception:  # a long integer's, or the user's own
+        except Exception:  # a huge integer, or a user class with its own __str__
             return f"the value of {shown(name)} cannot be written as text: {shown(value)}"
         fault = text_fault(text)
         if fault:
@@ -146,9 +146,9 @@ def environment_fault(environment: object) -> str | None:
 
 
 def parse_conf(text: str, what: str) -> dict[str, Any]:
-    """A configuration that came as JSON; empty text is an empty one. ``what`` names it in sentences.
+    """Parse a configuration received as JSON; empty text is an empty configuration. ``what``: its name in errors.
 
-    Raises ConfigError for what is too large, not JSON, not an object, or nested too deep.
+    Raises ConfigError if the text is too large, not JSON, not an object, or nested too deeply.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_CONF_BYTES:

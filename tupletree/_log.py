@@ -13,7 +13,7 @@ from tupletree.errors import UsageError
 FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s %(message)s"
 DATE_FORMAT: Final = "%Y-%m-%dT%H:%M:%S"
 
-# Libraries that report each reconnect at INFO or louder; ours report the same as events.
+# Libraries that log each reconnect at INFO or above; our own events report the same.
 _QUIET: Final = {"kazoo": logging.WARNING, "asyncio": logging.WARNING}
 
 
@@ -27,7 +27,7 @@ def setup_logging(
 ) -> None:
     """Send this process' log to ``<log_dir>/<role>.log`` (rotated by size), or to stderr without a directory.
 
-    Replaces what an earlier call set up. Raises UsageError if ``level`` is unknown or the file cannot be written.
+    Replaces the handlers of an earlier call. Raises UsageError if ``level`` is unknown or the file cannot be written.
     """
     number = logging.getLevelName(level.upper())
     if not isinstance(number, int):
@@ -59,10 +59,10 @@ _MAX_VALUE: Final = 4000
 
 
 def event(logger: logging.Logger, name: str, *, level: int = logging.INFO, **context: Any) -> None:
-    """Log one state transition: ``name`` ("slot.launched") and what it concerns, as ``key=value`` in order.
+    """Log one state transition: ``name`` ("slot.launched") and its context, as ``key=value`` in order.
 
-    A value with spaces, quotes, line breaks or control characters is quoted, so that an event is always one line, and
-    says nothing to a terminal.
+    A value with spaces, quotes, line breaks or control characters is quoted, so that an event is always one line and
+    contains no terminal escape sequences.
     """
     if logger.isEnabledFor(level):
         logger.log(level, "%s", " ".join([name, *(f"{key}={_shown(value)}" for key, value in context.items())]))
@@ -78,5 +78,5 @@ def _shown(value: Any) -> str:
 
 
 def logs_to_file() -> bool:
-    """Whether this process' log goes to a file, so that stderr shows nothing of it."""
+    """True if this process logs to a file and therefore not to stderr."""
     return any(isinstance(handler, logging.FileHandler) for handler in logging.getLogger().handlers)

@@ -1,9 +1,9 @@
-"""Binding a port, with the one sentence for a port that cannot be had; and reserving ports that survive a restart.
+"""Binding a port, with a one-sentence error if that fails; and reserving ports that survive a restart.
 
-A port that the kernel dealt out for ``bind(0)`` lies in the range from which it also takes the local ends of outgoing
-connections. While the daemon behind such a port is down, any process may get that port as its local end; a client that
-keeps reconnecting to it can even end up connected to itself. A daemon that is to come back on its port therefore needs
-one from outside that range.
+A port assigned by the kernel for ``bind(0)`` lies in the ephemeral range, from which the kernel also takes the local
+ports of outgoing connections. While the daemon behind such a port is down, any process can get the port as its local
+port; a client that keeps reconnecting to it can even end up connected to itself. A daemon that must come back on its
+port therefore needs a port outside that range.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tupletree.errors import UsageError
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound TCP socket that does not listen yet (port 0: any free one).
+    """Return a bound TCP socket that does not listen yet (port 0: any free port).
 
     Raises UsageError if the port is in use or ``host`` is not an address of this machine.
     """
@@ -45,7 +45,7 @@ _HIGHEST: Final = 65_535
 
 
 def _candidates() -> list[range]:
-    """The unprivileged ports from which the kernel takes no local ends."""
+    """Return the unprivileged ports outside the ephemeral range."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
             low, high = map(int, file.read().split())
@@ -56,17 +56,17 @@ def _candidates() -> list[range]:
 
 
 class ReservedPorts:
-    """Ports of the loopback interface that no other ReservedPorts on this machine deals out until ``release``.
+    """Loopback ports that no other ReservedPorts on this machine hands out until ``release``.
 
-    On Linux the reservation is a socket in the abstract namespace: it costs no file and ends with the process.
-    Elsewhere it is only a free port at the time of asking. Programs that do not ask here can still take a port.
+    On Linux a reservation is a socket in the abstract namespace: it uses no file and ends with the process. Elsewhere
+    a port is only known to be free at the time of ``take``. Programs that do not use this class can still take a port.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, socket.socket | None] = {}
 
     def take(self, count: int, host: str = "127.0.0.1") -> list[int]:
-        """``count`` free ports, ascending."""
+        """Reserve and return ``count`` free ports, ascending."""
         parts = _candidates()
         taken: list[int] = []
         while len(taken) < count:
@@ -91,7 +91,7 @@ class ReservedPorts:
         return True
 
     def release(self) -> None:
-        """Give all of them back. Idempotent."""
+        """Release all ports. Idempotent."""
         for claim in self._held.values():
             if claim is not None:
                 claim.close()
@@ -99,7 +99,7 @@ class ReservedPorts:
 
 
 def _claim(port: int) -> socket.socket | Literal[False] | None:
-    """The claim on a port; False if another process holds it, None where claims do not exist."""
+    """Return the claim on a port; False if another process holds the claim, None if claims are not supported."""
     if sys.platform != "linux":
         return None
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

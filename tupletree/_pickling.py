@@ -1,7 +1,7 @@
-"""Pickles of user code that keep the names of its files, so that a traceback in a worker's log says where it came from.
+"""Pickles of user code that keep file names, so that tracebacks in a worker's log name file and line.
 
-Code that is sent by value has the name of its file in each code object. Since version 3.1.3 cloudpickle replaces it by
-``<dynamic-code>``, so that equal code has equal pickles; an error would name neither file nor source line then.
+Each code object pickled by value holds its file name. Since version 3.1.3, cloudpickle replaces the file name with
+``<dynamic-code>``, so that equal code has equal pickles; tracebacks would then name neither file nor source line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WITHOUT_FILE = "<dynamic-code>"
 
 
 def _reduce_code(code: CodeType) -> tuple[Any, ...]:
-    """What cloudpickle makes of a code object, with the name of its file."""
+    """Reduce a code object as cloudpickle does, but keep its file name."""
     make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
     return make, tuple(code.co_filename if one == _WITHOUT_FILE else one for one in arguments)
 
@@ -27,12 +27,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dump(value: Any, file: io.IOBase) -> None:
-    """Pickle a value, and by value what cloudpickle sends so. Raises what the value's own methods do."""
+    """Pickle a value with cloudpickle. Exceptions from the value's own methods propagate."""
     _Pickler(file).dump(value)
 
 
 def dumps(value: Any) -> bytes:
-    """As ``dump``, to bytes."""
+    """Pickle a value with ``dump`` and return the bytes."""
     file = io.BytesIO()
     dump(value, file)
     return file.getvalue()

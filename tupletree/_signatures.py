@@ -1,11 +1,11 @@
-"""The methods of a component that the framework calls, and a check that it can call them. Pure.
+"""The component methods that the framework calls, and a check that they are callable as expected. Pure.
 
-Python lets a method be a generator function or ``async def``: a call then returns an object and runs none of the body.
-For a method whose result nobody uses, the tuple would be acked and nothing done. Such a method is refused when the
-topology is built, and so is one that cannot be called with the arguments that it gets. A plain function may still
-*return* a generator, a coroutine or rows: ``check_returned`` refuses these when the method is called.
+A method can be a generator function or ``async def``: a call then returns an object without running the body. If the
+result is unused, the tuple would be acked although nothing was done. Such a method is refused when the topology is
+built, and so is a method that does not accept the expected arguments. A plain function can still *return* a generator,
+a coroutine or rows: ``check_returned`` refuses these when the method is called.
 
-What may be written is in ``CALLED`` alone. The arguments of a method are those of its base class.
+``CALLED`` alone defines the allowed forms. The arguments of a method are those of its base class.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tupletree.errors import TopologyError
 
 
 class Result(Enum):
-    """What a method gives back."""
+    """The kind of result of a method."""
 
     NOTHING = "nothing"
     EMITS = "nothing: it emits"
@@ -31,7 +31,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method that the framework calls. ``instead``: what to write in the place of ``yield`` or ``return``."""
+    """A method that the framework calls. ``instead``: the code to suggest instead of ``yield`` or ``return``."""
 
     result: Result
     instead: str = ""
@@ -39,7 +39,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The methods that one base class adds. ``waiting``: what to do where a coroutine would wait."""
+    """The methods that one base class adds. ``waiting``: the advice to give instead of a coroutine."""
 
     methods: Mapping[str, Method]
     waiting: str = "set blocking = True if it waits"
@@ -100,18 +100,18 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.spark.source.Source": _kind(values="spout divide dataframe", rows="read"),
     "tupletree.spark.sink.Sink": _kind(nothing="open commit discard close", values="stage"),
 }
-"""The base classes that a user derives from, by module and name."""
+"""The base classes of user classes, by module and name."""
 
 
 def check_calls(title: str, component_id: str, component: object) -> None:
-    """Hold the methods of a user's object against ``CALLED``.
+    """Check the methods of a user's object against ``CALLED``.
 
-    ``title`` begins the error: ``bolt 'split'``. A decorator that runs a generator is well: what is looked at is the
-    function that the framework calls, not what that function wraps.
+    ``title`` begins the error message: ``bolt 'split'``. A decorator may wrap a generator and run it: the check looks
+    at the function that the framework calls, not at the wrapped function.
 
     Raises:
-        TopologyError: a method is a generator function or a coroutine function although its result is not used so,
-            is not callable, or does not take the arguments that it gets.
+        TopologyError: a method is a generator function or a coroutine function where that is not supported, is not
+            callable, or does not accept the expected arguments.
     """
     seen: set[str] = set()
     for base in type(component).__mro__:
@@ -135,10 +135,10 @@ def check_returned(
     returned: object,
     is_target: Callable[[int], bool] = lambda task: True,
 ) -> None:
-    """Refuse what a method returned that should return nothing.
+    """Refuse an unexpected result of a method that should return nothing.
 
-    A result of ``emit`` or ``emit_many`` may be returned, as in ``return collector.emit(…)``: an int, or ids of tasks
-    for which ``is_target`` is true. So may a bool.
+    A method may return the result of ``emit`` or ``emit_many``, as in ``return collector.emit(…)``: an int, or task ids
+    for which ``is_target`` is true. A bool is allowed, too.
 
     Raises:
         TopologyError: a generator or a coroutine was returned; or the method should emit, and values were returned.
@@ -151,7 +151,7 @@ def check_returned(
     if not is_lazy and (known.result is not Result.EMITS or _is_result_of_emit(returned, is_target)):
         return
     if isinstance(returned, Coroutine):
-        returned.close()  # Python warns of a coroutine that never began
+        returned.close()  # avoids Python's warning about a coroutine that was never awaited
     advice = f"; emit instead: {known.instead}" if known.instead else ""
     fault = f"returned {_article(returned)}; a returned value is ignored{advice}"
     where = f"component {component_id!r}: {owner.__name__}.{method}"
@@ -172,7 +172,7 @@ def _path(base: type) -> str:
 
 
 def _fault(method: Method, kind: Kind, called: Any) -> str:
-    """Why calling a method would not run it; empty if it would."""
+    """Return the reason why a call would not run the method; "" if it would."""
     if not callable(called):
         return f"is {called!r}; a method was expected"
     if _is(inspect.iscoroutinefunction, called) or _is(inspect.isasyncgenfunction, called):
@@ -185,7 +185,7 @@ def _fault(method: Method, kind: Kind, called: Any) -> str:
 
 
 def _is(judge: Callable[[Any], bool], called: Any) -> bool:
-    """Whether a function or a callable object is of some kind; ``inspect`` looks through methods and partials."""
+    """True if ``judge`` accepts a function or a callable object; ``inspect`` looks through methods and partials."""
     if judge(called):
         return True
     inner = called
@@ -195,7 +195,7 @@ def _is(judge: Callable[[Any], bool], called: Any) -> bool:
 
 
 def _misfit(base: type, name: str, called: Any) -> str:
-    """Why a method cannot be called with its arguments; empty if it can, or nobody knows."""
+    """Return the reason why a method does not accept its arguments; "" if it does, or if that is unknown."""
     wanted = list(inspect.signature(getattr(base, name)).parameters)[1:]
     try:
         inspect.signature(called, follow_wrapped=False).bind(*wanted)
@@ -206,7 +206,7 @@ def _misfit(base: type, name: str, called: Any) -> str:
             "; the collector is self.collector" if "collector" in taken.parameters and "collector" not in wanted else ""
         )
         return f"takes ({names}), and a {base.__name__}'s is called with ({', '.join(wanted)}){hint}"
-    except ValueError:  # a function in C may have no signature
+    except ValueError:  # C functions need not have a signature
         pass
     return ""
 

@@ -1,7 +1,7 @@
-"""Spouts that emit with message ids and do not hear of failures, found before they run. Pure.
+"""Static detection of spouts that emit with message ids but ignore failures. Pure.
 
-The code of a spout's class is read, not run: a method of it names ``msg_id`` or ``msg_ids`` in a call. Where the emits
-are in other code nothing is found, and the statistics tell once a message has failed.
+The code of a spout's class is inspected, not run: some method passes ``msg_id`` or ``msg_ids`` as a keyword in a call.
+Emits in other code are not detected; there, the statistics show the problem once a message has failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ARGUMENTS: Final = frozenset({"msg_id", "msg_ids"})
 
 
 def warnings_of(components: Mapping[str, Component]) -> list[str]:
-    """A sentence for each spout that gives up what fails, by component id."""
+    """Return one warning per spout that drops failed tuples. ``components`` is keyed by component id."""
     return [
         f"spout '{component_id}' emits with msg_id and does not override fail: a tuple that fails is given up, not "
         f"replayed; define {type(component).__name__}.fail(msg_id) to emit it again"
@@ -32,7 +32,7 @@ def _emits_tracked(kind: type) -> bool:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of keyword arguments in calls, with those in nested functions."""
+    """Yield the keyword argument names of calls, including those in nested functions."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)

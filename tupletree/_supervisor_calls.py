@@ -1,4 +1,4 @@
-"""What a client asks supervisors: logs, profiles and stacks of the workers on their machines, and their slots."""
+"""Client calls to supervisors: slots, and logs, profiles and stacks of their workers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _STACKS_S: Final = 20.0
 
 
 class SupervisorCalls:
-    """Every method takes the address of a supervisor, as ``NimbusClient.cluster`` names it.
+    """Calls to supervisors. Every method takes a supervisor's address as returned by ``NimbusClient.cluster``.
 
-    Each raises NotFoundError for what is not there, UsageError for what makes no sense, and UnavailableError if the
-    supervisor does not answer.
+    Every method raises NotFoundError if the slot, worker or file does not exist, UsageError if an argument is invalid,
+    and UnavailableError if the supervisor does not answer.
     """
 
     def _channel(self, address: str) -> grpc.Channel:
         raise NotImplementedError
 
     def slots(self, supervisor: str) -> supervisor_pb2.ListSlotsReply:
-        """The slots of a supervisor, and what runs in them."""
+        """Return the slots of a supervisor and their contents."""
         return self._ask(supervisor, lambda stub: stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_CALL_S))
 
     def tail_log(
@@ -45,11 +45,10 @@ class SupervisorCalls:
         file: str = "",
         file_id: int = 0,
     ) -> Iterator[supervisor_pb2.TailLogReply]:
-        """A worker's log from ``last_bytes`` before its end, or from ``offset`` if that is 0.
+        """Yield a worker's log, starting ``last_bytes`` before its end, or at ``offset`` if ``last_bytes`` is 0.
 
-        With ``follow`` also what is added to it, until the iterator is closed. ``file``: another of the files that
-        ``list_logs`` names. ``file_id``, from an earlier reply: which file ``offset`` is in, though it may have been
-        rotated since.
+        ``follow``: also yield appended text, until the iterator is closed. ``file``: another file from ``list_logs``.
+        ``file_id``, from an earlier reply: the file that ``offset`` refers to, even if it has been rotated since.
         """
         request = supervisor_pb2.TailLogRequest(
             topology_id=topology_id,
@@ -63,7 +62,7 @@ class SupervisorCalls:
         return self._stream(supervisor, lambda stub: stub.TailLog(request, timeout=None if follow else _TAIL_S))
 
     def list_logs(self, supervisor: str, topology_id: str, port: int = 0) -> list[supervisor_pb2.LogFile]:
-        """The files that the topology's workers have written there; those of one slot, or of all (0)."""
+        """Return the log files of a topology's workers on a supervisor, of the slot ``port`` or of all slots (0)."""
         request = supervisor_pb2.ListLogsRequest(topology_id=topology_id, port=port)
         return list(self._ask(supervisor, lambda stub: stub.ListLogs(request, timeout=_CALL_S)).files)
 
@@ -81,7 +80,7 @@ class SupervisorCalls:
         before: int = 0,
         after: int = 0,
     ) -> Iterator[supervisor_pb2.SearchLogReply]:
-        """Lines of a worker's log that match, oldest first; then one ``end``, which says if everything was searched."""
+        """Yield matching lines of a worker's log, oldest first, then one ``end`` (was the search complete?)."""
         request = supervisor_pb2.SearchLogRequest(
             topology_id=topology_id,
             port=port,
@@ -98,7 +97,7 @@ class SupervisorCalls:
     def profile_worker(
         self, supervisor: str, topology_id: str, port: int, seconds: float, format: str = "", per_second: int = 0
     ) -> Iterator[supervisor_pb2.ProfileWorkerReply]:
-        """Watch a worker's threads for some seconds; the file that comes of it, in pieces."""
+        """Profile a worker's threads for ``seconds`` and yield the resulting file in chunks."""
         request = supervisor_pb2.ProfileWorkerRequest(
             topology_id=topology_id, port=port, seconds=seconds, format=format, per_second=per_second
         )
@@ -106,7 +105,7 @@ class SupervisorCalls:
         return self._stream(supervisor, lambda stub: stub.ProfileWorker(request, timeout=timeout_s))
 
     def dump_stacks(self, supervisor: str, topology_id: str, port: int) -> str:
-        """What every thread of a worker is doing at this moment, as text."""
+        """Return the current stacks of all threads of a worker as text."""
         request = supervisor_pb2.DumpStacksRequest(topology_id=topology_id, port=port)
         return self._ask(supervisor, lambda stub: stub.DumpStacks(request, timeout=_STACKS_S)).text
 

@@ -1,13 +1,13 @@
-"""Attempts: one try at one transaction, and which of two tries is over.
+"""Attempts at transactions, and the rule that recognises dead attempts.
 
-A transaction is a numbered batch. Its number, the txid, is the same however often the batch is replayed; the attempt
-number tells the replays apart. Every tuple of a batch carries its attempt as the first value, so that tuples of an
-earlier try are never counted with those of a later one.
+A transaction is a numbered batch. Its number, the txid, is the same for every replay of the batch; the attempt number
+distinguishes the replays. Every tuple of a batch carries its attempt as the first value, so that tuples of an earlier
+attempt are never counted with those of a later attempt.
 
-Attempt numbers grow over all transactions of a topology, not for each of them, and over all its coordinators: the
-upper bits are the epoch of the coordinator that chose the number, the lower ones count what it emitted. And a
-coordinator that fails a transaction fails every later one with it and emits them again in order. From these two follows
-the rule that lets any task recognise a dead attempt by itself:
+Attempt numbers increase across all transactions and all coordinators of a topology, not per transaction: the upper bits
+are the epoch of the coordinator that chose the number, the lower bits count the coordinator's emissions. When a
+coordinator fails a transaction, it also fails every later transaction and emits all of them again in order. From these
+two facts follows the rule by which any task recognises a dead attempt on its own:
 
     (txid, attempt) is over  when there is a (t, a) with  t <= txid  and  a > attempt,
                              when an attempt of a later epoch was seen, or when its txid is committed.
@@ -18,15 +18,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EPOCH_SHIFT = 32
-"""An epoch has room for 2**32 attempts."""
+"""Each epoch has room for 2**32 attempts."""
 
 
 class TransactionAttempt(NamedTuple):
     """One emission of one batch: the first value of every tuple in a transactional topology.
 
     Attributes:
-        txid: the transaction id. 1 for the first batch, one more for each that follows; the same for every replay.
-        attempt: different for every emission of any batch; a later emission has the higher number.
+        txid: the transaction id: 1 for the first batch, incremented per batch, the same for every replay.
+        attempt: unique per emission of any batch; a later emission has a higher number.
     """
 
     txid: int
@@ -34,7 +34,7 @@ class TransactionAttempt(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """Which incarnation of the coordinator emitted it."""
+        """The epoch of the coordinator that emitted this attempt."""
         return self.attempt >> EPOCH_SHIFT
 
     def __str__(self) -> str:
@@ -42,41 +42,41 @@ class TransactionAttempt(NamedTuple):
 
 
 def first_attempt(epoch: int) -> int:
-    """The lowest attempt number of an epoch."""
+    """Return the lowest attempt number of an epoch."""
     return epoch << EPOCH_SHIFT
 
 
 class Attempts:
-    """What one task has seen of attempts, kept small: which are over, by the rule above.
+    """The attempts seen by one task, kept small, to decide by the rule above which attempts are over.
 
-    Nothing here may be told too late: it is safe, though wasteful, to take an attempt for living that is over, since
-    whoever commits checks again. To take a living one for over would lose it; the rule never does.
+    Late information is harmless: treating a dead attempt as alive is safe, though wasteful, since every commit checks
+    again. Treating a live attempt as over would lose the attempt; the rule never does.
     """
 
     def __init__(self) -> None:
         self.committed = 0
-        self._floor = 0  # attempts below it are over, whatever their txid
+        self._floor = 0  # attempts below this number are over, whatever their txid
         self._newest: dict[int, int] = {}  # txid -> its highest attempt, for txids above ``committed``
 
     def is_over(self, attempt: TransactionAttempt) -> bool:
-        """Whether nobody waits for this attempt any more."""
+        """True if this attempt is over: nothing waits for it."""
         txid, number = attempt
         if txid <= self.committed or number < self._floor:
             return True
         return any(newest > number for other, newest in self._newest.items() if other <= txid)
 
     def has_seen(self, attempt: TransactionAttempt) -> bool:
-        """Whether ``saw`` was told of exactly this attempt, which is not over."""
+        """True if ``saw`` was called with exactly this attempt, which must not be over."""
         return self._newest.get(attempt.txid) == attempt.attempt
 
     def saw(self, attempt: TransactionAttempt) -> None:
-        """An attempt that is not over was seen."""
+        """Record an attempt that is not over."""
         txid, number = attempt
         self._newest[txid] = max(number, self._newest.get(txid, 0))
         self._floor = max(self._floor, first_attempt(attempt.epoch))
 
     def saw_committed(self, txid: int) -> None:
-        """Every transaction up to ``txid`` is committed."""
+        """Record that every transaction up to ``txid`` is committed."""
         if txid > self.committed:
             self.committed = txid
             settled = [other for other in self._newest if other <= txid]

@@ -1,17 +1,17 @@
-"""Bundles: what a submission uploads and a worker runs from.
+"""Bundles: the archives that a submission uploads and a worker runs.
 
-A bundle is a ``.tar.gz``, the same bytes for the same contents::
+A bundle is a reproducible ``.tar.gz``: the same contents give the same bytes::
 
-    topology.pb        TopologySpec, the pickled components included
+    topology.pb        TopologySpec with the pickled components
     conf.json          the topology's configuration
     manifest.json      format, Python and tupletree version of the submitter
-    requirements.txt   optional: what a virtual environment of its own must hold
+    requirements.txt   optional: the packages of a virtual environment for the topology
     code/…             files and packages named at submission; on the worker's ``sys.path``
 
-Code travels in two ways. What is named as ``code`` is copied and imported by the worker. Everything else that lives in
-local modules (not the standard library, not site-packages, not tupletree) is pickled *by value* with the components
-that use it, so that a class in a script or a test file works on a cluster that has never seen the file. What by-value
-pickling cannot carry is an import inside a function body: name such a module as code.
+Code travels in two ways. Files and packages named as ``code`` are copied and imported by the worker. Objects of all
+other local modules (not the standard library, not site-packages, not tupletree) are pickled *by value* with the
+components that use them, so that a class in a script or a test file works on a cluster that has never seen the file.
+By-value pickling does not cover imports inside a function body: name such modules as code.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _registration = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class BundleInfo:
-    """What identifies a packed bundle."""
+    """The identity of a packed bundle."""
 
     sha256: str  # hexadecimal
     size: int  # bytes
 
 
 def portable_spec(topology: Topology, code: Sequence[_PathLike] = ()) -> topology_pb2.TopologySpec:
-    """The topology's spec for another machine: classes of local modules by value, those covered by ``code`` by name.
+    """Return a spec for other machines. Local modules are pickled by value, those covered by ``code`` by name.
 
     Raises:
         TopologyError: a component cannot be pickled.
@@ -88,8 +88,8 @@ def pack(
     """Write a bundle to ``out``.
 
     Raises:
-        UsageError: a code path or the requirements file does not exist, or two code paths have one name.
-        ConfigError: the configuration holds what JSON cannot carry.
+        UsageError: a code path or the requirements file does not exist, or two code paths have the same name.
+        ConfigError: the configuration holds a value that is not valid JSON.
     """
     files: dict[str, bytes | Path] = {
         SPEC: spec.SerializeToString(deterministic=True),
@@ -112,20 +112,20 @@ def pack(
 
 
 def digest(path: _PathLike) -> BundleInfo:
-    """Size and SHA-256 of a file."""
+    """Return the size and the SHA-256 of a file."""
     with open(path, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return BundleInfo(sha256, file.tell())
 
 
 def unpack(path: _PathLike, directory: _PathLike, max_bytes: int = _MAX_UNPACKED_BYTES) -> None:
-    """Unpack a bundle into a directory, which is created. Nothing is ever written outside it.
+    """Unpack a bundle into a directory, which is created. Nothing is ever written outside the directory.
 
-    Not atomic: whoever needs that unpacks beside and renames.
+    Not atomic: for atomicity, unpack into a temporary directory and rename.
 
     Raises:
-        UsageError: not a bundle, or one with absolute names, ``..``, links, devices, a name given twice, or more
-            than ``max_bytes``.
+        UsageError: the file is not a bundle, or contains absolute names, ``..``, links, devices, a duplicate name, or
+            more than ``max_bytes``.
     """
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
@@ -136,9 +136,9 @@ def unpack(path: _PathLike, directory: _PathLike, max_bytes: int = _MAX_UNPACKED
 
 
 def read_spec(path: _PathLike, max_bytes: int = _MAX_SPEC_BYTES) -> topology_pb2.TopologySpec:
-    """The topology of a bundle that is not unpacked; holds no more in memory than that, whatever the bundle is.
+    """Return the topology of a packed bundle. Only the topology is held in memory, whatever the bundle contains.
 
-    Raises UsageError: not a bundle, or one that ``unpack`` refuses, or its topology has more than ``max_bytes``.
+    Raises UsageError if the file is not a bundle, ``unpack`` would refuse it, or the topology exceeds ``max_bytes``.
     """
     found: bytes | None = None
     for archive, member in _members(path, _MAX_UNPACKED_BYTES):
@@ -158,7 +158,7 @@ def read_spec(path: _PathLike, max_bytes: int = _MAX_SPEC_BYTES) -> topology_pb2
 
 
 def load_spec(directory: _PathLike) -> topology_pb2.TopologySpec:
-    """The topology of an unpacked bundle. Raises UsageError."""
+    """Return the topology of an unpacked bundle. Raises UsageError."""
     try:
         return topology_pb2.TopologySpec.FromString(Path(directory, SPEC).read_bytes())
     except (OSError, DecodeError) as error:
@@ -166,7 +166,7 @@ def load_spec(directory: _PathLike) -> topology_pb2.TopologySpec:
 
 
 def load_conf(directory: _PathLike) -> dict[str, Any]:
-    """The configuration of an unpacked bundle. Raises UsageError."""
+    """Return the configuration of an unpacked bundle. Raises UsageError."""
     try:
         conf = json.loads(Path(directory, CONF).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -177,7 +177,7 @@ def load_conf(directory: _PathLike) -> dict[str, Any]:
 
 
 def is_local_module(module: ModuleType) -> bool:
-    """Whether a module is the user's own: neither standard library, nor installed, nor Tupletree."""
+    """True if a module is user code: neither standard library, nor installed, nor Tupletree."""
     file = getattr(module, "__file__", None)
     top = module.__name__.partition(".")[0]
     if not file or top in ("tupletree", "__main__", "__mp_main__"):
@@ -194,7 +194,7 @@ def _stdlib_directories() -> set[Path]:
 
 
 def _is_covered(module: ModuleType, code: Sequence[_PathLike]) -> bool:
-    """Whether the worker will find the module under its own name in ``code/``."""
+    """True if the worker will find the module under its own name in ``code/``."""
     file = Path(str(module.__file__)).resolve()
     for path in map(Path, code):
         base = path.resolve().parent
@@ -208,7 +208,7 @@ def _is_covered(module: ModuleType, code: Sequence[_PathLike]) -> bool:
 
 @contextlib.contextmanager
 def _pickled_by_value(code: Sequence[_PathLike]) -> Iterator[None]:
-    """Inside, cloudpickle ships the contents of local modules that ``code`` does not cover."""
+    """Make cloudpickle pickle by value the local modules that ``code`` does not cover, inside the context."""
     already = cloudpickle.list_registry_pickle_by_value()
     modules = [
         module
@@ -261,7 +261,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
-    """Add a regular file with nothing in its header that differs from machine to machine."""
+    """Add a regular file with a header that is the same on every machine."""
     entry = tarfile.TarInfo(name)
     entry.mode = 0o644
     if isinstance(content, bytes):
@@ -276,7 +276,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
 
 
 class _Bounded:
-    """A file that is not read beyond an allowance: archives tell how long their headers are, and tarfile reads them."""
+    """A file with a read limit: archives declare the length of their headers, and tarfile reads any length."""
 
     def __init__(self, file: gzip.GzipFile) -> None:
         self._file = file
@@ -290,7 +290,7 @@ class _Bounded:
 
 
 def _members(path: _PathLike, max_bytes: int) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """What a bundle holds, one by one; each can be read while it is the last one that came. Raises UsageError."""
+    """Yield the members of a bundle; each is readable until the next is requested. Raises UsageError."""
     left = max_bytes
     try:
         with gzip.open(path) as packed:
@@ -308,7 +308,7 @@ def _members(path: _PathLike, max_bytes: int) -> Iterator[tuple[tarfile.TarFile,
 
 
 def _drain(packed: gzip.GzipFile) -> None:
-    """Read the padding behind the archive: only at its end does gzip compare its checksum."""
+    """Read the padding behind the archive: gzip verifies its checksum only at the end of the stream."""
     for _ in range(_MAX_PADDING_BYTES // 1024):
         if not packed.read(1024):
             return

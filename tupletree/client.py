@@ -1,12 +1,12 @@
-"""The client of a cluster: submit topologies and steer them.
+"""The client of a cluster: submit and manage topologies.
 
     with NimbusClient("cluster.example:6627") as client:
         topology_id = client.submit("word-count", topology, {"topology.workers": 2})
         client.describe("word-count")
         client.kill("word-count", wait_secs=0)
 
-Every method asks the leading nimbus; which one that is, any of the seeds can tell. Errors are those of
-``tupletree.errors``. A client may be used from several threads.
+Every method calls the leading nimbus, which the client finds through any of the seeds. Errors are those of
+``tupletree.errors``. A client is thread-safe.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tupletree.v1 import (
 )
 
 Progress = Callable[[int, int], None]
-"""Called with bytes sent and bytes in all."""
+"""Called with the number of bytes sent and the total."""
 
 _Path = str | os.PathLike[str]
 _Reply = TypeVar("_Reply")
@@ -62,11 +62,11 @@ class NimbusClient(SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
-        seeds: addresses of nimbuses (``host`` or ``host:port``; one, a list, or several with commas between);
+        seeds: addresses of nimbuses (``host`` or ``host:port``), as a comma-separated string or a list;
             None: ``nimbus.seeds`` of the configuration.
-        conf: the configuration; None: what ``tupletree.config.load()`` finds.
-        leader_timeout_s: how long a call waits while nimbuses answer but none leads, as after the loss of a leader.
-            A cluster of which no nimbus answers is an UnavailableError at once.
+        conf: the configuration; None: the result of ``tupletree.config.load()``.
+        leader_timeout_s: the time that a call waits while nimbuses answer but none leads, as after the loss of a
+            leader. If no nimbus answers, a call raises UnavailableError at once.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class NimbusClient(SupervisorCalls):
 
     @property
     def security(self) -> Security:
-        """How this client speaks to the cluster: whether encrypted, and as whom."""
+        """The encryption and the identity that this client uses towards the cluster."""
         return self._security
 
     def submit(
@@ -107,22 +107,23 @@ class NimbusClient(SupervisorCalls):
         inactive: bool = False,
         progress: Progress | None = None,
     ) -> str:
-        """Upload a topology, start it, and return the id it got.
+        """Upload a topology, start it, and return its topology id.
 
         Returns once the leader has the bundle on disk and the topology recorded; workers start after that. Warns of a
-        spout that gives up what fails: it emits with ``msg_id`` and does not override ``fail``.
+        spout that drops failed tuples: a spout that emits with ``msg_id`` and does not override ``fail``.
 
         Args:
-            code: files and packages that the workers import. Classes of other local modules travel by value.
-            requirements: a requirements.txt; the workers then run in a virtual environment that has them.
-            inactive: do not call any ``next_tuple`` until ``activate``.
+            code: files and packages that the workers import. Classes of other local modules are pickled by value.
+            requirements: a requirements.txt; the workers then run in a virtual environment with these packages.
+            inactive: do not call ``next_tuple`` on any spout until ``activate``.
 
         Raises:
-            NameInUseError: a topology of that name is alive.
-            ConfigError: an unknown or wrong key, or one that belongs to the cluster.
+            NameInUseError: a topology with that name is alive.
+            ConfigError: a key is unknown, has an invalid value, or belongs to the cluster.
             TopologyError: a component cannot be pickled.
-            UsageError: the name is not one, or a path does not exist.
-            UnavailableError: no leader, or it went away meanwhile. Then ``list`` shows whether it took the topology.
+            UsageError: the name is invalid, or a path does not exist.
+            UnavailableError: there is no leader, or the leader was lost during the call. In the second case, ``list``
+                shows whether the topology was accepted.
         """
         check_topology_name(name)
         if not isinstance(topology, Topology):
@@ -148,20 +149,20 @@ class NimbusClient(SupervisorCalls):
         return reply.topology_id
 
     def kill(self, name: str, wait_secs: float | None = None) -> topology_pb2.TopologyRecord:
-        """Stop the spouts at once, and the topology when nothing is in flight any more.
+        """Stop the spouts at once, and the topology when no tuple is in flight.
 
-        At the latest that is after ``wait_secs`` (None: the topology's message timeout).
+        The topology is stopped after ``wait_secs`` at the latest (None: the topology's message timeout).
         """
         request = _request(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
         return self._call(lambda stub: stub.Kill(request, timeout=_CALL_S)).record
 
     def activate(self, name: str) -> topology_pb2.TopologyRecord:
-        """Let the spouts of a deactivated topology go on."""
+        """Resume the spouts of a deactivated topology."""
         request = _request(nimbus_pb2.ActivateRequest, name=name)
         return self._call(lambda stub: stub.Activate(request, timeout=_CALL_S)).record
 
     def deactivate(self, name: str) -> topology_pb2.TopologyRecord:
-        """Stop calling ``next_tuple``; what is in flight is finished."""
+        """Stop calling ``next_tuple``. Tuples in flight are still processed."""
         request = _request(nimbus_pb2.DeactivateRequest, name=name)
         return self._call(lambda stub: stub.Deactivate(request, timeout=_CALL_S)).record
 
@@ -172,10 +173,10 @@ class NimbusClient(SupervisorCalls):
         workers: int | None = None,
         executors: Mapping[str, int] | None = None,
     ) -> topology_pb2.TopologyRecord:
-        """Change the number of workers, or of executors of components, and spread them anew.
+        """Change the number of workers or the executors of components, and reassign the executors.
 
-        The number of tasks never changes. Spouts pause first until nothing is in flight any more, for ``wait_secs`` at
-        most (None: the message timeout).
+        The number of tasks never changes. First, spouts pause until no tuple is in flight, for at most ``wait_secs``
+        (None: the message timeout).
         """
         for what, number in (("workers", workers), *(executors or {}).items()):
             if number is not None and (not isinstance(number, int) or number < 1):
@@ -193,9 +194,9 @@ class NimbusClient(SupervisorCalls):
     def set_log_levels(
         self, name: str, levels: Mapping[str, topology_pb2.LogLevel], remove: Sequence[str] = ()
     ) -> topology_pb2.TopologyRecord:
-        """Give loggers of a topology's workers other levels, and let those in ``remove`` be what they were.
+        """Set levels of loggers in a topology's workers, and restore the loggers in ``remove``.
 
-        "" is the root logger. A level with ``until_unix_s`` ends by itself.
+        "" is the root logger. A level with ``until_unix_s`` expires at that time.
         """
         request = _request(nimbus_pb2.SetLogLevelsRequest, name=name, levels=levels, remove=remove)
         return self._call(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S)).record
@@ -203,14 +204,14 @@ class NimbusClient(SupervisorCalls):
     def set_sampling(
         self, name: str, component: str, percent: float, until_unix_s: float = 0.0
     ) -> topology_pb2.TopologyRecord:
-        """Have a share of the tuples that a component ("": each) emits written down in its workers' events.jsonl."""
+        """Log a percentage of the tuples that a component ("": every component) emits in its workers' events.jsonl."""
         request = _request(
             nimbus_pb2.SetSamplingRequest, name=name, component=component, percent=percent, until_unix_s=until_unix_s
         )
         return self._call(lambda stub: stub.SetSampling(request, timeout=_CALL_S)).record
 
     def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> topology_pb2.TopologyRecord:
-        """Have one in so many tuple trees followed hop by hop in the workers' events.jsonl; 0: none."""
+        """Trace one in ``one_in`` tuple trees hop by hop in the workers' events.jsonl; 0: none."""
         request = _request(nimbus_pb2.SetTracingRequest, name=name, one_in=one_in, until_unix_s=until_unix_s)
         return self._call(lambda stub: stub.SetTracing(request, timeout=_CALL_S)).record
 
@@ -220,38 +221,38 @@ class NimbusClient(SupervisorCalls):
         self._call(lambda stub: stub.RestartWorker(request, timeout=_RESTART_S), retry=False)
 
     def configuration(self) -> dict[str, Any]:
-        """What the leading nimbus was started with, with stars in the place of secrets."""
+        """Return the configuration of the leading nimbus, with secrets replaced by asterisks."""
         request = nimbus_pb2.GetConfigurationRequest()
         reply = self._call(lambda stub: stub.GetConfiguration(request, timeout=_CALL_S))
         return dict(json.loads(reply.conf_json))
 
     def list(self) -> list[nimbus_pb2.TopologySummary]:
-        """All topologies that are not gone, by name."""
+        """Return all topologies that still exist, sorted by name."""
         reply = self._call(
             lambda stub: stub.ListTopologies(nimbus_pb2.ListTopologiesRequest(), timeout=_CALL_S),
         )
         return sorted(reply.topologies, key=lambda summary: summary.record.name)
 
     def describe(self, name: str) -> nimbus_pb2.DescribeTopologyReply:
-        """Everything the leader knows of one topology. Raises NotFoundError."""
+        """Return everything the leader knows about one topology. Raises NotFoundError."""
         request = _request(nimbus_pb2.DescribeTopologyRequest, name=name)
         return self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S))
 
     def cluster(self) -> nimbus_pb2.DescribeClusterReply:
-        """The daemons that are there, and how many slots are used."""
+        """Return the daemons of the cluster and its used slots."""
         return self._call(lambda stub: stub.DescribeCluster(nimbus_pb2.DescribeClusterRequest(), timeout=_CALL_S))
 
     def health(self) -> nimbus_pb2.DescribeHealthReply:
-        """The leader's verdict on the cluster, with its reasons."""
+        """Return the leader's verdict on the cluster's health, with reasons."""
         return self._call(lambda stub: stub.DescribeHealth(nimbus_pb2.DescribeHealthRequest(), timeout=_CALL_S))
 
     def leader(self) -> str:
-        """The address of the leading nimbus, asked afresh. Raises UnavailableError."""
+        """Return the address of the leading nimbus, without using the cached address. Raises UnavailableError."""
         self._leader = None
         return self._find_leader(time.monotonic() + self._leader_timeout_s)
 
     def ledger(self, address: str) -> acker_pb2.DescribeLedgerReply:
-        """What one acker service holds, shard by shard. Raises UnavailableError."""
+        """Return the ledger contents of one acker service, by shard. Raises UnavailableError."""
         stub = acker_pb2_grpc.AckerStub(self._channel(address))
         try:
             return stub.DescribeLedger(acker_pb2.DescribeLedgerRequest(), timeout=5.0)
@@ -259,7 +260,7 @@ class NimbusClient(SupervisorCalls):
             raise from_rpc_error(error, f"acker at {address}") from None
 
     def close(self) -> None:
-        """Close all connections. The client opens new ones if it is used again."""
+        """Close all connections. A later call opens new connections."""
         with self._lock:
             channels, self._channels = self._channels, {}
         for open_channel in channels.values():
@@ -280,7 +281,7 @@ class NimbusClient(SupervisorCalls):
             return self._channels[address]
 
     def _call(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], _Reply], retry: bool = True) -> _Reply:
-        """Call the leader; if it is gone or leads no longer, find the next and call that, until the leader timeout."""
+        """Call the leader. If the leader is gone or deposed, find the next and retry, until the leader timeout."""
         deadline = time.monotonic() + self._leader_timeout_s
         while True:
             address = self._find_leader(deadline)
@@ -306,7 +307,7 @@ class NimbusClient(SupervisorCalls):
                     leader = self._get_leader(seed)
                     answered = True
                     if leader.address and not leader.is_me:
-                        # The seed may name a leader that has just died; only its own word counts.
+                        # The seed may name a leader that has just died: ask the leader itself.
                         address = leader.address
                         leader = self._get_leader(address)
                 except grpc.RpcError as error:
@@ -349,7 +350,7 @@ def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _request(kind: type[_Request], **fields: Any) -> _Request:
-    """A message with these fields. Raises UsageError that names the field whose value no message can hold."""
+    """Return a message with these fields. Raises UsageError naming the field whose value the message cannot hold."""
     request = kind()
     for field, value in fields.items():
         try:
@@ -369,7 +370,7 @@ def _seconds(wait_secs: float | None) -> float | None:
 def _owner() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in many containers
+    except (KeyError, OSError):  # a user id without a name, common in containers
         return str(os.getuid())
 
 

@@ -1,7 +1,7 @@
-"""The collectors that components are handed: how a spout or a bolt emits, acks and fails.
+"""Collectors: the interface through which spouts and bolts emit, ack and fail.
 
-They stand apart from ``component.py`` because those of a worker are compiled where a C compiler is at hand, and a
-compiled class needs a compiled base (docs/adr/0016). Users import them from ``tupletree.component``.
+This module is separate from ``component.py`` because the worker's collectors are compiled if a C compiler is available,
+and a compiled class needs a compiled base (docs/adr/0016). Users import collectors from ``tupletree.component``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tupletree.tuples import Tuple
 
 
 class SpoutCollector:
-    """How a spout emits. Handed to ``open``; to be used on the spout's own thread only."""
+    """The output of a spout. Passed to ``open``; use only on the spout's own thread."""
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple and return the ids of the tasks that receive it.
 
-        With a ``msg_id`` the tuple is tracked: ``ack(msg_id)`` or ``fail(msg_id)`` is called later on this very task,
-        exactly once for each emit while the task lives. Without, or with ``topology.acker.executors: 0``, nothing is
-        tracked; in the latter case ``ack(msg_id)`` is called before ``emit`` returns.
+        With a ``msg_id`` the tuple is tracked: ``ack(msg_id)`` or ``fail(msg_id)`` is called later on the same task,
+        exactly once per emit while the task is alive. Without a ``msg_id`` the tuple is not tracked. With
+        ``topology.acker.executors: 0`` no tuple is tracked, and ``ack(msg_id)`` is called before ``emit`` returns.
 
         Raises:
             EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
@@ -28,7 +28,7 @@ class SpoutCollector:
         raise NotImplementedError
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
-        """Emit many tuples on the default stream, each with its own message id; return how many."""
+        """Emit many tuples on the default stream, each with its own message id; return their number."""
         raise NotImplementedError
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
@@ -45,15 +45,15 @@ class SpoutCollector:
 
     @property
     def pending(self) -> int:
-        """How many tracked tuples of this task have neither been acked nor failed."""
+        """The number of tracked tuples of this task that are neither acked nor failed yet."""
         raise NotImplementedError
 
 
 class BoltCollector:
-    """How a bolt emits, acks and fails. Handed to ``prepare``.
+    """The interface through which a bolt emits, acks and fails. Passed to ``prepare``.
 
-    Every tuple a bolt receives must be acked or failed, now or later; one that is not fails at its message timeout.
-    To be used on the bolt's own thread only.
+    Every tuple a bolt receives must be acked or failed, now or later; otherwise the tuple fails at its message timeout.
+    Use only on the bolt's own thread.
     """
 
     def emit(
@@ -86,20 +86,21 @@ class BoltCollector:
     def emit_many(
         self, rows: Iterable[Sequence[Any]], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
     ) -> int:
-        """Emit many tuples with the same anchors; return how many. As so many calls of ``emit``."""
+        """Emit many tuples with the same anchors; return their number. Equivalent to one ``emit`` per row."""
         raise NotImplementedError
 
     def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
-        """Emit tuples that were made of many inputs together, and settle these inputs in time; return how many tuples.
+        """Emit tuples derived jointly from many inputs, and settle the inputs later; return the number of tuples.
 
-        The tuples form a tree of their own, which this task begins as a spout does. Once it is complete, the inputs are
-        acked; if it fails, times out, or is lost with an acker or a worker, they are failed. So an input is acked only
-        after all that was made of it was processed, as with ``anchors=inputs``, but a tuple costs what one of a single
-        anchor does. Do not ack or fail the inputs yourself. Inputs may go into several such trees, say one for each
-        stream, before the first can be complete, which is within one ``execute``.
+        The tuples form a new tree, with this task as its root, as if a spout had emitted them. When the tree is
+        complete, the inputs are acked; if the tree fails, times out, or is lost with an acker or a worker, the inputs
+        are failed. As with ``anchors=inputs``, an input is acked only after everything derived from it was processed,
+        but each tuple costs no more than a tuple with a single anchor. Do not ack or fail the inputs yourself. Inputs
+        may be part of several such trees, for example one per stream, if all are emitted within one ``execute``:
+        before it returns, no tree can be complete.
 
-        What the inputs waited here and what the new tree takes must fit into ``topology.message.timeout.secs``
-        together. Inputs that nobody tracks, or tuples that nobody receives, are settled at once.
+        The inputs' waiting time in this task plus the processing time of the new tree must fit into
+        ``topology.message.timeout.secs``. Untracked inputs, or tuples without a receiver, are settled at once.
 
         Raises:
             EmitError: as ``emit``.
@@ -111,15 +112,15 @@ class BoltCollector:
         raise NotImplementedError
 
     def ack(self, tup: Tuple) -> None:
-        """Say that this bolt is done with a tuple. A second ack of the same tuple changes nothing."""
+        """Mark a tuple as processed by this bolt. A second ack of the same tuple has no effect."""
         raise NotImplementedError
 
     def fail(self, tup: Tuple) -> None:
-        """Fail every tree the tuple is part of: the spouts replay their tuples at once."""
+        """Fail every tree the tuple is part of; the spouts are told at once and can replay."""
         raise NotImplementedError
 
     def reset_timeout(self, tup: Tuple) -> None:
-        """Start the message timeout of the tuple's trees again: for long work."""
+        """Restart the message timeout of the tuple's trees, during long processing."""
         raise NotImplementedError
 
     def report_error(self, error: BaseException) -> None:
@@ -128,7 +129,7 @@ class BoltCollector:
 
 
 class BasicCollector:
-    """How a basic bolt emits: every tuple is anchored to the input."""
+    """The output of a basic bolt: every tuple is anchored to the input."""
 
     def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple anchored to the input and return the ids of the tasks that receive it.
@@ -139,7 +140,7 @@ class BasicCollector:
         raise NotImplementedError
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        """Emit many tuples anchored to the input; return how many.
+        """Emit many tuples anchored to the input; return their number.
 
         ``rows`` may be any iterable of values; ``zip(words, counts)`` costs less than a list of lists.
         """

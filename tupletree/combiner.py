@@ -1,10 +1,10 @@
-"""Combining before an exchange: many tuples become one for each key, on the side that sends them.
+"""Map-side combining: before an exchange, many tuples become one per key on the sending side.
 
-    spout --shuffle--> combiner --one tuple a key--> fields_grouping --> bolt that adds up
+    spout --shuffle--> combiner --one tuple per key--> fields_grouping --> bolt that adds up
 
-A word count that combines sends each distinct word of a thousand sentences once, with its count, instead of all their
-words (Hadoop's combiner, Trident's ``partitionAggregate``). It is worth it where keys repeat and values of a key can be
-combined in any order and grouping: sums, counts, maxima, sets.
+A combining word count sends each distinct word of a thousand sentences once, with its count, instead of every word
+(like Hadoop's combiner or Trident's ``partitionAggregate``). Combining pays off if keys repeat and the combination is
+associative and commutative: sums, counts, maxima, sets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tupletree.tuples import Tuple
 
 
 class CombinerBolt(Bolt):
-    """Keeps a partial value for each key and, from time to time, emits one tuple (key, value) for each.
+    """Keeps a partial value per key and periodically emits one tuple (key, value) per key.
 
         class WordsOfSentences(CombinerBolt):
             outputs = ("word", "count")
@@ -29,23 +29,23 @@ class CombinerBolt(Bolt):
         builder.set_bolt("words", WordsOfSentences(), 2).shuffle_grouping("sentences")
         builder.set_bolt("count", AddUp(), 2).fields_grouping("words", ["word"])
 
-    What is held is emitted when at least ``held`` inputs went into it, and at every tick, ``interval_s`` seconds apart,
-    whether the topology is active or not.
+    Partial values are emitted after at least ``held`` inputs, and at every tick, ``interval_s`` seconds apart, even if
+    the topology is inactive.
 
-    **At least once.** The tuples emitted together form a tree of their own; the inputs in it are acked when it is
-    complete and failed when it fails (``BoltCollector.emit_combined``). What a task holds when its worker dies is
-    replayed by the spouts like any other tuple. Inputs that are not tracked are just combined.
+    **At least once.** The tuples emitted together form a new tree; the combined inputs are acked when the tree is
+    complete and failed when the tree fails (``BoltCollector.emit_combined``). If a worker dies, the inputs held by its
+    tasks are replayed by the spouts like any other tuple. Untracked inputs are combined without acking.
 
-    **Timeouts.** ``interval_s`` and the time that the emitted tuples take must together fit into
-    ``topology.message.timeout.secs``. ``topology.max.spout.pending`` has to leave room for what is held, else every
-    tick is waited for: over all spout tasks, at least twice ``held`` for each task of the combiner.
+    **Timeouts.** ``interval_s`` plus the processing time of the emitted tuples must fit into
+    ``topology.message.timeout.secs``. ``topology.max.spout.pending`` must leave room for the held inputs: over all
+    spout tasks, at least twice ``held`` per combiner task. Otherwise the spouts stall until the next tick.
 
-    A subclass that has its own ``prepare`` calls this one too. An exception ends the worker. Not for transactional
-    topologies: there a ``BatchBolt`` combines what is in a batch.
+    A subclass that overrides ``prepare`` must call the base method. An exception ends the worker. Not for transactional
+    topologies: there, combine each batch in a ``BatchBolt``.
 
     Attributes:
-        held: inputs after which partial values are emitted.
-        interval_s: seconds after which they are emitted at the latest; the component's tick interval.
+        held: the number of inputs after which partial values are emitted.
+        interval_s: the maximum seconds between emits; the component's tick interval.
     """
 
     holds_tuples = True
@@ -53,22 +53,22 @@ class CombinerBolt(Bolt):
     interval_s: float = 0.05
 
     def key_values(self, tup: Tuple) -> Iterable[tuple[Any, Any]]:
-        """The (key, value) pairs of an input."""
+        """Return the (key, value) pairs of an input."""
         raise NotImplementedError
 
     def combine(self, first: Any, second: Any) -> Any:
-        """Two values of one key as one; by default their sum. Must change neither: they may be values of inputs."""
+        """Combine two values of a key; by default their sum. Must change neither, as they can be values of inputs."""
         return first + second
 
     def empty(self) -> dict[Any, Any]:
-        """What partial values are added to: a fresh dict, or something like one, a ``Counter`` for example."""
+        """Return an empty container for partial values: a dict or a subclass, for example a ``Counter``."""
         return {}
 
     def add(self, partials: dict[Any, Any], tuples: Sequence[Tuple]) -> None:
-        """Add inputs to the partial values; by default by ``key_values`` and ``combine``.
+        """Add inputs to the partial values; by default with ``key_values`` and ``combine``.
 
-        To override where C code can do it: ``partials.update(words)``, if ``empty`` returns a ``Counter``, costs a
-        fraction of a call for each word.
+        Override to add many values in C code: if ``empty`` returns a ``Counter``, ``partials.update(words)`` costs a
+        fraction of one Python call per word.
         """
         combine = self.combine
         for tup in tuples:
@@ -76,7 +76,7 @@ class CombinerBolt(Bolt):
                 partials[key] = combine(partials[key], value) if key in partials else value
 
     def rows(self, partials: Mapping[Any, Any]) -> Iterable[Sequence[Any]]:
-        """The tuples to emit; by default (key, value). To override where keys are of several fields."""
+        """Return the tuples to emit; by default (key, value). Override for keys of several fields."""
         return map(list, partials.items())
 
     def component_configuration(self) -> Mapping[str, Any]:

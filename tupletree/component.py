@@ -1,14 +1,14 @@
-"""What a user writes: spouts and bolts.
+"""Base classes of user code: spouts and bolts.
 
 A component object is built by the user (``Count(10)``), copied to each of its tasks by cloudpickle, and then driven by
-one thread at a time: no component needs a lock of its own. ``self.collector`` and ``self.context`` are set before
+one thread at a time: a component needs no locks. ``self.collector`` and ``self.context`` are set before
 ``open`` or ``prepare`` is called.
 
 Output streams are declared on the class: ``outputs = ["word"]`` for the default stream, ``outputs = {"default":
 ["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``.
 
-``blocking = True`` gives each executor of the component a thread of its own: say so of a component that sleeps or waits
-for the network inside ``execute`` or ``next_tuple``. Others share one run loop in each worker, which is faster.
+``blocking = True`` gives each executor of the component its own thread. Set it on a component that sleeps or waits for
+the network inside ``execute`` or ``next_tuple``. All other components share one run loop per worker, which is faster.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ Status = Callable[[], Mapping[str, Any]]
 
 
 class TopologyContext:
-    """What a task knows of itself and of its topology.
+    """A task's view of itself and of its topology.
 
     Attributes:
         task_id: this task's id, unique in the topology; ids start at 1.
         task_index: its position among the tasks of its component, from 0.
-        component_id: the component it belongs to.
-        sources: for each (component, stream) it subscribes to, the kind of grouping, in lower case.
-        targets: for each of its streams, the components that subscribe to it and their kind of grouping.
-        conf: the topology's configuration with the component's own laid over it.
-        topology_id: the id that nimbus gave the topology.
-        call_soon: has a function called on this task's own thread, after what waits there already. The only thing of a
-            component that any thread may use, from ``open`` or ``prepare`` on: it lets a component that works on
-            threads of its own emit, ack and fail when they are done. What the function raises ends the worker.
-        clock: seconds since some moment; in a LocalCluster with simulated time, the simulated seconds.
+        component_id: the component this task belongs to.
+        sources: the grouping name, in lower case, of each (component, stream) this task subscribes to.
+        targets: for each output stream, the subscribing components and their grouping names.
+        conf: the topology's configuration, overridden by the component's own.
+        topology_id: the id that nimbus assigned to the topology.
+        call_soon: queues a function to be called on this task's own thread. Available from ``open`` or ``prepare`` on,
+            and the only part of a component that may be used from any thread: a component with its own threads uses
+            ``call_soon`` to emit, ack and fail. An exception from the function ends the worker.
+        clock: returns seconds since an arbitrary moment; simulated seconds in a LocalCluster with simulated time.
     """
 
     def __init__(
@@ -85,59 +85,59 @@ class TopologyContext:
         self.status: Status | None = None
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
         self.clock: Callable[[], float] = _no_clock
-        self._tasks = tasks  # shared by all contexts: a copy for each would take memory by the square of their number
+        self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:
-        """The same for another copy of the component, which registers its metrics and status itself."""
+        """Return this context for another copy of the component, without registered metrics and status."""
         other = copy.copy(self)
         other.metrics, other.status = {}, None
         other.call_soon = _no_thread
         return other
 
     def component_tasks(self, component_id: str) -> list[int]:
-        """The task ids of a component, ascending.
+        """Return the task ids of a component, ascending.
 
         Raises:
-            KeyError: no component of that id.
+            KeyError: there is no component with that id.
         """
         return list(self._tasks[component_id])
 
     def register_metric(self, name: str, read: Metric, help: str = "") -> None:
-        """Show a figure of this task on the worker's ``/metrics``, as the gauge ``tupletree_user_<name>``.
+        """Expose a value of this task on the worker's ``/metrics`` as the gauge ``tupletree_user_<name>``.
 
-        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything. It is
-        left out of a scrape for which it raises. The other ``register_…`` are for figures that the component changes
-        itself; docs/guides/metrics.md.
+        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything. If
+        ``read`` raises, the metric is missing from that scrape. The other ``register_…`` methods are for values that
+        the component updates itself; see docs/guides/metrics.md.
 
         Raises:
-            ValueError: the name is not fit for one, this task has a metric of that name, or has a hundred already.
+            ValueError: the name is invalid, the task already has a metric with that name, or already has 100 metrics.
         """
         self._register(name, "gauge", help, read)
 
     def register_counter(self, name: str, help: str = "") -> Counter:
-        """A number that only grows: ``tupletree_user_<name>_total``. Raises ValueError as ``register_metric``."""
+        """Register a counter: ``tupletree_user_<name>_total``. Raises ValueError as ``register_metric``."""
         counter = Counter()
         self._register(name, "counter", help, lambda: counter.value)
         return counter
 
     def register_gauge(self, name: str, help: str = "") -> Gauge:
-        """A number that the task sets: ``tupletree_user_<name>``. Raises ValueError as ``register_metric``."""
+        """Register a gauge that the task sets: ``tupletree_user_<name>``. Raises ValueError as ``register_metric``."""
         gauge = Gauge()
         self._register(name, "gauge", help, lambda: gauge.value)
         return gauge
 
     def register_histogram(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Histogram:
-        """Counts by size: ``tupletree_user_<name>``, with the buckets of latencies in seconds unless others are given.
+        """Register a histogram: ``tupletree_user_<name>``. The default buckets suit latencies in seconds.
 
         Raises:
-            ValueError: as ``register_metric``; or the bounds do not ascend, or are none or more than fifty.
+            ValueError: as ``register_metric``; or the bounds do not ascend, or their number is not from 1 to 50.
         """
         histogram = Histogram(bounds)
         self._register(name, "histogram", help, histogram.snapshot)
         return histogram
 
     def register_timer(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Timer:
-        """A histogram of how long something takes: ``tupletree_user_<name>_seconds``.
+        """Register a histogram of durations: ``tupletree_user_<name>_seconds``.
 
         Raises:
             ValueError: as ``register_histogram``.
@@ -156,11 +156,11 @@ class TopologyContext:
         self.metrics[name] = Registered(shown, kind, help or f"Registered by components as {name}.", read)
 
     def register_own(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot]) -> None:
-        """As the others, for components of tupletree itself: shown as ``tupletree_<name>``, and not counted."""
+        """Register a metric of Tupletree's own components: ``tupletree_<name>``, exempt from the limit of 100."""
         self.metrics[f"tupletree_{name}"] = Registered(f"tupletree_{name}", kind, help, read)
 
     def register_status(self, read: Status) -> None:
-        """Show what this task is doing in ``tupletree describe`` and ``monitor``: a small mapping that JSON carries.
+        """Show this task's status in ``tupletree describe`` and ``monitor``: a small JSON-serializable mapping.
 
         ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
         """
@@ -176,18 +176,18 @@ def _no_thread(function: Callable[[], None]) -> None:
 
 
 class Component:
-    """What spouts and bolts have in common."""
+    """Common base of spouts and bolts."""
 
     outputs: ClassVar[Outputs] = ()
     blocking: bool = False
     context: TopologyContext
 
     def declare_output_fields(self, declarer: Any) -> None:
-        """Declare the output streams in code; by default what ``outputs`` says. Called at build time."""
+        """Declare the output streams; by default those in ``outputs``. Called at build time."""
         declarer.declare_outputs(self.outputs)
 
     def component_configuration(self) -> Mapping[str, Any]:
-        """Keys of the component's own configuration, as by ``add_configurations``, which comes after. At build time."""
+        """Return the component's own configuration; ``add_configurations`` overrides it. Called at build time."""
         return {}
 
 
@@ -195,68 +195,68 @@ class Spout(Component):
     """A source of tuples.
 
     Order of calls on one thread: ``open``, then ``activate`` and ``deactivate`` as the topology's status changes,
-    ``next_tuple`` while active, ``ack`` and ``fail`` at any time after ``open``; ``close`` on an orderly end (not
+    ``next_tuple`` while active, ``ack`` and ``fail`` at any time after ``open``; ``close`` at an orderly shutdown (not
     guaranteed: a killed worker does not call it).
 
-    ``paces_itself = True`` leaves ``topology.max.spout.pending`` to the spout: it is asked for tuples whatever is
-    pending.
+    ``paces_itself = True`` disables ``topology.max.spout.pending`` for the spout: ``next_tuple`` is called however many
+    trees are pending.
     """
 
     collector: SpoutCollector
     paces_itself: bool = False
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
-        """Called once, before anything else, and not before the topology is first active."""
+        """Called once, before any other method, when the topology first becomes active."""
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called at an orderly shutdown."""
 
     def activate(self) -> None:
         """Called when a deactivated topology becomes active again."""
 
     def deactivate(self) -> None:
-        """Called when the topology is deactivated: no ``next_tuple`` until it is active again."""
+        """Called when the topology is deactivated. ``next_tuple`` is not called until reactivation."""
 
     def next_tuple(self) -> None:
-        """Emit what there is to emit now: any number of tuples, or none. Must not block (or say ``blocking``)."""
+        """Emit the tuples available now: any number, or none. Must not block unless ``blocking`` is True."""
         raise NotImplementedError
 
     def checkpoint_state(self) -> Any:
-        """Where it stands after all that it has emitted so far: a value that a tuple may carry. For ``restore_state``.
+        """Return the position after everything emitted so far, for ``restore_state``: any value a tuple may carry.
 
         A spout that has both methods is *positioned*. In a stateful topology with
-        ``topology.state.checkpoint.aligned: true`` its position is part of every checkpoint; after a failure all states
-        are those of one checkpoint again, and so is the position (docs/guides/state.md).
+        ``topology.state.checkpoint.aligned: true`` its position is part of every checkpoint. After a failure, all bolt
+        states and spout positions are restored from the same checkpoint (docs/guides/state.md).
         """
         raise NotImplementedError
 
     def restore_state(self, state: Any) -> None:
-        """Go back: emit again all that was emitted after ``checkpoint_state`` returned this value, and nothing else.
+        """Go back to a position: emit again exactly what was emitted after ``checkpoint_state`` returned ``state``.
 
-        Called after ``open`` where a checkpoint was committed before, and after every failure; if there is no
-        checkpoint yet, with what ``checkpoint_state`` returned right after ``open``. Message ids that are pending then
-        are neither acked nor failed any more.
+        Called after ``open`` if a checkpoint was committed before, and after every failure. If there is no checkpoint
+        yet, ``state`` is the value that ``checkpoint_state`` returned right after ``open``. Message ids pending at
+        the time of the call are no longer acked or failed.
         """
         raise NotImplementedError
 
     def ack(self, msg_id: Any) -> None:
-        """The tree of the tuple with that message id is complete."""
+        """Called when the tree of the tuple with that message id is complete."""
 
     def fail(self, msg_id: Any) -> None:
-        """The tree of the tuple with that message id failed or timed out. Replaying it is the spout's business.
+        """Called when the tree of the tuple with that message id failed or timed out. Replaying is up to the spout.
 
-        A spout that does not override this gives the tuple up: it is not processed again. Such tuples are counted
-        (``tupletree_worker_unheard_trees_total``), and ``tupletree health`` tells of them.
+        A spout that does not override ``fail`` drops the tuple: the tuple is not processed again. Dropped tuples are
+        counted (``tupletree_worker_unheard_trees_total``), and ``tupletree health`` reports them.
         """
 
 
 def ignores_fails(component: Component) -> bool:
-    """Whether this is a spout that hears of no failure: it does not override ``fail``."""
+    """True if the component is a spout that does not override ``fail``."""
     return isinstance(component, Spout) and type(component).fail is Spout.fail and "fail" not in vars(component)
 
 
 def is_positioned(component: Component) -> bool:
-    """Whether this is a spout whose position belongs to a checkpoint: one with both methods."""
+    """True if the component is a spout that overrides both ``checkpoint_state`` and ``restore_state``."""
     return (
         isinstance(component, Spout)
         and type(component).checkpoint_state is not Spout.checkpoint_state
@@ -267,11 +267,11 @@ def is_positioned(component: Component) -> bool:
 class Bolt(Component):
     """A processing step that anchors and acks by hand.
 
-    ``holds_tuples = True`` says that tuples are acked long after they were executed, as by a join or a bolt that writes
-    in batches. Otherwise ``tupletree health`` takes a bolt that has acked nothing so far for one that forgets to.
+    ``holds_tuples = True`` declares that tuples are acked long after ``execute``, as in a join or a bolt that writes in
+    batches. Without this flag, ``tupletree health`` reports a bolt that has acked nothing so far as forgetting to ack.
 
-    ``prepare`` is called once, then ``execute`` for each input; ``cleanup`` on an orderly end (not guaranteed). An
-    exception from ``execute`` ends the worker; its tuples are replayed.
+    ``prepare`` is called once, then ``execute`` for each input; ``cleanup`` at an orderly shutdown (not guaranteed). An
+    exception from ``execute`` ends the worker; the worker's tuples are replayed.
     """
 
     collector: BoltCollector
@@ -285,54 +285,56 @@ class Bolt(Component):
         raise NotImplementedError
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
-        """Process tuples that arrived together; a bolt that overrides this is not asked to ``execute``.
+        """Process tuples that arrived together. If a bolt overrides this method, ``execute`` is not called.
 
-        They come in the order in which ``execute`` would get them, all of one source task and stream: at least one, at
-        most ``topology.transfer.batch.size``. Nobody waits for a batch to fill: of a slow stream it is one tuple. Ticks
-        come in batches of their own: look at ``tuples[0].is_tick``.
+        The tuples come in the order in which ``execute`` would get them, all from one source task and stream: at least
+        one, at most ``topology.transfer.batch.size``. Batches are not delayed until they fill: on a slow stream, a
+        batch holds one tuple. Ticks come in separate batches: check ``tuples[0].is_tick``.
 
         Ack or fail each tuple, now or later: ``self.collector.ack_many(tuples)``. An exception ends the worker, and the
-        trees of all tuples that were not acked are replayed. A batch is processed to its end whatever time it takes;
-        the other components of the worker wait meanwhile.
+        trees of all tuples that were not acked are replayed. A batch is never interrupted; the other components of the
+        worker wait until the call returns.
         """
         for tup in tuples:
             self.execute(tup)
 
     def cleanup(self) -> None:
-        """Called on an orderly end."""
+        """Called at an orderly shutdown."""
 
 
 class StatefulBolt(Bolt):
-    """A bolt whose state survives: it is saved with those of the whole topology, about once a second.
+    """A bolt with durable state. The states of the whole topology are saved together, about once a second.
 
     Order of calls on one thread: ``prepare``, ``init_state``, then ``execute`` for each input. Read and change the
-    state in ``execute``, emit anchored, and ack when the state has the tuple's effect. The spouts hear of an ack when
-    the checkpoint is committed that has it (docs/guides/state.md says what is guaranteed in which mode).
+    state in ``execute``, emit anchored, and ack once the state reflects the tuple. The spouts receive an ack when the
+    checkpoint that contains the tuple's effect is committed (docs/guides/state.md: the guarantees of each mode).
 
-    The hooks are called just before the framework acts on the state. An exception from one of them, or from
-    ``init_state``, fails the checkpoint; it is reported, and the topology recovers from the last one.
+    The hooks are called just before the framework acts on the state. An exception from a hook or from ``init_state``
+    fails the checkpoint; the error is reported, and the topology recovers from the last checkpoint.
     """
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Called with what was committed last, before the first ``execute``, and again whenever that is gone back to.
+        """Called with the last committed state, before the first ``execute`` and after every rollback.
 
-        What was derived from the state before is out of date when this is called. Where checkpoints are aligned it is
-        then called on a fresh copy of the bolt, after ``prepare``.
+        Discard everything derived from the previous state. With aligned checkpoints, a rollback creates a fresh copy
+        of the bolt and calls ``prepare`` before ``init_state``.
         """
         raise NotImplementedError
 
     def pre_prepare(self, txid: int) -> None:
-        """The state is about to be saved for checkpoint ``txid``: what is still to be put into it must be put now."""
+        """Called before the state is saved for checkpoint ``txid``. Write buffered values to the state now."""
 
     def pre_commit(self, txid: int) -> None:
-        """What was saved for checkpoint ``txid`` is about to be committed. May be called again for the same txid."""
+        """Called before checkpoint ``txid`` is committed. Can be called again for the same txid."""
 
     def pre_rollback(self) -> None:
-        """What is not committed is about to be discarded."""
+        """Called before uncommitted state is discarded."""
 
 
 class BasicBolt(Component):
-    """A processing step whose emits are anchored to its input, which is acked when ``execute`` returns.
+    """A processing step that anchors and acks automatically.
+
+    Every emit is anchored to the input, and the input is acked when ``execute`` returns.
 
     ``FailedException`` fails the input; any other exception ends the worker.
     """
@@ -347,4 +349,4 @@ class BasicBolt(Component):
         raise NotImplementedError
 
     def cleanup(self) -> None:
-        """Called on an orderly end."""
+        """Called at an orderly shutdown."""

@@ -1,4 +1,4 @@
-"""Configuration: layers, checks, and what reaches a component.
+"""Configuration: layers, validation, and the part that a component receives.
 
 Later layers win::
 
@@ -6,10 +6,10 @@ Later layers win::
     \\_______________________ load() ______________________________/   \\_ merge() _/  \\_ component_conf() _/
 
 ``tupletree.yaml`` is the first of: the path given, ``$TUPLETREE_CONF``, ``./tupletree.yaml``,
-``~/.tupletree/tupletree.yaml``. Keys are flat (``nimbus.seeds: [...]``), values are YAML's.
+``~/.tupletree/tupletree.yaml``. Keys are flat (``nimbus.seeds: [...]``), values are YAML values.
 
-An unknown key of a known family (``topology.…``, ``nimbus.…``) is an error that names the nearest one; a key outside
-the known families is the user's own and passes.
+An unknown key of a known family (``topology.…``, ``nimbus.…``) is an error that names the nearest key; a key outside
+the known families is a user key and is accepted.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ __all__ = [
 
 _PREFIX: Final = "TUPLETREE_"
 _BY_VARIABLE: Final = {key.variable: key for key in KEYS.values()}
-# Kubernetes sets such variables for every service it knows; a service called tupletree-nimbus must not break us.
+# Kubernetes sets such variables for every service; those of a service named tupletree-nimbus are ignored.
 _SERVICE_LINK: Final = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_\w+)?)$")
 _SERVICE_URL: Final = re.compile(r"^(tcp|udp)://")
 
 
 class Config(dict[str, Any]):
-    """A topology's or component's configuration. A plain dict does as well; this one checks each key as it is set."""
+    """A topology's or component's configuration: a dict that validates each key when set. A plain dict works too."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Config(dict[str, Any]):
 
 
 def defaults() -> dict[str, Any]:
-    """A fresh copy of every key's default."""
+    """Return a fresh copy of every key's default."""
     return {name: _fresh(key.default) for name, key in KEYS.items()}
 
 
@@ -100,7 +100,7 @@ def load(
     overrides: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Defaults, file, environment and ``key=value`` overrides, checked. Raises ConfigError."""
+    """Return the validated merge of defaults, file, environment and ``key=value`` overrides. Raises ConfigError."""
     return {**defaults(), **load_explicit(path, overrides, environ)}
 
 
@@ -109,13 +109,13 @@ def load_explicit(
     overrides: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """As ``load``, without the defaults: only what somebody set."""
+    """Return the result of ``load`` without the defaults: only keys set explicitly."""
     environ = os.environ if environ is None else environ
     return {**_from_file(path, environ), **_from_environment(environ), **parse_overrides(overrides)}
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` options as a configuration, checked. Raises ConfigError."""
+    """Return ``key=value`` options as a validated configuration. Raises ConfigError."""
     conf: dict[str, Any] = {}
     for override in overrides:
         name, equals, text = override.partition("=")
@@ -128,7 +128,7 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def validate(conf: Mapping[str, Any], source: str = "") -> None:
-    """Check every key and value. Raises ConfigError whose sentence ends with ``source``, if given."""
+    """Check every key and value. Raises ConfigError with a message that ends in ``source``, if given."""
     for name, value in conf.items():
         fault = _fault(name, value)
         if fault:
@@ -136,7 +136,7 @@ def validate(conf: Mapping[str, Any], source: str = "") -> None:
 
 
 def validate_component(conf: Mapping[str, Any]) -> None:
-    """As ``validate``, and refuse keys that cannot differ from component to component. Raises ConfigError."""
+    """Check like ``validate``, and refuse keys that cannot be set per component. Raises ConfigError."""
     validate(conf)
     for name in conf:
         key = KEYS.get(name)
@@ -148,23 +148,23 @@ def validate_component(conf: Mapping[str, Any]) -> None:
 
 
 def merge(daemon_conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> dict[str, Any]:
-    """What a topology runs with: the cluster's configuration, overridden by the topology's where it may."""
+    """Return the configuration of a running topology: the cluster's, overridden by the topology's own keys."""
     return {**daemon_conf, **topology_part(topology_conf)}
 
 
 def topology_part(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that travel with a topology: its own families and the user's keys, not the cluster's."""
+    """Return the keys that travel with a topology: the topology families and user keys, not the cluster's."""
     return {name: value for name, value in conf.items() if not _belongs_to_cluster(name)}
 
 
 def component_conf(conf: Mapping[str, Any], component: Mapping[str, Any]) -> dict[str, Any]:
-    """What one component sees: the topology's configuration, overridden by its own."""
+    """Return the configuration of one component: the topology's, overridden by the component's own."""
     own = {name: value for name, value in component.items() if name not in KEYS or KEYS[name].component_level}
     return {**conf, **own}
 
 
 def encode_conf(conf: Mapping[str, Any]) -> str:
-    """The configuration as canonical JSON. Raises ConfigError that names a key whose value JSON cannot carry."""
+    """Return the configuration as canonical JSON. Raises ConfigError naming a key whose value is not valid JSON."""
     for name, value in conf.items():
         fault = _limits.value_fault(value)
         if fault:
@@ -177,7 +177,7 @@ def encode_conf(conf: Mapping[str, Any]) -> str:
 
 
 def render_yaml() -> str:
-    """Every key with its default and documentation, as a tupletree.yaml. ``deploy/conf/tupletree.yaml`` is this."""
+    """Return a tupletree.yaml of all defaults, with documentation. The source of ``deploy/conf/tupletree.yaml``."""
     lines = [
         "# Every configuration key of Tupletree with its default. Copy what you want to change to ./tupletree.yaml,",
         "# ~/.tupletree/tupletree.yaml or a file of your own ($TUPLETREE_CONF, --conf).",
@@ -206,7 +206,7 @@ def _belongs_to_cluster(name: str) -> bool:
 
 
 def _fault(name: object, value: Any) -> str | None:
-    """What is wrong with one setting, as a sentence; None if nothing is."""
+    """Return an error message for an invalid setting, or None."""
     if not isinstance(name, str) or not name:
         return f"configuration keys are strings such as 'topology.workers', not {_limits.shown(name)}"
     fault = _limits.value_fault(value)
@@ -345,8 +345,8 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_yaml(text: str) -> Any:
-    """Raises ValueError, in one line, if ``text`` is not YAML."""
-    import yaml  # not above: a worker is told its configuration in JSON
+    """Parse YAML. Raises ValueError with a one-line message if ``text`` is not YAML."""
+    import yaml  # imported lazily: a worker receives its configuration as JSON
 
     try:
         return yaml.safe_load(text)
@@ -357,7 +357,7 @@ def _from_yaml(text: str) -> Any:
 
 
 def _parse(key: Key | None, text: str) -> Any:
-    """A value written as text: YAML, except that a string key takes any text and a list key takes ``a,b``."""
+    """Parse a value: YAML, except that a string key takes any text and a list key takes ``a,b``."""
     try:
         value = _from_yaml(text)
     except ValueError:

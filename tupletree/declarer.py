@@ -1,7 +1,7 @@
-"""What ``set_spout`` and ``set_bolt`` return: chainable settings and groupings of one component.
+"""Return values of ``set_spout`` and ``set_bolt``: chainable settings and groupings of one component.
 
-Each call is checked as soon as everything it refers to is known: a grouping at once if its source is set already, else
-when the topology is created (a bolt may name a source that is set later, so that a topology may have cycles).
+Each call is checked as early as possible: a grouping at once if its source is already set, otherwise when the topology
+is created (a bolt may name a source that is set later, which makes cycles possible).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Definition:
 
     @property
     def title(self) -> str:
-        """How an error calls it: ``bolt 'count'``."""
+        """The component's name in error messages: ``bolt 'count'``."""
         return f"{'spout' if self.kind == ComponentKind.COMPONENT_KIND_SPOUT else 'bolt'} '{self.id}'"
 
     @property
@@ -53,7 +53,7 @@ class Definition:
         return int(self.conf.get("topology.tasks") or self.parallelism)
 
     def copy(self) -> Definition:
-        """A definition that the builder's later calls do not change. The component itself is shared."""
+        """Return a copy that later builder calls do not change. The component itself is shared."""
         return replace(self, inputs=list(self.inputs), conf=dict(self.conf))
 
 
@@ -68,7 +68,7 @@ class ComponentDeclarer:
         self._lookup = lookup
 
     def set_num_tasks(self, tasks: int) -> Self:
-        """How many tasks the component has, for its whole life. At least as many as executors."""
+        """Fix the number of tasks of the component. It must be at least the number of executors, and never changes."""
         return self.add_configuration("topology.tasks", tasks)
 
     def set_max_task_parallelism(self, tasks: int) -> Self:
@@ -76,7 +76,7 @@ class ComponentDeclarer:
         return self.add_configuration("topology.max.task.parallelism", tasks)
 
     def set_max_spout_pending(self, trees: int | None) -> Self:
-        """Pending tuple trees at which a task of this spout is not asked for more."""
+        """Cap the pending tuple trees of each task of this spout: at the cap, ``next_tuple`` is not called."""
         return self.add_configuration("topology.max.spout.pending", trees)
 
     def set_debug(self, on: bool = True) -> Self:
@@ -84,7 +84,7 @@ class ComponentDeclarer:
         return self.add_configuration("topology.debug", on)
 
     def set_blocking(self, on: bool = True) -> Self:
-        """Say that the component sleeps or waits: its executors get threads of their own."""
+        """Give each executor its own thread, for a component that sleeps or waits."""
         return self.add_configuration("topology.blocking", on)
 
     def add_configuration(self, key: str, value: Any) -> Self:
@@ -126,7 +126,7 @@ class BoltDeclarer(ComponentDeclarer):
         return self._by_fields(GroupingKind.GROUPING_KIND_FIELDS, source, fields, stream)
 
     def partial_key_grouping(self, source: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
-        """As ``fields_grouping`` with two tasks for each key, the less used one chosen: evens out frequent keys."""
+        """Group by fields with two candidate tasks per key: each tuple goes to the less used task."""
         return self._by_fields(GroupingKind.GROUPING_KIND_PARTIAL_KEY, source, fields, stream)
 
     def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
@@ -138,19 +138,19 @@ class BoltDeclarer(ComponentDeclarer):
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_GLOBAL))
 
     def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Any task will do."""
+        """Declare that any task may receive the stream's tuples."""
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_NONE))
 
     def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
-        """The emitter names the receiving task. Only for streams declared direct, which take no other grouping."""
+        """Let the emitter name the receiving task. Required for streams declared direct, and allowed only for them."""
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_DIRECT))
 
     def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Shuffle among the tasks in the emitter's worker, or among all where it has none."""
+        """Shuffle among the tasks in the emitter's worker, or among all tasks if that worker runs none."""
         return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_LOCAL_OR_SHUFFLE))
 
     def custom_grouping(self, source: str, grouping: CustomGrouping, stream: str = DEFAULT_STREAM) -> Self:
-        """Let an object of yours choose the receiving tasks."""
+        """Let a custom object choose the receiving tasks."""
         if not isinstance(grouping, CustomGrouping):
             hint = ", an object rather than the class" if isinstance(grouping, type) else ""
             self._refuse(f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "grouping")
@@ -187,7 +187,7 @@ class BoltDeclarer(ComponentDeclarer):
 
 
 def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> None:
-    """Hold a subscription against what its source declares. Raises TopologyError that names bolt and field."""
+    """Check a subscription against the streams its source declares. Raises TopologyError naming bolt and field."""
     stream = emitter.outputs.get(subscription.stream)
     grouping = grouping_name(subscription.grouping)
     if stream is None:

@@ -1,14 +1,14 @@
-"""Every error that Tupletree raises, by what the caller should do about it.
+"""Every error that Tupletree raises, classified by the reaction expected of the caller.
 
 =================  ==========================================================
-type               what it says
+type               meaning and reaction
 =================  ==========================================================
 UsageError         the request is wrong; never retried
-ConflictError      somebody changed it first; reload and decide again
-AuthorityError     you are not the leader, or no longer; stand down
-UnavailableError   the peer is away; retry with backoff
-ProtocolError      the peer speaks nonsense; drop it
-ForbiddenError     you may not do this; ask for the right
+ConflictError      another writer was first; reload and decide again
+AuthorityError     the caller is not the leader, or no longer; stand down
+UnavailableError   the peer is unavailable; retry with backoff
+ProtocolError      the peer violates the protocol; drop it
+ForbiddenError     the caller may not do this; ask for the right
 InternalError      a bug or a broken machine; crash
 =================  ==========================================================
 
@@ -19,27 +19,27 @@ from __future__ import annotations
 
 
 class TupletreeError(Exception):
-    """The base of all errors below. ``str(error)`` is one sentence for a person."""
+    """The base of all errors below. ``str(error)`` is one human-readable sentence."""
 
 
 class UsageError(TupletreeError):
-    """A mistake in what the user asked for. The sentence names the thing and what was expected."""
+    """A mistake in the user's request. The message names the faulty part and the expectation."""
 
 
 class ConfigError(UsageError):
-    """A configuration key is unknown, or its value is not of the kind it takes."""
+    """A configuration key is unknown, or its value is invalid for the key."""
 
 
 class NotFoundError(UsageError):
-    """No topology, component, log or blob of that name."""
+    """There is no topology, component, log or blob with that name."""
 
 
 class NameInUseError(UsageError):
-    """A topology of that name is already alive."""
+    """A topology with that name is already alive."""
 
 
 def named(error: BaseException) -> str:
-    """The type and the text of any exception. Never raises, as a user's ``__str__`` may."""
+    """Return the type and the text of any exception. Never raises, even if a user's ``__str__`` does."""
     try:
         text = str(error)
     except Exception as cause:
@@ -48,7 +48,7 @@ def named(error: BaseException) -> str:
 
 
 class TopologyError(UsageError):
-    """A mistake in a topology. Names the component and, where there is one, the field at fault."""
+    """A mistake in a topology. Names the component and, if known, the faulty field."""
 
     def __init__(self, message: str, *, component: str = "", field: str = "") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class TopologyError(UsageError):
 
 
 class EmitError(UsageError):
-    """A component emitted what it did not declare: an unknown stream, a wrong number of values, a wrong target."""
+    """An emit does not match the declaration: an unknown stream, a wrong number of values, or a wrong target."""
 
 
 class TupleTooLargeError(EmitError):
@@ -65,35 +65,35 @@ class TupleTooLargeError(EmitError):
 
 
 class UnregisteredTypeError(UsageError):
-    """A value of a type that msgpack does not carry and nobody registered was about to leave its worker."""
+    """A value of an unregistered type that msgpack cannot encode was about to leave its worker."""
 
 
 class UnwritableValueError(UnregisteredTypeError):
-    """A value was about to leave its worker that cannot, although its type can: one nested too deeply, for example."""
+    """A value of an encodable type that itself cannot be encoded, for example too deeply nested, was about to leave."""
 
 
 class ConflictError(TupletreeError):
-    """The stored version is another than the one the decision was made on."""
+    """The stored version differs from the version that the decision was based on."""
 
 
 class AuthorityError(TupletreeError):
-    """A command came with an older epoch than one already seen, or was sent to a nimbus that does not lead."""
+    """A command carried an epoch older than the newest seen, or was sent to a nimbus that does not lead."""
 
 
 class UnavailableError(TupletreeError):
-    """The peer cannot be reached or cannot serve now."""
+    """The peer cannot be reached, or cannot serve at the moment."""
 
 
 class ProtocolError(TupletreeError):
-    """A message that no correct peer sends."""
+    """The peer sent a message that no correct peer sends."""
 
 
 class ForbiddenError(TupletreeError):
-    """The caller is known, and may not do this. Never retried."""
+    """The caller is known, but may not do this. Never retried."""
 
 
 class UnauthenticatedError(ForbiddenError):
-    """The caller showed no token, or one that does not count."""
+    """The caller presented no token, or an invalid token."""
 
 
 class InternalError(TupletreeError):
@@ -105,8 +105,8 @@ class FailedException(Exception):
 
 
 class ReportedFailedException(FailedException):
-    """As FailedException, and the error is reported for the component."""
+    """A FailedException that is also reported as an error of the component."""
 
 
 class StaleAttemptError(ReportedFailedException):
-    """An attempt came to change values after a newer attempt, or a later transaction, had. Nothing is written."""
+    """An attempt tried to change values already changed by a newer attempt or transaction. Nothing is written."""

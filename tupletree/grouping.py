@@ -1,15 +1,15 @@
-"""Groupings: which tasks of a bolt receive a tuple.
+"""Groupings: the choice of the bolt tasks that receive a tuple.
 
 =================  ==================================================================================
-shuffle            evenly: every task in turn, in an order of the emitter's own
+shuffle            evenly: every task in turn, in an order private to the emitter
 fields             by the value of the given fields: equal values always reach the same task
 partial_key        as fields, but each key has two candidate tasks and goes to the less used one
 all                every task gets a copy
 global             the task with the lowest id
-none               any task; says that it does not matter
+none               any task; declares that the choice does not matter
 direct             the emitter names the task (``emit_direct``); only on streams declared direct
 local_or_shuffle   shuffle among the tasks in the emitter's own worker, if there are any
-custom             a ``CustomGrouping`` of the user's
+custom             chosen by a ``CustomGrouping`` of the user
 =================  ==================================================================================
 """
 
@@ -27,7 +27,7 @@ _PREFIX = "GROUPING_KIND_"
 
 
 class CustomGrouping:
-    """A grouping of your own. It is copied by cloudpickle to every task that emits on the grouped stream."""
+    """A user-defined grouping. Copied by cloudpickle to every task that emits on the grouped stream."""
 
     def prepare(self, context: TopologyContext, stream: str, target_tasks: Sequence[int]) -> None:
         """Called once in each emitting task, before the first ``choose_tasks``.
@@ -36,14 +36,14 @@ class CustomGrouping:
         """
 
     def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
-        """The tasks that receive a tuple with these values, emitted by task ``task_id``.
+        """Return the tasks that receive a tuple with these values, emitted by task ``task_id``.
 
-        Any subset of ``target_tasks``, the empty one included; each gets a copy. Must be quick: it runs once for every
-        tuple. A task that is not in ``target_tasks`` is an EmitError.
+        Any subset of ``target_tasks`` is valid, also the empty one; each task in it gets a copy. Must be quick: called
+        once per tuple. A task outside ``target_tasks`` is an EmitError.
         """
         raise NotImplementedError
 
 
 def grouping_name(kind: GroupingKind) -> str:
-    """``"local_or_shuffle"`` for GROUPING_KIND_LOCAL_OR_SHUFFLE, and so on."""
+    """Return a grouping's name: ``"local_or_shuffle"`` for GROUPING_KIND_LOCAL_OR_SHUFFLE, and so on."""
     return GroupingKind.Name(kind).removeprefix(_PREFIX).lower()

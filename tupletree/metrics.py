@@ -1,11 +1,11 @@
-"""What a task counts for Prometheus: counters, gauges, histograms and timers, made by ``context.register_…``.
+"""Prometheus metrics of a task: counters, gauges, histograms and timers, created by ``context.register_…``.
 
-A metric belongs to one task and is written by that task's thread; a component with threads of its own writes it by
-``context.call_soon``, or under a lock of its own. It is read at any moment by the worker that shows it, on another
-thread. None of them does any I/O: to add to a counter costs about as much as to add to a number.
+A metric belongs to one task and is written by that task's thread. A component with its own threads writes its metrics
+through ``context.call_soon`` or under its own lock. The worker reads metrics at any time, on another thread. Metrics
+do no I/O: adding to a counter costs about as much as adding to a number.
 
-How they are shown (docs/guides/metrics.md): ``register_counter("orders")`` as ``tupletree_user_orders_total`` with the
-labels topology, component and task.
+``register_counter("orders")`` is exposed as ``tupletree_user_orders_total`` with the labels topology, component and
+task (docs/guides/metrics.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tupletree._wire.latency import BOUNDS_S
 __all__ = ["Counter", "Gauge", "Histogram", "Registered", "Snapshot", "Timer"]
 
 MAX_METRICS: Final = 100
-"""Of one task. Each is a time series for each task, and a histogram one for each bucket: Prometheus keeps them all."""
+"""Maximum per task. Prometheus keeps a time series per metric and task, for a histogram one per bucket."""
 
 MAX_BOUNDS: Final = 50
 
@@ -35,9 +35,9 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A histogram at one moment: its bounds, how many values were at most so great (not cumulated), and their sum.
+    """The state of a histogram: bucket bounds, the count of each bucket (not cumulative), and the sum of all values.
 
-    There is one count more than there are bounds.
+    There is one more count than bounds: the last bucket has no upper bound.
     """
 
     bounds: Sequence[float]
@@ -47,7 +47,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One metric of one task. ``name`` as it is shown, but a counter's without ``_total``."""
+    """One metric of one task. ``name`` is the exposed name, for a counter without ``_total``."""
 
     name: str
     kind: Kind
@@ -56,7 +56,7 @@ class Registered:
 
 
 class Counter:
-    """A number that only grows, from 0 when the task starts: Prometheus makes rates of it."""
+    """A number that only grows, from 0 at the start of the task. Prometheus computes rates from counters."""
 
     __slots__ = ("value",)
 
@@ -64,7 +64,7 @@ class Counter:
         self.value: float = 0
 
     def add(self, amount: float = 1) -> None:
-        """Count. Raises ValueError if ``amount`` is negative, or not a number."""
+        """Add ``amount``. Raises ValueError if ``amount`` is negative or NaN."""
         if not amount >= 0:
             raise ValueError(f"a counter only grows, and {amount} was to be added; use a gauge")
         self.value += amount
@@ -79,16 +79,16 @@ class Gauge:
         self.value: float = 0
 
     def set(self, value: float) -> None:
-        """What it is now."""
+        """Set the current value."""
         self.value = value
 
     def add(self, amount: float = 1) -> None:
-        """Change it by so much."""
+        """Add ``amount``, which may be negative."""
         self.value += amount
 
 
 class Histogram:
-    """Counts values by size. ``bounds``: the upper bound of each bucket, ascending; there is one more without."""
+    """Counts values by size. ``bounds``: the upper bounds of the buckets, ascending; one more bucket is unbounded."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -107,12 +107,12 @@ class Histogram:
         self._sum += value
 
     def snapshot(self) -> Snapshot:
-        """What was counted so far."""
+        """Return the current state."""
         return Snapshot(self._bounds, list(self._counts), self._sum)
 
 
 class Timer(Histogram):
-    """A histogram of seconds: ``with timer.time(): …`` counts how long the block takes, also if it raises."""
+    """A histogram of durations in seconds. ``with timer.time(): …`` measures the block, even if it raises."""
 
     __slots__ = ("_clock",)
 
@@ -131,10 +131,10 @@ class Timer(Histogram):
 
 
 def check_name(name: object, owner: str) -> str:
-    """The name of a user's metric. ``owner``: whose it is, for the sentence.
+    """Return the name of a user's metric if it is valid. ``owner``: the metric's owner, for the error message.
 
     Raises:
-        ValueError: Prometheus could not take it, or could take it for another one.
+        ValueError: the name is invalid in Prometheus, or ends in a suffix that Prometheus appends to names itself.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(

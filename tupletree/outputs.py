@@ -1,6 +1,6 @@
-"""Output streams: how a component declares them.
+"""Declaration of a component's output streams.
 
-Three ways that mean the same::
+Three ways to declare streams::
 
     outputs = ["word"]                                            # the fields of the default stream
     outputs = {"default": ["word"], "commands": direct(["cmd"])}    # several streams, one of them direct
@@ -21,10 +21,10 @@ from tupletree.errors import TopologyError
 DEFAULT_STREAM = "default"
 RESERVED_PREFIXES = ("__", "$")
 REPORT_STREAM = "$report"
-"""Where tasks of a transactional topology tell each other how many tuples of a batch they sent: a stream of ours."""
+"""Internal stream on which tasks of a transactional topology report how many tuples of a batch they sent."""
 
 CHECKPOINT_STREAM = "$checkpoint"
-"""Where the steps of a checkpoint travel through a stateful topology: a stream of ours."""
+"""Internal stream that carries the steps of a checkpoint through a stateful topology."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def direct(fields: Sequence[str]) -> DirectFields:
 
 
 class FieldsDeclarer:
-    """What ``declare_output_fields`` is handed. Collects streams; every mistake is a TopologyError at once."""
+    """The argument of ``declare_output_fields``. Collects streams; every mistake raises a TopologyError at once."""
 
     def __init__(self, component_id: str) -> None:
         self.component_id = component_id
@@ -63,8 +63,8 @@ class FieldsDeclarer:
         """Declare a stream and its fields.
 
         Raises:
-            TopologyError: the stream is declared already or its id is reserved, or a field is not a name or is
-                given twice.
+            TopologyError: the stream is already declared or its id is reserved, or a field name is invalid or given
+                twice.
         """
         if fault := name_fault(stream):
             self._refuse(f"a stream's id {fault}", "outputs")
@@ -75,7 +75,7 @@ class FieldsDeclarer:
         self.streams[stream] = Stream(stream, self._checked(stream, fields), bool(direct))
 
     def declare_outputs(self, outputs: Sequence[str] | Mapping[str, Any]) -> None:
-        """Declare what an ``outputs`` attribute says: a list of fields, or a dict of streams. Empty: no stream."""
+        """Declare the streams of an ``outputs`` attribute: a list of fields or a dict of streams. Empty: no stream."""
         if isinstance(outputs, Mapping):
             for stream, fields in outputs.items():
                 if isinstance(fields, DirectFields):

@@ -1,8 +1,8 @@
-"""How many tasks and executors a topology has, and which task ids each executor runs.
+"""Numbers of tasks and executors of a topology, and the task ids that each executor runs.
 
-Tasks are the copies of a component that hold state; executors are what runs them, one or more tasks each. The number of
-tasks is fixed when a topology is submitted; a rebalance changes executors only. Task ids start at 1 and are dealt out
-component by component, ascending by component id::
+Tasks are the copies of a component that hold state; each executor runs one or more tasks. The number of tasks is fixed
+at submission; a rebalance changes executors only. Task ids start at 1 and are assigned component by component,
+ascending by component id::
 
     component   tasks   executors          task ids
     count         5         2        (1 2 3) (4 5)
@@ -20,13 +20,13 @@ from typing import Any
 from tupletree.v1 import topology_pb2
 
 ExecutorTasks = tuple[int, int]
-"""The first and the last task id of an executor; all between belong to it too."""
+"""The first and the last task id of an executor, inclusive; its task ids are contiguous."""
 
 
 def task_counts(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) -> dict[str, int]:
-    """How many tasks each component gets, ascending by component id.
+    """Return the number of tasks of each component, ascending by component id.
 
-    A component's own ``topology.tasks`` and ``topology.max.task.parallelism`` win over the topology's.
+    A component's own ``topology.tasks`` and ``topology.max.task.parallelism`` override the topology's.
     """
     counts = {}
     for component in sorted(spec.components, key=lambda c: c.id):
@@ -38,14 +38,14 @@ def task_counts(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) -> dic
 
 
 def executor_counts(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) -> dict[str, int]:
-    """How many executors each component has at submission: its parallelism, and never more than its tasks."""
+    """Return the number of executors of each component at submission: its parallelism, capped by its tasks."""
     tasks = task_counts(spec, conf)
     parallelism = {component.id: component.parallelism or 1 for component in spec.components}
     return {component: min(parallelism[component], count) for component, count in tasks.items()}
 
 
 def task_ranges(counts: Mapping[str, int]) -> dict[str, range]:
-    """The task ids of each component, from the number of its tasks."""
+    """Return the task ids of each component, given the numbers of tasks."""
     ranges = {}
     first = 1
     for component in sorted(counts):
@@ -55,15 +55,15 @@ def task_ranges(counts: Mapping[str, int]) -> dict[str, range]:
 
 
 def tasks_of(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) -> dict[str, range]:
-    """The task ids of each component, ascending by component id."""
+    """Return the task ids of each component, ascending by component id."""
     return task_ranges(task_counts(spec, conf))
 
 
 def executors_of(tasks: Mapping[str, range], counts: Mapping[str, int]) -> list[ExecutorTasks]:
-    """The task ids of every executor, ascending.
+    """Return the task ids of every executor, ascending.
 
-    ``counts``: executors wanted for each component; one that is absent gets an executor for each task, one with more
-    executors than tasks as many as it has tasks. Sizes within a component differ by at most one, larger first.
+    ``counts``: the wanted executors per component. A component that is absent gets one executor per task; the number of
+    executors is capped by the number of tasks. Sizes within a component differ by at most one, larger first.
     """
     executors = []
     for component, ids in tasks.items():
@@ -78,7 +78,7 @@ def executors_of(tasks: Mapping[str, range], counts: Mapping[str, int]) -> list[
 
 
 def executors_of_record(record: topology_pb2.TopologyRecord) -> list[ExecutorTasks]:
-    """The task ids of every executor of a submitted topology, ascending."""
+    """Return the task ids of every executor of a submitted topology, ascending."""
     return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
 
 

@@ -1,4 +1,4 @@
-"""Topologies: how they are built, checked, and written down for the cluster.
+"""Topologies: building, checking and serialization for the cluster.
 
     builder = TopologyBuilder()
     builder.set_spout("lines", Lines(), parallelism=2)
@@ -6,7 +6,7 @@
     builder.set_bolt("count", Count(), parallelism=4).fields_grouping("split", ["word"]).set_num_tasks(8)
     topology = builder.create_topology()
 
-Every mistake that can be seen is a TopologyError, raised where it is made if possible and by ``create_topology`` at the
+Every detectable mistake is a TopologyError, raised by the call that makes it if possible, by ``create_topology`` at the
 latest. Cycles are allowed.
 """
 
@@ -53,13 +53,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
 class Topology:
-    """A checked topology. Made by ``TopologyBuilder.create_topology``; its components are copied when submitted."""
+    """A checked topology. Created by ``TopologyBuilder.create_topology``; its components are copied at submission."""
 
     def __init__(self, components: Mapping[str, Definition]) -> None:
         self.components = dict(sorted(components.items()))
 
     def spec(self) -> topology_pb2.TopologySpec:
-        """The topology as the cluster reads it, each component pickled as it is now.
+        """Return the topology as sent to the cluster, with each component pickled in its current state.
 
         Raises:
             TopologyError: a component cannot be pickled.
@@ -67,18 +67,18 @@ class Topology:
         return topology_pb2.TopologySpec(components=[_encode(component) for component in self.components.values()])
 
     def outline(self) -> topology_pb2.TopologySpec:
-        """As ``spec``, without the pickled objects: everything that can be known without running user code."""
+        """Return ``spec`` without the pickled objects, so that reading it runs no user code."""
         return topology_pb2.TopologySpec(
             components=[_encode(component, objects=False) for component in self.components.values()]
         )
 
     def replacing(self, replacements: Mapping[str, Component]) -> Topology:
-        """The same topology with other objects in the place of some components, as tests want it.
+        """Return this topology with some components replaced, for example by test doubles.
 
-        Ids, parallelism, configuration, inputs and declared streams stay those of the components replaced.
+        Ids, parallelism, configuration, inputs and declared streams remain those of the replaced components.
 
         Raises:
-            TopologyError: no component of that id, or a replacement of another kind.
+            TopologyError: there is no component with that id, or the replacement is of another kind.
         """
         components = dict(self.components)
         for component_id, component in replacements.items():
@@ -105,14 +105,14 @@ class TopologyBuilder:
         """Add a spout that runs with ``parallelism`` executors.
 
         Raises:
-            TopologyError: the id is in use or reserved, the object is not a Spout, one of its methods cannot be called
-                (_calls.py), its outputs are missing or faulty, or the parallelism is not a positive whole number.
+            TopologyError: the id is in use or reserved, the object is not a Spout, a method has a wrong signature
+                (_signatures.py), its outputs are missing or faulty, or the parallelism is not a positive integer.
         """
         definition = self._add(component_id, spout, parallelism, ComponentKind.COMPONENT_KIND_SPOUT)
         return SpoutDeclarer(definition, self._components.get)
 
     def set_bolt(self, component_id: str, bolt: Bolt | BasicBolt, parallelism: int = 1) -> BoltDeclarer:
-        """Add a bolt that runs with ``parallelism`` executors; its inputs are declared on what is returned.
+        """Add a bolt that runs with ``parallelism`` executors; declare its inputs on the returned declarer.
 
         Raises:
             TopologyError: as for ``set_spout``, except that a bolt need not have outputs.
@@ -121,7 +121,7 @@ class TopologyBuilder:
         return BoltDeclarer(definition, self._components.get)
 
     def create_topology(self) -> Topology:
-        """Check what is left to check and return the topology.
+        """Run the remaining checks and return the topology.
 
         Raises:
             TopologyError: there is no spout; a bolt has neither inputs nor ticks; an input names an unknown component,
@@ -135,7 +135,7 @@ class TopologyBuilder:
             _check_pickles(definition)
         components = {component_id: definition.copy() for component_id, definition in self._components.items()}
         if any(isinstance(definition.component, StatefulBolt) for definition in components.values()):
-            from tupletree.state.wiring import with_checkpoints  # and what it needs: others have no use for it
+            from tupletree.state.wiring import with_checkpoints  # with dependencies that others do not need
 
             components = with_checkpoints(components)
         return Topology(components)
@@ -182,10 +182,10 @@ class TopologyBuilder:
 
 
 def check_topology_name(name: object) -> str:
-    """Return the name if a topology may have it.
+    """Return the name if it is a valid topology name.
 
     Raises:
-        UsageError: it is not made of letters, digits, '-' and '_', starting with none of '-', at most 100 of them.
+        UsageError: the name is not 1 to 100 letters, digits, '-' and '_', or starts with '-'.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
@@ -270,7 +270,7 @@ def _pickle(definition: Definition, value: object) -> bytes:
 
 
 class _Discard(io.RawIOBase):
-    """Where a trial pickle goes."""
+    """A sink for trial pickles."""
 
     def writable(self) -> bool:
         return True
@@ -297,12 +297,12 @@ def _check_pickles(definition: Definition) -> None:
 
 
 def _refuse_unpicklable(definition: Definition, value: object, error: Exception) -> NoReturn:
-    """Say which attribute is at fault, if it is one; otherwise which class."""
+    """Raise a TopologyError that names the attribute that cannot be pickled, or else the class."""
     owner = type(value).__name__
     for attribute, held in getattr(value, "__dict__", {}).items():
         cause = _pickle_error(held)
         if cause is not None and isinstance(held, Component):
-            _refuse_unpicklable(definition, held, cause)  # the user's, in one of ours
+            _refuse_unpicklable(definition, held, cause)  # a user component wrapped in one of ours
         if cause is not None:
             raise TopologyError(
                 f"{definition.title} cannot be copied to its tasks: {owner}.{attribute} "

@@ -1,13 +1,13 @@
 """The tuple that a bolt receives.
 
-A tuple knows its values, where it came from, and which tuple trees it is part of. The last is what makes tracking work:
-for every tree it carries the tree's *root id* and its own *edge id* in that tree, both random 64-bit numbers.
+A tuple holds its values, its origin, and the tuple trees it is part of. For tracking, the tuple carries for every tree
+the tree's *root id* and its own *edge id* in that tree, both random 64-bit numbers.
 
 Values are shared, not copied, between tasks of one worker: treat them as immutable.
 
-The tuples of a batch share its columns. So a basic bolt that keeps a tuple after ``execute`` keeps the values of its
-whole batch alive, some hundred tuples; one that keeps ``tup.values`` does not. So does a bolt with ``execute_batch``.
-Any other ``Bolt``, which may hold tuples until it acks them, gets them with values of their own.
+The tuples of a batch share its columns. If a basic bolt, or a bolt with ``execute_batch``, keeps a tuple after the
+call, the values of the whole batch, some hundred tuples, stay in memory; keeping ``tup.values`` avoids this. Any other
+``Bolt``, which may hold tuples until it acks them, receives tuples with their own lists of values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Anchors = Sequence[tuple[int, int]]
 
 
 class Origin:
-    """Where a batch of tuples came from: one object for all tuples of a (source task, stream)."""
+    """The origin of a batch of tuples: one object for all tuples of a (source task, stream)."""
 
     __slots__ = ("component", "fields", "first", "index", "stream", "task")
 
@@ -36,7 +36,7 @@ class Origin:
         self.index = {name: position for position, name in enumerate(self.fields)}
 
     def new_tuple(self, values: list[Any] | None, root: int, edge: int, pairs: Anchors | None) -> Tuple:
-        """A tuple from here: ``Tuple(…)``, but where this module is compiled no id becomes an object on the way."""
+        """Return a tuple of this origin, as ``Tuple(…)`` would. In the compiled module, the ids are never boxed."""
         tup: Tuple = Tuple.__new__(Tuple)
         tup._values = values
         tup._root = root
@@ -47,7 +47,7 @@ class Origin:
         return tup
 
     def tuple_at(self, columns: list[list[Any]], at: int, root: int, edge: int, pairs: Anchors | None) -> Tuple:
-        """Row ``at`` of a batch from here, as a tuple that shares its columns."""
+        """Return row ``at`` of a batch of this origin as a tuple that shares the batch's columns."""
         tup = self.new_tuple(None, root, edge, pairs)
         tup._columns = columns
         tup._at = at
@@ -74,15 +74,15 @@ class MessageId:
 
 
 class Tuple:
-    """A tuple as a bolt sees it.
+    """A tuple received by a bolt.
 
-    ``tup["field"]`` and ``tup[0]`` read a value; ``.values`` is the list of all of them and ``.fields`` their names.
+    ``tup["field"]`` and ``tup[0]`` read a value; ``.values`` is the list of all values and ``.fields`` their names.
     Two tuples are equal only if they are the same object, so that a bolt may keep its inputs in sets and dicts.
     """
 
-    # _root and _edge hold the only tree of a tuple, as nearly all tuples have one or none (_root 0). A tuple of
-    # several trees has _root 0 and its pairs in _pairs. _children is the xor of the edges anchored to it so far.
-    # The values are row _at of _columns until somebody wants a list of them, and _values from then on.
+    # Nearly all tuples are in one tree (_root and _edge) or in none (_root 0). A tuple in several trees has _root 0 and
+    # its pairs in _pairs. _children is the XOR of the edges anchored to the tuple so far.
+    # The values are row _at of _columns until a list of them is first needed, and _values from then on.
     __slots__ = ("_at", "_children", "_columns", "_edge", "_origin", "_pairs", "_root", "_values")
 
     def __init__(self, values: list[Any], root: int, edge: int, origin: Origin, pairs: Anchors | None = None) -> None:
@@ -96,11 +96,11 @@ class Tuple:
         self._children = 0
 
     def __getitem__(self, key: str | int) -> Any:
-        """The value of a field, by name or position.
+        """Return the value of a field, by name or position.
 
         Raises:
-            KeyError: no field of that name.
-            IndexError: no such position.
+            KeyError: there is no field with that name.
+            IndexError: there is no such position.
         """
         if isinstance(key, str):
             return self._named(key)
@@ -130,19 +130,19 @@ class Tuple:
         if count == 1:
             column = columns[0]
             return [column[at]]
-        row: list[Any] = [None] * count  # of its final size: no list is grown for each tuple
+        row: list[Any] = [None] * count  # allocated at its final size, instead of growing a list per tuple
         for position in range(count):
             column = columns[position]
             row[position] = column[at]
         return row
 
     def get(self, field: str, default: Any = None) -> Any:
-        """The value of ``field``, or ``default`` where the tuple has no such field."""
+        """Return the value of ``field``, or ``default`` if the tuple has no such field."""
         position = self._origin.index.get(field)
         return default if position is None else self.values[position]
 
     def select(self, fields: Sequence[str]) -> list[Any]:
-        """The values of the given fields, in the order asked for."""
+        """Return the values of the given fields, in the given order."""
         return [self[name] for name in fields]
 
     def __len__(self) -> int:
@@ -161,32 +161,32 @@ class Tuple:
 
     @property
     def source_component(self) -> str:
-        """The id of the component that emitted it."""
+        """The id of the component that emitted the tuple."""
         return self._origin.component
 
     @property
     def source_task(self) -> int:
-        """The task that emitted it."""
+        """The id of the task that emitted the tuple."""
         return self._origin.task
 
     @property
     def source_stream(self) -> str:
-        """The stream it was emitted on."""
+        """The stream on which the tuple was emitted."""
         return self._origin.stream
 
     @property
     def is_tick(self) -> bool:
-        """Whether this is a tick tuple (``topology.tick.tuple.freq.secs``), and not a user's."""
+        """True if this is a tick tuple (``topology.tick.tuple.freq.secs``)."""
         return self._origin.stream == TICK_STREAM and self._origin.component == SYSTEM_COMPONENT
 
     @property
     def message_id(self) -> MessageId:
-        """The trees it is part of; empty for an unanchored tuple."""
+        """The trees that the tuple is part of; empty for an unanchored tuple."""
         return MessageId(self.anchors)
 
     @property
     def anchors(self) -> Anchors:
-        """The (root id, edge id) pairs of the trees it is part of."""
+        """The (root id, edge id) pairs of the trees that the tuple is part of."""
         if self._root:
             return ((self._root, self._edge),)
         return self._pairs or ()

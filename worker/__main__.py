@@ -1,4 +1,4 @@
-"""``python -m tupletree.worker --launch FILE``: a worker process. Supervisors start it; nobody else needs to."""
+"""Entry point of a worker process: ``python -m tupletree.worker --launch FILE``. Only supervisors start workers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from .launch_file import LaunchFile
 from .reporting.stdio_capture import capture
 
 GC_THRESHOLD = 50_000
-"""Tuples are many small objects in no cycles: to collect after every 700, Python's default, costs some percent."""
+"""Tuples are many small objects without reference cycles. Collecting after every 700 allocations, Python's default,
+costs a few percent of throughput."""
 
 SWITCH_INTERVAL_S = 0.0005
-"""For so long a busy run loop keeps the asyncio thread, which has messages to pass on, from running."""
+"""The longest time that a busy run loop keeps the asyncio thread, which sends and receives messages, from running."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, until the slot is taken away, or until a component raises. Returns the exit status."""
+    """Run until SIGTERM, until the slot is taken away, or until a component raises. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tupletree.worker", description="Run the tasks of one slot.")
     parser.add_argument("--launch", metavar="FILE", required=True, help="the launch file that the supervisor wrote")
     arguments = parser.parse_args(argv)

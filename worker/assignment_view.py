@@ -1,4 +1,4 @@
-"""What a worker reads out of one snapshot of ZooKeeper: pure, so that a snapshot decides and a watch only wakes."""
+"""A worker's view of one ZooKeeper snapshot. Pure: the snapshot decides, a watch only wakes the worker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Presences = Mapping[tuple[str, int], topology_pb2.WorkerPresence]
 
 @dataclass(frozen=True, slots=True)
 class AssignmentView:
-    """The topology as one worker sees it.
+    """The topology as seen by one worker.
 
-    ``peers``: for each other slot of the assignment, the worker that runs there, None while it is not known.
-    ``remote_tasks``: the tasks of each of those slots. ``workers``: the ids of all workers alive, this one's too.
+    ``peers``: the worker in each other slot of the assignment, None while unknown. ``remote_tasks``: the tasks of each
+    other slot. ``workers``: the ids of all workers that are alive, including this worker.
     """
 
     version: int
@@ -42,7 +42,7 @@ def view(
     assignment: topology_pb2.Assignment | None,
     presences: Presences,
 ) -> AssignmentView | None:
-    """What the worker in ``slot`` should follow; None if the topology has no place for it any more."""
+    """Return the view of the worker in ``slot``, or None if ``slot`` is no longer in the topology's assignment."""
     if record is None or assignment is None:
         return None
     placed = {slot_name(worker.supervisor_id, worker.port): worker for worker in assignment.workers}
@@ -72,9 +72,9 @@ def view(
 
 
 def has_place(latest: AssignmentView | None, executors: tuple[ExecutorTasks, ...]) -> TypeGuard[AssignmentView]:
-    """Whether a worker that was built with these executors still has its place; given others, another worker starts.
+    """True if the slot is still assigned exactly these executors. Otherwise the worker ends and another is started.
 
-    To be asked of each snapshot from the first on: the assignment may have changed while the worker was built.
+    Check every snapshot, including the first: the assignment may have changed while the worker was built.
     """
     return latest is not None and latest.executors == executors
 

@@ -1,4 +1,4 @@
-"""From a topology's spec to the executors of one worker."""
+"""Construction of a worker's executors from a topology's spec."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Kind = topology_pb2.GroupingKind
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What all tasks of a worker are built from.
+    """The inputs from which all tasks of a worker are built.
 
-    ``tasks``: the task ids of each component. ``local_tasks``: those that this worker runs. ``observer``, for tests,
-    sees every emitted tuple as (component, stream, values).
+    ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
+    by tests, is called with (component, stream, values) for every emitted tuple.
     """
 
     topology_id: str
@@ -52,7 +52,7 @@ class Plan:
     seed: int
     observer: Observer | None = None
     graph: ComponentGraph = field(init=False, repr=False)
-    _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # and the position in the spec
+    _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
     _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
 
     def __post_init__(self) -> None:
@@ -61,7 +61,11 @@ class Plan:
         object.__setattr__(self, "_by_first_task", firsts)
 
     def component_of(self, task: int) -> topology_pb2.ComponentSpec:
-        """The component that a task belongs to."""
+        """Return the component that a task belongs to.
+
+        Raises:
+            TopologyError: the topology has no such task.
+        """
         at = bisect.bisect(self._by_first_task, (task, len(self.spec.components))) - 1
         if at >= 0:
             component = self.spec.components[self._by_first_task[at][1]]
@@ -70,18 +74,18 @@ class Plan:
         raise TopologyError(f"topology {self.topology_id} has no task {task}")
 
     def tasks_of(self, components: Iterable[str]) -> frozenset[int]:
-        """All tasks of these components."""
+        """Return all tasks of these components."""
         return frozenset(task for component in components for task in self.tasks[component])
 
     def step_sources(self, component: str) -> frozenset[int]:
-        """The tasks that send steps of checkpoints to each task of a component: one set for all of them."""
+        """Return the tasks that send checkpoint steps to each task of a component. The set is cached per component."""
         if component not in self._step_sources:
             self._step_sources[component] = self.tasks_of(step_sources(self.spec, self.conf, component))
         return self._step_sources[component]
 
 
 def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
-    """Where any batch of the topology can come from, by (source task, stream)."""
+    """Return every possible origin of a batch in the topology, by (source task, stream)."""
     return {
         (task, stream.id): Origin(component.id, task, stream.id, stream.fields)
         for component in plan.spec.components
@@ -91,7 +95,7 @@ def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
 
 
 def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, deliver: Deliver) -> Sequence[Executor]:
-    """The executors of a worker, each component's after those that feed it, back edges left aside.
+    """Build the executors of a worker, ordered so that upstream components come first (ignoring back edges).
 
     Raises:
         TopologyError: a component cannot be unpickled here.
@@ -105,7 +109,7 @@ def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, 
 
 
 def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:
-    """An executor with its tasks, each with its own copy of the component.
+    """Build an executor and its tasks. Each task gets its own copy of the component.
 
     Raises:
         TopologyError: the component cannot be unpickled here.
@@ -230,7 +234,7 @@ def _compile(
     ones: list[routing.One],
     manies: list[routing.Many],
 ) -> None:
-    """Add the chooser of one subscription to those of its stream."""
+    """Add the target chooser of one subscription to the choosers of its stream."""
     positions = [stream.origin.index[name] for name in item.fields]
     component = stream.origin.component
     match item.grouping:
@@ -260,7 +264,7 @@ def _compile(
 
 
 def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tasks: list[int]) -> CustomGrouping:
-    """A user's grouping, prepared for the tuples of one task. Raises TopologyError if it cannot be."""
+    """Load a user's grouping and prepare it for the tuples of one task. Raises TopologyError if either step fails."""
     try:
         grouping: CustomGrouping = cloudpickle.loads(item.custom)
         grouping.prepare(context, item.stream, tasks)
@@ -274,7 +278,7 @@ def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tas
 
 
 def _observe(stream: OutStream, observer: Observer) -> None:
-    """Show every tuple of a stream to an observer before it is routed."""
+    """Pass every tuple of a stream to an observer before the tuple is routed."""
     choose = stream.choose_many
     component, name = stream.origin.component, stream.origin.stream
 

@@ -1,16 +1,17 @@
-"""The graph of a topology's components, as the tasks of a worker are built from it: pure, and made once a worker.
+"""The graph of a topology's components, from which the tasks of a worker are built. Pure; made once per worker.
 
-**Back edges.** An executor waits while a task that it feeds is congested. On a cycle each could wait for the other for
-ever, so on every cycle one edge at least must not make its source wait: a *back edge*, which leads to a component on
-the path from the spouts by which a depth-first search has come to its source. Without its back edges the graph has no
-cycle, so some component with tuples is never waiting, and everything drains.
+**Back edges.** An executor waits while a task that it feeds is congested. On a cycle, executors could wait for each
+other forever. So on every cycle at least one edge must not make its source wait: a *back edge*. A back edge leads to a
+component on the path from the spouts by which a depth-first search reached the edge's source. Without its back edges
+the graph is acyclic, so at least one component with tuples is not waiting, and everything drains.
 
-What a component gets by a back edge is bounded by its cycle's *entrances*: components outside the cycle (outside its
-strongly connected component) that feed any component of it. An entrance waits while any component of the cycle that a
-back edge leads to is congested. Since no component of the cycle can reach an entrance, that adds no circle of waiting.
-While entrances wait, a cycle whose components hand on at most one tuple for each that they get holds no more than it
-did; while they do not, each of its inboxes is within its bound. Together: never more than the sum of these bounds,
-and what was under way. The bound does not hold for a cycle that makes two tuples of one.
+The tuples that a component receives over a back edge are bounded by means of its cycle's *entrances*: components
+outside the cycle (outside its strongly connected component) that feed any component of the cycle. An entrance waits
+while any component of the cycle that a back edge leads to is congested. No component of the cycle can reach an
+entrance, so this adds no circular wait. While the entrances wait, a cycle whose components emit at most one tuple per
+tuple received does not grow. While the entrances do not wait, each inbox of the cycle is within its bound. Together:
+a cycle never holds more than the sum of these bounds plus the tuples in flight. The bound does not hold for a cycle
+whose components emit two tuples per tuple received.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Subscription = tuple[topology_pb2.ComponentSpec, topology_pb2.InputSpec]
 
 
 class ComponentGraph:
-    """Who feeds whom.
+    """The components of a topology and the streams between them.
 
-    ``order``: every component after those that feed it, leaving back edges aside; by name where that leaves a choice.
+    ``order``: the components in topological order, ignoring back edges; ties are broken by name.
     """
 
     def __init__(self, spec: topology_pb2.TopologySpec) -> None:
@@ -47,15 +48,15 @@ class ComponentGraph:
         self._downstream: dict[str, frozenset[str]] = {}
 
     def subscriptions(self, component: str, stream: str) -> list[Subscription]:
-        """Who subscribes to a stream, and how."""
+        """Return the subscribers of a stream, with their groupings."""
         return self._subscriptions.get((component, stream), [])
 
     def is_back_edge(self, source: str, target: str) -> bool:
-        """Whether tuples of ``source`` for ``target`` go on though ``target`` is congested."""
+        """True if ``source`` keeps sending to ``target`` while ``target`` is congested."""
         return (source, target) in self._back_edges
 
     def waits_for(self, component: str) -> Iterator[str]:
-        """The components whose congestion stops this one: those that it feeds, and heads of cycles that it enters."""
+        """Yield the components whose congestion stops this one: its targets, and the heads of cycles that it enters."""
         cycles = set()
         for target in self._targets[component]:
             if not self.is_back_edge(component, target):
@@ -66,7 +67,7 @@ class ComponentGraph:
             yield from self._back_targets.get(cycle, ())
 
     def downstream(self, component: str) -> frozenset[str]:
-        """Every component that tuples of this one can reach; itself only if it is on a cycle."""
+        """Return every component reachable from this component, including itself only if it is on a cycle."""
         if component not in self._downstream:
             found: set[str] = set()
             open_ends = list(self._targets[component])
@@ -80,11 +81,13 @@ class ComponentGraph:
 
 
 def _searched(starts: Iterable[str], targets: Mapping[str, list[str]]) -> tuple[list[str], set[tuple[str, str]]]:
-    """A depth-first search: components in an order without back edges, and the back edges. No recursion: a topology
-    may be a chain of thousands."""
+    """Return the components in topological order (ignoring back edges), and the back edges.
+
+    The depth-first search is not recursive: a topology may be a chain of thousands of components.
+    """
     finished: list[str] = []
     back_edges = set()
-    state: dict[str, bool] = {}  # True while on the present path
+    state: dict[str, bool] = {}  # True while on the current path
     for start in starts:
         if start in state:
             continue
@@ -106,7 +109,10 @@ def _searched(starts: Iterable[str], targets: Mapping[str, list[str]]) -> tuple[
 
 
 def _cycles(order: list[str], targets: Mapping[str, list[str]]) -> dict[str, int]:
-    """The strongly connected component of each component, as a number (Kosaraju; ``order`` is his first half)."""
+    """Return the number of each component's strongly connected component.
+
+    The algorithm is Kosaraju's; ``order`` is the result of its first pass.
+    """
     sources: dict[str, list[str]] = {component: [] for component in order}
     for source, found in targets.items():
         for target in found:

@@ -1,7 +1,8 @@
-"""What an executor is told from outside, beside tuples: calls of its own components; and a spout executor how its trees
-ended and what was lost.
+"""Control messages to an executor: calls requested by its own components, and, for a spout executor, the outcome of
+its trees and the loss of workers or ledgers.
 
-These lie in its inbox like the batches of a bolt executor, so that components hear of everything on their own thread.
+Control messages are queued in the executor's inbox, like the batches of a bolt executor. So components are called only
+on their own thread.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class TreesFailed:
 
 @dataclass(frozen=True, slots=True)
 class TreesExpired:
-    """Trees of a spout task were left alone for too long."""
+    """Trees of a spout task timed out."""
 
     task: int
     roots: Sequence[int]
@@ -38,7 +39,7 @@ class TreesExpired:
 
 @dataclass(frozen=True, slots=True)
 class TreesReset:
-    """Trees of a spout task start their timeout again."""
+    """The timeout of trees of a spout task restarts."""
 
     task: int
     roots: Sequence[int]
@@ -46,9 +47,9 @@ class TreesReset:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker of the topology is gone: trees pending now may have been lost with it.
+    """A worker of the topology is gone, and trees pending now may have been lost with it.
 
-    They get ``grace_s`` to prove that they were not; then what is still pending of them fails.
+    These trees get ``grace_s`` to complete. Trees that are still pending afterwards fail.
     """
 
     grace_s: float
@@ -56,7 +57,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class ShardsLost:
-    """The ledgers of these shards (root mod ``count``) are gone: what is pending there can only fail."""
+    """The ledgers of these shards (root mod ``count``) are gone. Trees pending there can only fail."""
 
     shards: frozenset[int]
     count: int
@@ -64,9 +65,10 @@ class ShardsLost:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A component of a task asked for a call on the task's own thread (``context.call_soon``).
+    """A call that a component requested on its task's own thread (``context.call_soon``).
 
-    It is not made if the component has been replaced since: then ``context`` is not that of the task any more.
+    The call is skipped if the component has been replaced since. In that case the task's context is no longer
+    ``context``.
     """
 
     task: int

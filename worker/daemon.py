@@ -1,10 +1,10 @@
-"""The worker's shell: one process, the executors that nimbus assigned to its slot, and its links to everybody else.
+"""The worker process: runs the executors that nimbus assigned to its slot, and links them to other workers and ackers.
 
     launch.json -> bundle on sys.path -> ZooKeeper -> assignment -> engine -> listen -> links -> spouts active
 
-It follows ZooKeeper level-triggered: a watch wakes, a snapshot (assignment_view.py) decides. If ZooKeeper is away, it
-goes on with the last snapshot. Exit status: 0 when it is told to stop or has no place any more, 1 when a component
-raised.
+The worker follows ZooKeeper level-triggered: a watch only wakes the worker, a snapshot (assignment_view.py) decides. If
+ZooKeeper is unavailable, the worker continues with the last snapshot. Exit status: 0 if the worker is told to stop or
+is no longer in the assignment, 1 if a component raised.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from .service import WorkerService
 log = logging.getLogger(__name__)
 
 WATCHDOG_S = 0.05
-SNAPSHOT_S = 10.0  # a snapshot is read at least so often though no watch wakes
+SNAPSHOT_S = 10.0  # the longest time between two snapshots, even if no watch fires
 RETRY_S = 1.0
 CLOSE_S = 2.0
 DRAIN_S = 0.5
 
 
 class WorkerDaemon:
-    """One run of the worker process."""
+    """A single run of the worker process."""
 
     def __init__(self, launch: LaunchFile) -> None:
         self._launch = launch
@@ -95,7 +95,8 @@ class WorkerDaemon:
             await asyncio.to_thread(disconnect, client)
 
     async def _work(self, first: AssignmentView, client: KazooClient, stop: asyncio.Event) -> int:
-        self._executors = first.executors  # with which it lives: given others, it ends, and another is started
+        # Fixed for the worker's life: if the slot gets other executors, this worker ends and another starts.
+        self._executors = first.executors
         try:
             self._engine = self._build(first)
         except TupletreeError as error:
@@ -126,7 +127,7 @@ class WorkerDaemon:
             await http.stop()
 
     def _build(self, first: AssignmentView) -> Engine:
-        """The engine for the executors of this slot. Unpickles user code."""
+        """Build the engine for the executors of this slot. Unpickles user code."""
         spec = load_spec(self._launch.bundle_dir)
         environment = Environment(
             clock=time.monotonic,
@@ -147,7 +148,7 @@ class WorkerDaemon:
         return Engine(plan, first.executors, self._outbound, self._on_blocking)
 
     def _connect(self, first: AssignmentView) -> None:
-        """Make the links, which connect by themselves, and the service."""
+        """Create the service and the links. Links connect in the background."""
         ties = Ties(
             topology_id=self._launch.topology_id,
             worker_id=self._launch.worker_id,
@@ -164,7 +165,7 @@ class WorkerDaemon:
         self._outbound.connect(self._engine.gate, self._peers, self._ackers, self._service)
 
     async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
-        """Serve, and on which HTTP port. Raises UsageError if a port is in use."""
+        """Start the gRPC and HTTP servers; return both and the HTTP port. Raises UsageError if a port is in use."""
         host = self._launch.bind_host
         add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
         rpc = await start_server([add], host, self._launch.port, self._readiness)
@@ -222,7 +223,7 @@ class WorkerDaemon:
             self._outbound.failed(TaskFailure("__system", 0, task.exception() or RuntimeError("unknown")))
 
     async def _wait_for_end(self, stop: asyncio.Event) -> int:
-        """Wait until there is a reason to end; the exit status that goes with it."""
+        """Wait until the worker must end; return its exit status."""
         waits: dict[asyncio.Future[Any], str] = {
             asyncio.ensure_future(stop.wait()): "told to stop",
             asyncio.ensure_future(self._unwanted.wait()): "not wanted here any more",
@@ -243,7 +244,7 @@ class WorkerDaemon:
         return 1
 
     async def _drain(self) -> None:
-        """Give what the engine's last flush handed over a moment to arrive."""
+        """Wait up to ``DRAIN_S`` until the output of the engine's last flush has arrived."""
         deadline_s = time.monotonic() + DRAIN_S
         await asyncio.sleep(0)
         while time.monotonic() < deadline_s:
@@ -257,7 +258,7 @@ class WorkerDaemon:
         self._loop.call_soon_threadsafe(self._changed.set)
 
     async def _snapshot(self, *, synced: bool) -> AssignmentView | None:
-        """What ZooKeeper holds; with ``synced`` all of it that was written before now."""
+        """Read a snapshot from ZooKeeper; with ``synced``, including everything written before this call."""
         topology_id = self._launch.topology_id
 
         def load() -> AssignmentView | None:
@@ -287,7 +288,7 @@ class WorkerDaemon:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            except InternalError as error:  # a damaged node is no reason to stop what runs
+            except InternalError as error:  # a damaged znode is no reason to stop running executors
                 event(log, "assignment.unreadable", level=logging.WARNING, cause=error)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)
@@ -304,7 +305,7 @@ class WorkerDaemon:
     async def _until_opened(self) -> None:
         while not self._engine.has_opened:
             await asyncio.sleep(0.005)
-        gc.freeze()  # what was imported and built stays: no collection need look at it
+        gc.freeze()  # imported and built objects live until exit: collections can skip them
         self._opened.set()
 
     async def _apply(self, latest: AssignmentView) -> None:
@@ -328,7 +329,7 @@ class WorkerDaemon:
                 self._changed.set()
 
     def _update_readiness(self) -> None:
-        """Links came or went, or the topology's status changed."""
+        """Recompute readiness after a link went up or down, or after the topology's status changed."""
         if self._view is None:
             return
         peers_up = self._peers.are_up(self._view.peers)
@@ -341,7 +342,7 @@ class WorkerDaemon:
         if peers_up and ackers_up and not self._was_ready:
             self._was_ready = True
             event(log, "worker.ready", topology=self._launch.topology_id)
-        # Until everybody has been there once, no spout emits; later the gate knows better which of them may.
+        # No spout emits until all links have been up once. After that, the gate decides per spout.
         self._engine.set_active(self._view.is_active and self._was_ready)
 
     # What the engine reports
@@ -352,7 +353,7 @@ class WorkerDaemon:
             self._engine.look_after()
 
     def _report_error(self, component: str, task: int, error: BaseException) -> None:
-        """A component reported an error. Any thread."""
+        """Log and store an error that a component reported. Any thread."""
         log.error("component.error component=%s task=%s", component, task, exc_info=error)
         message = component_error(self._launch, component, task, error)
         self._loop.call_soon_threadsafe(self._keep_error, component, message)
@@ -374,10 +375,10 @@ class WorkerDaemon:
 
 
 def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:
-    """Log a tuple that a component emitted: what ``topology.debug`` asks for."""
+    """Log a tuple that a component emitted (``topology.debug``)."""
     event(log, "tuple.emitted", component=component, stream=stream, values=repr(values))
 
 
 def add_code_path(bundle_dir: str) -> None:
-    """Let the topology's own modules be imported, before anything of the same name elsewhere."""
+    """Make the topology's own modules importable, ahead of other modules of the same name."""
     sys.path.insert(0, str(Path(bundle_dir) / "code"))

@@ -1,7 +1,8 @@
 """The engine of a worker: its executors, their run loops, and the gate between them and the outside.
 
-The engine knows no network and no ZooKeeper. Around it stands either a worker process (daemon.py) or a LocalCluster
-(tupletree.testing); both hand it tuples and verdicts and take from it what is for others.
+The engine does not use the network or ZooKeeper. Its host is either a worker process (daemon.py) or a LocalCluster
+(tupletree.testing). The host passes incoming tuples and verdicts to the engine, and delivers the engine's output to
+other workers and ackers.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ from .reporting.task_stats import task_stats
 
 
 class Outside(Protocol):
-    """What an engine hands over. All are called from any thread and must not block."""
+    """The host's side of an engine. Methods may be called from any thread and must not block."""
 
     def send(self, batch: worker_pb2.Batch) -> None:
-        """Tuples for a task of another worker."""
+        """Send tuples to a task of another worker."""
 
     def post(self, updates: AckUpdates) -> None:
-        """News for the ackers."""
+        """Send ledger updates to the ackers."""
 
     def failed(self, failure: TaskFailure) -> None:
-        """A component raised; the run loop has ended."""
+        """Report that a component raised and its run loop has ended."""
 
     def congestion_changed(self) -> None:
-        """``congested_tasks`` may be others than before."""
+        """Report that ``congested_tasks`` may have changed."""
 
 
 class Engine:
@@ -63,14 +64,14 @@ class Engine:
         self.gate = Gate(self._gate_changed)
         self.origins = origins(plan)
         self.loops: list[RunLoop] = []
-        self.tracer: Tracer | None = None  # of what comes from other workers
+        self.tracer: Tracer | None = None  # for batches from other workers
         self._outside = outside
         self._on_blocking = on_blocking
         self.max_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
-        self._loops_lock = threading.Lock()  # held while the list of loops or the flag below changes
+        self._loops_lock = threading.Lock()  # guards changes of the list of loops and of the flag below
         self._is_stopping = False
-        self._shared: RunLoop | None = None  # of all executors that need no loop of their own
+        self._shared: RunLoop | None = None  # runs all executors that need no loop of their own
         self._settings = LoopSettings(
             clock=plan.environment.clock,
             batch_size=conf["topology.transfer.batch.size"],
@@ -91,7 +92,7 @@ class Engine:
         self.tree_tasks = sorted(task for executor in self.executors for task in executor.tree_tasks)
 
     def start(self) -> None:
-        """Start the run loops. Spouts stay quiet until ``set_active``."""
+        """Start the run loops. Spouts emit nothing until ``set_active``."""
         shared = [executor for executor in self.executors if not executor.is_blocking]
         alone = [[executor] for executor in self.executors if executor.is_blocking]
         if shared:
@@ -100,24 +101,24 @@ class Engine:
             self._start_loop(executors)
 
     def stop(self, timeout_s: float) -> None:
-        """Close the components and end the run loops; give up on those that do not end in time."""
+        """Close the components and end the run loops. Abandon loops that do not end within ``timeout_s``."""
         deadline_s = time.monotonic() + timeout_s
         with self._loops_lock:
             self._is_stopping = True
         for loop in self.loops:
             loop.stop()
         joined = 0
-        while joined < len(self.loops):  # the watchdog may still move executors to a new one
+        while joined < len(self.loops):  # the watchdog may still move executors to a new loop
             self.loops[joined].join(max(0.0, deadline_s - time.monotonic()))
             joined += 1
 
     @property
     def has_opened(self) -> bool:
-        """Whether the bolts of every run loop are prepared."""
+        """True if the bolts of every run loop are prepared."""
         return all(loop.has_opened.is_set() for loop in self.loops)
 
     def wake(self) -> None:
-        """Let every run loop look again, and ask sources that rest."""
+        """Wake every run loop, so that idle sources are polled again."""
         for loop in self.loops:
             loop.rouse()
 
@@ -129,21 +130,21 @@ class Engine:
         self.wake()
 
     def tell(self, task: int, control: Control) -> None:
-        """Tell a task how trees that it has begun ended. A task that is not here is not told."""
+        """Tell a task the outcome of trees that it began. Ignored if the task is not in this worker."""
         if task in self._inboxes:
             self._inboxes[task].tell(control)
 
     def tell_spouts(self, control: Control) -> None:
-        """Tell every executor whose tasks begin trees, as spouts do, something that concerns all of them."""
+        """Send a message to every executor whose tasks begin trees, as spouts do."""
         for executor in self.executors:
             if executor.tree_tasks:
                 executor.inbox.tell(control)
 
     def receive(self, message: worker_pb2.Batch) -> int:
-        """Take a batch from another worker; return about how many bytes it has.
+        """Take a batch from another worker; return its approximate size in bytes.
 
         Raises:
-            ProtocolError: it is malformed or is for nobody here; nothing of it was taken.
+            ProtocolError: the batch is malformed or has no receiver here. No part of the batch was taken.
         """
         origin = self.origins.get((message.source_task, message.stream))
         inbox = self._inboxes.get(message.target_task)
@@ -160,12 +161,12 @@ class Engine:
         return size
 
     def _takes(self, message: worker_pb2.Batch) -> bool:
-        """Whether such a task gets such batches: a spout only the steps of checkpoints."""
+        """True if the target task accepts the batch. A spout accepts only checkpoint steps."""
         return message.target_task not in self.spout_tasks or message.stream == CHECKPOINT_STREAM
 
     @property
     def congested_tasks(self) -> list[int]:
-        """The tasks of this worker that senders should hold tuples for, ascending."""
+        """The congested tasks of this worker, ascending. Senders should hold tuples for these tasks."""
         return sorted(task for task, inbox in self._inboxes.items() if inbox.is_congested)
 
     def set_ackers_ready(self, is_ready: bool) -> None:
@@ -180,11 +181,11 @@ class Engine:
         self._bring_together(now_s)
 
     def statistics(self) -> list[nimbus_pb2.TaskStats]:
-        """What each task has done so far. Any thread; figures of one task may be of slightly different moments."""
+        """Return the statistics of each task. Any thread. The values of one task are not read atomically."""
         return [task_stats(task, executor) for executor in self.executors for task in executor.tasks]
 
     def present_steps(self) -> list[Present]:
-        """The call that each run loop is in, except those that may last forever. Any thread."""
+        """Return the current call of each run loop, except calls that may last forever. Any thread."""
         steps = [(loop, *loop.present) for loop in self.loops]
         return [
             (loop, (step, executor.progress), [executor.at_work.task_id])
@@ -193,9 +194,10 @@ class Engine:
         ]
 
     def unfinished(self) -> tuple[bool, int]:
-        """Whether all spouts are deactivated, and after that how much is under way here. Any thread.
+        """Return whether all spouts are deactivated, and the amount of unfinished work, counted afterwards. Any thread.
 
-        Counted are trees that are pending or wait for a checkpoint, tuples that wait, and buffers with tuples.
+        The count is the sum of trees that are pending or wait for a checkpoint, of waiting tuples, and of executors
+        with buffered tuples.
         """
         spouts = [one for one in self.executors if isinstance(one, SpoutExecutor)]
         is_paused = all(one.is_paused for one in spouts)
@@ -206,7 +208,7 @@ class Engine:
         return is_paused, pending + begun + waiting
 
     def held_s(self) -> dict[int, dict[str, float]]:
-        """For how long each spout task was active and not asked for tuples, by why. Any thread."""
+        """Return the seconds during which each spout task was active but not polled, by cause. Any thread."""
         return {
             task.task_id: executor.held_s()
             for executor in self.executors
@@ -219,7 +221,7 @@ class Engine:
         self._outside.congestion_changed()
 
     def _bring_together(self, now_s: float) -> None:
-        """Send executors back that need no loop of their own any more."""
+        """Return executors to the shared loop once they no longer need their own."""
         with self._loops_lock:
             if self._is_stopping:
                 return
@@ -260,11 +262,11 @@ class Engine:
             inbox.put(Batch(origin, target_task, rows), len(rows), rows.size)
 
     def _copy(self, message: worker_pb2.Batch, origin: Origin) -> None:
-        """Give a task of this worker what was encoded."""
+        """Decode an encoded batch and deliver it to a task of this worker."""
         rows = decode(message, origin)
         self._inboxes[message.target_task].put(Batch(origin, message.target_task, rows), len(rows), rows.size)
 
 
 def local_tasks(executors: Iterable[ExecutorTasks]) -> frozenset[int]:
-    """Every task of the given executors."""
+    """Return every task of the given executors."""
     return frozenset(task for first, last in executors for task in range(first, last + 1))

@@ -1,4 +1,4 @@
-"""What a worker is told by its supervisor: the launch file."""
+"""The launch file, by which a supervisor configures a worker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tupletree.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """The contents of launch.json; ``conf`` is the daemon's configuration with the topology's laid over it."""
+    """The contents of launch.json. ``conf`` is the daemon's configuration, overridden by the topology's."""
 
     topology_id: str
     worker_id: str
     supervisor_id: str
     supervisor_address: str
-    host: str  # the name that other workers reach this one by
-    port: int  # of its slot, and of its gRPC server
+    host: str  # the host name at which other workers connect
+    port: int  # of the slot and of the gRPC server
     bind_host: str
     http_port: int  # 0: any free port
     bundle_dir: str
@@ -33,7 +33,7 @@ class LaunchFile:
         """Read a launch file.
 
         Raises:
-            UsageError: it cannot be read or is not a launch file.
+            UsageError: the file cannot be read or is not a launch file.
         """
         try:
             facts = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -49,5 +49,5 @@ class LaunchFile:
 
 
 def slot_name(supervisor_id: str, port: int) -> str:
-    """One name for a slot, unique in the cluster."""
+    """Return the name of a slot, unique in the cluster."""
     return f"{supervisor_id}:{port}"

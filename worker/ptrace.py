@@ -1,7 +1,7 @@
-"""Whom the kernel lets look into this process: where ``kernel.yama.ptrace_scope`` is 1, ancestors and one named here.
+"""Permission to trace this process. With ``kernel.yama.ptrace_scope`` 1, only ancestors and one named process may.
 
-py-spy runs as a child of the supervisor, which is this process' parent only until it has been started again; so each
-worker names the supervisor that answers its life signs.
+py-spy runs as a child of the supervisor. A supervisor that was restarted is no longer the parent of this process, so
+each worker names the supervisor that answers its heartbeats.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ _PR_SET_PTRACER = 0x59616D61
 
 
 def allow(pid: int) -> None:
-    """Let that process and its children look into this one. Where the kernel has no such rule, nothing happens."""
+    """Let a process and its children trace this process. Does nothing on kernels without this rule."""
     with contextlib.suppress(OSError, AttributeError, ctypes.ArgumentError):
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)

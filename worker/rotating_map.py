@@ -1,13 +1,13 @@
-"""A map whose entries grow old by cohorts: the device that expires tuple trees.
+"""A map whose entries age in cohorts, used to expire tuple trees.
 
-Theory (seed 002, "Pending tuples and the RotatingMap"). Entries live in ``buckets`` dictionaries, each a cohort that
-expires as one. ``put`` moves an entry to the youngest bucket, whichever bucket held it before; ``rotate`` takes the
-oldest bucket away and opens a new youngest one.
+Theory (seed 002, "Pending tuples and the RotatingMap"). Entries are held in ``buckets`` dictionaries. Each dictionary
+is a cohort whose entries expire together. ``put`` moves an entry to the youngest bucket, whichever bucket held the
+entry before. ``rotate`` removes the oldest bucket and adds a new youngest bucket.
 
     put ->  [ youngest | ... | oldest ]  -> rotate returns these
 
-The expiry window. An entry is returned by exactly the ``buckets``-th ``rotate`` after its last ``put``, never by an
-earlier one. So if ``rotate`` is called every ``p`` seconds, an entry that is not touched again expires after more than
+The expiry window. An entry is returned by exactly the ``buckets``-th ``rotate`` after its last ``put``, never
+earlier. So if ``rotate`` is called every ``p`` seconds, an entry that is not put again expires after more than
 ``(buckets - 1) * p`` and at most ``buckets * p`` seconds. With two buckets rotated every message timeout T, a spout's
 message times out after T to 2T; with three, an acker's entry lives 2T to 3T.
 
@@ -28,7 +28,7 @@ D = TypeVar("D")
 
 
 class RotatingMap(Generic[K, V]):
-    """A map from keys to values that forgets what was not put again for ``buckets`` rotations.
+    """A map from keys to values that forgets entries not put again within ``buckets`` rotations.
 
     Not thread-safe: one owner. A key is held by one bucket at a time. Iteration and the dictionary that ``rotate``
     returns follow the order of the last ``put`` of each key, oldest first.
@@ -40,17 +40,17 @@ class RotatingMap(Generic[K, V]):
         if buckets < 2:
             raise UsageError(f"a RotatingMap needs at least 2 buckets, not {buckets}")
         self.buckets: list[dict[K, V]] = [{} for _ in range(buckets)]
-        """The cohorts, youngest first: one list for good, for a caller to whom a method call for each entry is much."""
+        """The cohorts, youngest first. The list object is never replaced: hot paths use it to avoid method calls."""
 
     def put(self, key: K, value: V) -> None:
-        """Set the value of ``key`` and start its life again."""
+        """Set the value of ``key`` and move the entry to the youngest bucket."""
         youngest, *older = self.buckets
         for bucket in older:
             if key in bucket:
                 del bucket[key]
                 break
         else:
-            # Re-insertion keeps the order of the last put; without it a second put would keep the first one's place.
+            # Re-insert, so that iteration follows the last put; plain assignment keeps the place of the first.
             youngest.pop(key, None)
         youngest[key] = value
 
@@ -59,7 +59,7 @@ class RotatingMap(Generic[K, V]):
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: D | None = None) -> V | D | None:
-        """The value of ``key``, or ``default``. Looking does not make an entry younger."""
+        """Return the value of ``key``, or ``default``. Does not make the entry younger."""
         for bucket in self.buckets:
             if key in bucket:
                 return bucket[key]
@@ -70,14 +70,14 @@ class RotatingMap(Generic[K, V]):
     @overload
     def pop(self, key: K, default: D) -> V | D: ...
     def pop(self, key: K, default: D | None = None) -> V | D | None:
-        """Take ``key`` out and return its value; ``default`` if it is not here."""
+        """Remove ``key`` and return its value, or ``default`` if the map has no such key."""
         for bucket in self.buckets:
             if key in bucket:
                 return bucket.pop(key)
         return default
 
     def pop_many(self, keys: Iterable[K]) -> list[V]:
-        """Take keys out and return the values of those that were here, in the order of the keys."""
+        """Remove keys and return the values of those that were present, in the order of ``keys``."""
         youngest, *older = self.buckets
         found = []
         for key in keys:
@@ -91,13 +91,13 @@ class RotatingMap(Generic[K, V]):
         return found
 
     def rotate(self) -> dict[K, V]:
-        """Age every entry by one step and return those that were in the oldest bucket, now forgotten."""
+        """Age every entry by one step. Remove and return the entries of the oldest bucket."""
         expired = self.buckets.pop()
         self.buckets.insert(0, {})
         return expired
 
     def clear(self) -> dict[K, V]:
-        """Forget everything and return it, as if all of it had expired at once."""
+        """Remove and return all entries, as if all had expired at once."""
         everything: dict[K, V] = {}
         for bucket in reversed(self.buckets):
             everything.update(bucket)
@@ -105,7 +105,7 @@ class RotatingMap(Generic[K, V]):
         return everything
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every entry. The map must not change meanwhile."""
+        """Iterate over all entries. The map must not change meanwhile."""
         for bucket in reversed(self.buckets):
             yield from bucket.items()
 

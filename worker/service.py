@@ -16,30 +16,31 @@ from .network.fragments import Reassembly
 
 CONFIRM_INTERVAL_S = 0.05
 CONFIRM_BYTES = 1024 * 1024
-"""Confirmations are gathered for so long, or until so much is unconfirmed: they cost a message each."""
+"""Each confirmation costs a message. A confirmation is delayed by at most the interval, or until this many bytes are
+unconfirmed."""
 
 
 @dataclass(slots=True, eq=False)
 class Sender:
-    """The stream of one sending worker: the last frame taken, and how much was taken since it was told so."""
+    """The stream from one sending worker: the last frame taken, and the bytes taken since the last status."""
 
     pieces: Reassembly
     confirmed: int = 0
     untold_bytes: int = 0
-    changed: asyncio.Event = field(default_factory=asyncio.Event)  # something is to be told, now or later
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # a status is due, now or later
     is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell_now(self) -> None:
-        """Have the next status sent at once."""
+        """Send the next status immediately."""
         self.changed.set()
         self.is_urgent.set()
 
 
 class WorkerService(worker_pb2_grpc.WorkerServicer):
-    """Takes tuples from the other workers of the topology.
+    """Receiver of tuples from the other workers of the topology.
 
-    ``opened`` is set when this worker's bolts are prepared; until then senders are made to wait.
-    ``on_shard_version`` hears of the shard version of each frame before its tuples are executed.
+    ``opened`` is set when this worker's bolts are prepared; until then senders wait.
+    ``on_shard_version`` is called with the shard version of each frame before the frame's tuples are executed.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._senders: set[Sender] = set()
 
     def congestion_changed(self) -> None:
-        """Tell every sender which tasks are congested now."""
+        """Send the current congested tasks to every sender."""
         for sender in self._senders:
             sender.tell_now()
 
@@ -86,7 +87,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
             reader.cancel()
 
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
-        """Take frames until the sender ends the stream. Raises ProtocolError at the first that makes no sense."""
+        """Take frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""
         async for request in requests:
             self._take(request, sender)
 

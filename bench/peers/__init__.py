@@ -1,1 +1,1 @@
-"""Other stream processors on the same word count: see bench/peers/README.md."""
+"""Word count on other stream processors: see bench/peers/README.md."""

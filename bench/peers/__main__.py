@@ -25,7 +25,7 @@ from bench.peers.rows import PEERS, UnknownRowError, chosen
 
 
 def main(argv: Sequence[str]) -> int:
-    """Set up, or measure and print; returns the exit status."""
+    """Set up, or measure and print; return the exit status."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_up(venvs: Path, peers: Sequence[str]) -> int:
-    """Make the environments of these peers. One that cannot be had is told, and the others are made: then 1."""
+    """Make the environments of these peers. Return 1 if one is unavailable; the others are still made."""
     status = 0
     for peer in peers:
         try:

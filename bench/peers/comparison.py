@@ -1,4 +1,4 @@
-"""All rows measured, round by round, and put together."""
+"""Measures all rows, round by round, and combines the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMBINED: Final = ("--held", "5000", "--pending", "30000")
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much is counted, how often, and where the peers' environments are."""
+    """The size of the comparison: number of rounds and sentences, and the folder of the peers' environments."""
 
     rounds: int
     sentences: int
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def compare(rows: Sequence[Row], plan: Comparison, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run every row that is available once a round, each round from another one on; ``tell`` hears what runs."""
+    """Run every available row once per round, each round starting with another row. ``tell`` receives each step."""
     places, unavailable = _places(rows, plan.venvs)
     able = [row for row in rows if row.peer == OURS or row.peer in places]
     measured: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -95,7 +95,7 @@ def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: floa
 
 
 def _measure_ours(row: Row, count: int, timeout_s: float) -> dict[str, Any]:
-    """The same by ``python -m bench.word_count``, which compares every word's count with the truth."""
+    """Measure Tupletree by ``python -m bench.word_count``, which compares every word's count with the truth."""
     variant = [
         f"--workers={row.parallelism}",
         f"--spouts={row.parallelism}",

@@ -1,4 +1,4 @@
-"""The peers' own virtual environments, which ``python -m bench.peers setup`` makes outside the repository."""
+"""The peers' own virtual environments, made by ``python -m bench.peers setup`` outside the repository."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ INSTALL_S: Final = 1800
 
 
 class UnavailableError(Exception):
-    """Why a peer cannot be run here."""
+    """A peer cannot be run here. The message is the reason."""
 
 
 def set_up(directory: Path, peer: str) -> None:
-    """Make or renew the environment of a peer; one with the wanted versions is left as it is.
+    """Make or renew the environment of a peer. An environment with the right versions is left as it is.
 
     Raises:
-        UnavailableError: it cannot be installed here; the reason is kept for ``find``.
+        UnavailableError: the peer cannot be installed here; the reason is kept for ``find``.
     """
     try:
         find(directory, peer)
@@ -48,10 +48,10 @@ def set_up(directory: Path, peer: str) -> None:
 
 
 def find(directory: Path, peer: str) -> Path:
-    """The folder of a peer's environment.
+    """Return the folder of a peer's environment.
 
     Raises:
-        UnavailableError: it is not set up, not with the versions wanted, or could not be.
+        UnavailableError: the environment is not set up, has other versions, or could not be installed.
     """
     place = directory / peer
     if (place / "reason").exists():
@@ -75,7 +75,7 @@ def _need_programs(peer: str) -> None:
 
 
 def _build_storm(place: Path) -> None:
-    """Storm's jars from the repository that this user's Maven is configured with, and our topology compiled."""
+    """Download Storm's jars from the user's configured Maven repository, and compile the topology."""
     jars, pom = place / "jars", str(STORM / "pom.xml")
     _run("mvn", "-B", "-q", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={jars.resolve()}")
     _run("javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(place / "classes"), str(STORM / "StormWords.java"))

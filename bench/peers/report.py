@@ -1,4 +1,4 @@
-"""Medians over rounds, ratios, and the table of them."""
+"""Medians over rounds, ratios, and their table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIGURES = ("words_per_s", "cpu_us_per_word", "peak_rss_mb")
 
 
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The medians of one row's rounds, and of each round its words a second."""
+    """Return the medians of one row's rounds, and the words per second of each round."""
     medians = {name: statistics.median(one[name] for one in rounds) for name in FIGURES}
     return {
         "exact": True,
@@ -23,7 +23,7 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def ratios(rows: Mapping[str, Mapping[str, Any]], base: str) -> dict[str, float]:
-    """How many times the words a second of each other row ``base`` counts."""
+    """Return, per other row, the words per second of ``base`` divided by those of the row."""
     if not rows.get(base, {}).get("exact"):
         return {}
     words_per_s = rows[base]["words_per_s"]
@@ -33,7 +33,7 @@ def ratios(rows: Mapping[str, Mapping[str, Any]], base: str) -> dict[str, float]
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """The result for people: a line for each row, the fastest first, then what could not be measured and why."""
+    """Format the result for people: one line per row, fastest first, then the rows without a result and the reasons."""
     rows = {name: row for name, row in result["rows"].items() if row["exact"]}
     lines = [f"{'':<32}{'words/s':>12}{'CPU us/word':>13}{'peak MB':>9}  {result['base']} is"]
     for name, row in sorted(rows.items(), key=lambda item: -item[1]["words_per_s"]):

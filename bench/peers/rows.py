@@ -1,4 +1,4 @@
-"""What is compared: ours and each peer's configurations, and which of them a run takes."""
+"""The rows of the comparison: the configurations of Tupletree and of each peer, and the selection for a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ BASE: Final = "tupletree-2"
 
 
 class UnknownRowError(Exception):
-    """A name that selects no row."""
+    """A name selects no row."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration. ``share``: it counts one in so many of the sentences, for those that are far slower."""
+    """One configuration. ``share``: the row counts one in ``share`` of the sentences, for rows that are far slower."""
 
     name: str
     program: str
@@ -27,7 +27,7 @@ class Row:
 
     @property
     def peer(self) -> str:
-        """Which environment it runs in."""
+        """The environment that the row runs in."""
         return self.name.partition("-")[0]
 
 
@@ -111,10 +111,10 @@ PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if ro
 
 
 def chosen(only: Sequence[str]) -> list[Row]:
-    """The rows of these names, or whose names begin so; without any, all. What ratios are told against is always there.
+    """Return the rows with these names or prefixes; without names, all rows. The base of the ratios is always included.
 
     Raises:
-        UnknownRowError: no row is called so; the message has the nearest name.
+        UnknownRowError: no row has such a name; the message suggests the nearest name.
     """
     for name in only:
         if not any(_selects(name, row) for row in ROWS):

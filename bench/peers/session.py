@@ -1,4 +1,4 @@
-"""What the processes of a session have used, read from /proc; and their end."""
+"""CPU time and memory of the processes of a session, read from /proc; and their termination."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 
 def members(session: int) -> list[int]:
-    """The processes of a session, by id."""
+    """Return the ids of the processes of a session."""
     return [int(fields[0]) for fields in _stats() if int(fields[4]) == session]
 
 
 def cpu_s(session: int) -> float:
-    """Processor time of the session's processes and of their children that have ended, in seconds."""
+    """Return the CPU time of the session's processes and of their ended children, in seconds."""
     ticks = sum(sum(map(int, fields[12:16])) for fields in _stats() if int(fields[4]) == session)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def peak_rss_kb(session: int) -> dict[int, int]:
-    """The highest resident size so far of each process of the session that lives."""
+    """Return the peak resident size so far of each living process of the session."""
     peaks = {}
     for pid in members(session):
         with contextlib.suppress(OSError):
@@ -33,14 +33,14 @@ def peak_rss_kb(session: int) -> dict[int, int]:
 
 
 def is_over(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process has ended. Does not reap it: what it used can still be read."""
+    """True if a process has ended. Does not reap the process, so that its CPU time can still be read."""
     if process.returncode is not None:
         return True
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def end(leader: subprocess.Popen[bytes], grace_s: float = 5) -> None:
-    """End every process of the leader's session, however deep: by SIGTERM, then by SIGKILL. The leader is reaped."""
+    """End every process of the leader's session, at any depth: by SIGTERM, then by SIGKILL. The leader is reaped."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline_s = time.monotonic() + grace_s
         for pid in members(leader.pid):
@@ -54,7 +54,7 @@ def end(leader: subprocess.Popen[bytes], grace_s: float = 5) -> None:
 
 
 def _stats() -> Iterator[list[str]]:
-    """Of each process its id, then the fields of /proc/<id>/stat from the third on, as proc(5) numbers them."""
+    """Yield, per process, its id and the fields of /proc/<id>/stat from the third on, indexed as in proc(5)."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):

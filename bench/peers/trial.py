@@ -1,10 +1,10 @@
-"""One run of a peer's program: from its start until its sinks have counted every word, with what that has cost.
+"""One run of a peer's program: from its start until its sinks have counted every word, with the costs.
 
-Clock and processor time start at the mark of the first record and stop when the sinks' marks add up to all words (see
-programs/marks.py). That leaves out what comes before: the start of interpreters and JVMs, imports, the making of plans,
-and reading the sentences where the program itself does that. The processor time is that of all processes of the
-session which the program leads, JVMs included, to a clock tick and to the 5 ms in which a mark is noticed; the memory
-is the sum of their highest resident sizes, read every quarter of a second and at the end.
+Wall and CPU time start at the mark of the first record and stop when the sinks' marks add up to all words (see
+programs/marks.py). This excludes the start of interpreters and JVMs, imports, planning, and reading the sentences if
+the program itself reads them. CPU time covers all processes of the session led by the program, JVMs included. Its
+precision is a clock tick plus the 5 ms in which a mark is noticed. Memory is the sum of the peak resident sizes, read
+every quarter of a second and at the end.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class FailedError(Exception):
-    """Why a run has no result, or a wrong one."""
+    """A run has no result, or a wrong one. The message is the reason."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: the command, its environment besides ours, what it shall count, and how many words that are."""
+    """A program to run: the command, its additional environment, its settings, and the expected number of words."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -44,10 +44,10 @@ class Program:
 
 
 def measure(program: Program) -> dict[str, Any]:
-    """Run a program and return its figures. All its processes are gone on return.
+    """Run a program and return its metrics. All its processes are gone on return.
 
     Raises:
-        FailedError: it ended early, took too long, or counted more words than there are.
+        FailedError: the program ended early, took too long, or counted more words than there are.
     """
     with tempfile.TemporaryDirectory(prefix="bench-peer-") as directory:
         marked = Path(directory, "marks")

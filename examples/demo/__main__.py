@@ -1,4 +1,7 @@
-"""Arguments, the cluster, the summaries, the exit status: 0 only if both promises held and every crash took place."""
+"""Command line of the demo: arguments, cluster and summaries.
+
+Exit status 0 only if both guarantees held and every crash took place.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def main() -> int:
 
 
 def play(arguments: argparse.Namespace) -> tuple[Story, SparkStory]:
-    """Bring a cluster up, play both acts on it, tell how they ended, take it down again."""
+    """Start a cluster, play both acts, print the results, and stop the cluster."""
     with Screen(plain=arguments.plain, errors=arguments.json) as screen:
         screen.note("starting ZooKeeper, 1 nimbus, 1 supervisor and 2 ackers on free ports of this machine")
         with DevCluster(supervisors=1, slots=4, ackers=2, nimbuses=1) as cluster:
@@ -48,7 +51,7 @@ def play(arguments: argparse.Namespace) -> tuple[Story, SparkStory]:
             address = web_address(cluster.client)
             screen.note(f"its web UI, as long as this runs: {address}")
             first = Demo(cluster, screen, arguments.lines, Path(cluster.directory, "counted")).run(arguments.seconds)
-            cluster.restart("acker", 0)  # it was killed
+            cluster.restart("acker", 0)  # killed in the first act
             pipeline = SparkDemo(cluster, screen, arguments.lines, Path(cluster.directory, "piped"))
             second = pipeline.run(arguments.seconds)
             screen.close()
@@ -59,7 +62,7 @@ def play(arguments: argparse.Namespace) -> tuple[Story, SparkStory]:
 
 
 def tell(first: Story, second: SparkStory, *, as_json: bool) -> None:
-    """Print how both acts ended."""
+    """Print the results of both acts."""
     if as_json:
         held = first.held and second.held
         print(json.dumps({"held": held, "at_least_once": first.as_json(), "exactly_once": second.as_json()}))
@@ -77,7 +80,7 @@ def stay(cluster: DevCluster, address: str) -> None:
 
 
 def summary(story: Story) -> list[str]:
-    """How the first act compares with the truth, in words."""
+    """Return the comparison of the first act with the truth, in words."""
     judgement = story.judgement
     surplus = judgement.counted - judgement.words
     parts = [
@@ -99,7 +102,7 @@ def summary(story: Story) -> list[str]:
 
 
 def spark_summary(story: SparkStory) -> list[str]:
-    """How the second act compares with the truth, in words."""
+    """Return the comparison of the second act with the truth, in words."""
     judgement, crash = story.judgement, story.crash
     parts = [
         "2. The same text in batches, through Spark. No word may be counted too seldom or too often: a batch that is",

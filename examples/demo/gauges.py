@@ -1,4 +1,4 @@
-"""The figures of a running word count, from the places an operator would ask: nimbus and each acker's /ledger."""
+"""The metrics of a running word count, from the same places as an operator: nimbus and each acker's /ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tupletree.v1 import nimbus_pb2
 
 
 def read_frame(name: str, lines: int, acked: int, client: NimbusClient, ackers: Iterable[ProcessInfo]) -> Frame:
-    """What there is to show now. A figure that cannot be had at this moment is 0, a pending count None."""
+    """Return the current metrics. An unavailable metric is 0; an unavailable pending count is None."""
     try:
         components = {stats.component_id: stats for stats in client.describe(name).components}
     except TupletreeError:
@@ -32,7 +32,7 @@ def read_frame(name: str, lines: int, acked: int, client: NimbusClient, ackers: 
 
 
 def _pending(http_port: int) -> int | None:
-    """How many trees an acker holds; None if it does not answer."""
+    """Return the number of pending trees of an acker; None if the acker does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ledger", timeout=1) as reply:
             return sum(int(shard["pending"]) for shard in json.load(reply)["shards"])

@@ -1,7 +1,7 @@
-"""Reads what the running word count writes down: which lines are acked, which may have been emitted, the counts.
+"""Reads the records of the running word count: acked lines, lines that may have been emitted, and counts.
 
-The files are SQLite's and belong to the topology's tasks; a reader disturbs no writer. A task that has not begun yet
-has no file, and counts as having done nothing.
+The SQLite files belong to the topology's tasks; a reader disturbs no writer. A task that has not begun yet has no file,
+and counts as having done nothing.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from examples.demo.truth import Outcome
 
 
 class Journals:
-    """The files that one word count over ``lines`` lines, with ``tasks`` spout tasks, keeps in ``directory``."""
+    """The files of one word count over ``lines`` lines, with ``tasks`` spout tasks, in ``directory``."""
 
     def __init__(self, directory: Path, lines: int, tasks: int) -> None:
         self._directory = directory
         self._shares = [range(task, lines, tasks) for task in range(tasks)]
 
     def acked(self) -> int:
-        """How many lines are written down as acked. A little behind: a spout writes them down by the thousand."""
+        """Return the number of lines recorded as acked. Slightly behind: a spout records up to a thousand at a time."""
         return sum(self._number(task, "SELECT count(*) FROM acked") for task in range(len(self._shares)))
 
     def reached(self) -> list[int]:
-        """For each spout task, how many of its lines have been emitted by now, or may have been."""
+        """Return, per spout task, the number of its lines that have been emitted by now, or may have been."""
         return [self._number(task, "SELECT coalesce(max(lines), 0) FROM reached") for task in range(len(self._shares))]
 
     def settled(self, reached: Sequence[int]) -> bool:
-        """Whether every line up to there, task by task, is acked."""
+        """True if every line up to ``reached``, task by task, is acked."""
         for task, (share, count) in enumerate(zip(self._shares, reached, strict=True)):
             if count and self._number(task, "SELECT count(*) FROM acked WHERE line <= ?", share[count - 1]) < count:
                 return False
         return True
 
     def outcome(self) -> Outcome:
-        """All that was written down."""
+        """Return everything recorded."""
         acked = {
             line: bool(replayed)
             for task in range(len(self._shares))

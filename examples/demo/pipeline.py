@@ -1,6 +1,7 @@
-"""The second act of the demo: the same text through Spark, with a crash of the worker that drives it.
+"""The second act of the demo: the same text through Spark, with a crash of the worker that drives Spark.
 
-Recovery is timed from the kill until a batch is committed again: finding out, starting the worker, starting Spark.
+Recovery is timed from the kill until the next committed batch: detecting the crash, starting the worker, starting
+Spark.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from tupletree.testing import DevCluster
 
 CONF = {**BRIEF, "topology.workers": 2, "topology.acker.executors": 2}
 FILES = 4
-BATCHES = 24  # about so many
+BATCHES = 24  # approximate number
 MIN_BATCH = 16_384  # bytes
-CRASH = 0.33  # once which share of the words is counted
+CRASH = 0.33  # share of the words counted before the kill
 
 
 @dataclass(frozen=True)
 class SparkStory:
-    """All there is to say in the end."""
+    """The result of the act."""
 
     judgement: Judgement
     crash: Crash | None
@@ -42,12 +43,12 @@ class SparkStory:
 
     @property
     def held(self) -> bool:
-        """Whether the promise held and the crash that it is about took place."""
+        """True if the guarantee held and the crash took place."""
         crashed = self.crash is not None and self.crash.recovery_s is not None
         return self.finished and self.judgement.held and crashed
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as JSON data."""
         return {
             "held": self.held,
             "seconds": round(self.seconds, 2),
@@ -60,7 +61,7 @@ class SparkStory:
 
 
 class SparkDemo:
-    """One run over ``lines`` lines on a cluster that is up; text and table are kept in the new ``directory``."""
+    """One run over ``lines`` lines on a running cluster. Text and table are stored in the new ``directory``."""
 
     def __init__(self, cluster: DevCluster, screen: Screen, lines: int, directory: Path) -> None:
         self._cluster = cluster
@@ -71,7 +72,7 @@ class SparkDemo:
         self._truth: Counter[str] = Counter()
 
     def run(self, deadline_s: float) -> SparkStory:
-        """Play it all; give up waiting when the screen's clock shows ``deadline_s``."""
+        """Play the whole act; stop waiting when the screen's clock shows ``deadline_s``."""
         size = self._write_text()
         pattern, batch = str(self._directory / "*.txt"), max(MIN_BATCH, size // BATCHES)
         topology, conf = spark_word_count.topology(pattern, str(self._database), batch)
@@ -92,7 +93,7 @@ class SparkDemo:
         return SparkStory(judgement, crash, batches(self._database), exact, seconds, finished)
 
     def _write_text(self) -> int:
-        """Write the text to files, and remember its words; returns how many bytes it has."""
+        """Write the text to files, and remember its words; return the number of bytes."""
         self._directory.mkdir(parents=True)
         text = word_count.text()
         split = [word_count.words(line) for line in text]
@@ -114,7 +115,7 @@ class SparkDemo:
         try:
             self._cluster.kill("worker", workers.index(driver.pid))
         except (NotFoundError, ValueError):
-            return None  # it ended by itself, which is not what was to be shown
+            return None  # the worker ended by itself: no crash to show
         counted = self._counted()
         self._screen.note(f"kill -9 {driver.pid}: the worker {driver.name}, which drives Spark")
         whole = self._truth.total()
@@ -129,7 +130,7 @@ class SparkDemo:
         return sum(counts(self._database).values())
 
     def _frame(self) -> BatchFrame:
-        """What there is to show now. A figure that cannot be had at this moment is 0."""
+        """Return the current metrics. An unavailable metric is 0."""
         frame = BatchFrame(self._truth.total(), self._counted(), batches(self._database))
         try:
             components = self._cluster.client.describe(spark_word_count.ID).components
@@ -141,7 +142,7 @@ class SparkDemo:
         return frame
 
     def _wait(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Show how it goes until it is done; False if the deadline comes first."""
+        """Show the progress until ``done``; False if the deadline comes first."""
         while True:
             self._screen.show(self._frame())
             if done():

@@ -1,4 +1,4 @@
-"""Shows how the demo goes: a live table on a terminal, one plain line every few seconds anywhere else."""
+"""Shows the progress of the demo: a live table on a terminal, one plain line every few seconds otherwise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class Frame:
-    """The figures of one moment of a word count through the workers."""
+    """The metrics of one moment of a word count through the workers."""
 
     lines: int
     acked: int = 0
@@ -30,11 +30,11 @@ class Frame:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How much is done, and of how much."""
+        """Return the amount done and the total."""
         return self.acked, self.lines
 
     def sentence(self) -> str:
-        """For a line."""
+        """Return the metrics as one line."""
         pending = "  ".join(f"{acker} {_pending(count)}" for acker, count in self.pending.items())
         return (
             f"acked {self.acked:,} of {self.lines:,} lines  emitted {self.emitted:,}  failed {self.failed:,}  "
@@ -42,7 +42,7 @@ class Frame:
         )
 
     def columns(self) -> dict[str, str]:
-        """For a table."""
+        """Return the metrics as table columns."""
         return {
             "lines acked": f"{self.acked:,}",
             "of": f"{self.lines:,}",
@@ -55,28 +55,28 @@ class Frame:
 
 @dataclass(frozen=True)
 class BatchFrame:
-    """The figures of one moment of a word count through Spark."""
+    """The metrics of one moment of a word count through Spark."""
 
     words: int
     counted: int = 0
     committed: int = 0  # batches
     active: int = 0
-    state: str = "not there yet"  # of the pipeline
+    state: str = "not there yet"  # state of the pipeline
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How much is done, and of how much."""
+        """Return the amount done and the total."""
         return self.counted, self.words
 
     def sentence(self) -> str:
-        """For a line."""
+        """Return the metrics as one line."""
         return (
             f"counted {self.counted:,} of {self.words:,} words  {self.committed:,} batches committed  "
             f"{self.active} under way  Spark: {self.state}"
         )
 
     def columns(self) -> dict[str, str]:
-        """For a table."""
+        """Return the metrics as table columns."""
         return {
             "words counted": f"{self.counted:,}",
             "of": f"{self.words:,}",
@@ -87,7 +87,7 @@ class BatchFrame:
 
 
 class Screen:
-    """Where frames and notes go. ``plain`` for lines instead of a live table; to standard error if ``errors``."""
+    """The output of frames and notes. ``plain``: lines instead of a live table. ``errors``: write to standard error."""
 
     def __init__(self, *, plain: bool, errors: bool) -> None:
         self._console = Console(stderr=errors, highlight=False)
@@ -107,7 +107,7 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Give the terminal back. Idempotent."""
+        """Release the terminal. Idempotent."""
         self._live.stop()
 
     def elapsed_s(self) -> float:
@@ -115,11 +115,11 @@ class Screen:
         return time.monotonic() - self._began_s
 
     def note(self, sentence: str) -> None:
-        """Say once what happened; it stays."""
+        """Print an event permanently."""
         self._print(f"{self.elapsed_s():5.1f} s  {sentence}")
 
     def show(self, frame: Frame | BatchFrame) -> None:
-        """Show the present figures in the place of earlier ones."""
+        """Show the current metrics in place of earlier ones."""
         if not self._plain:
             self._live.update(_table(frame, self.elapsed_s()), refresh=True)
         elif self.elapsed_s() - self._shown_s >= PLAIN_EVERY_S:

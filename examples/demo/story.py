@@ -1,7 +1,7 @@
 """The first act of the demo: submit, crash a worker, crash an acker, wait until every line is acked, judge.
 
-Recovery is timed from the kill until every line that was under way at that moment is acked and written down as such. So
-the time covers finding out, replaying, and counting anew, and for a worker also starting the new process.
+Recovery is timed from the kill until every line pending at that moment is acked and recorded as acked. So the time
+covers detection, replay and counting again, and for a worker also the start of the new process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tupletree.testing import DevCluster, ProcessInfo
 NAME = "word-count"
 SPOUT_TASKS = 2
 CONF = {"topology.workers": 2, "topology.acker.executors": 2, "topology.max.spout.pending": 2_000}
-CRASHES = {"worker": 0.25, "acker": 0.6}  # who dies once which share of the lines is acked
+CRASHES = {"worker": 0.25, "acker": 0.6}  # role -> share of the lines acked before the kill
 POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Crash:
-    """One kill -9, and how long it took until everything under way at that moment was acked; None: it never was."""
+    """One kill -9, and the time until all lines pending at that moment were acked; None: never."""
 
     role: str
     name: str
@@ -39,7 +39,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Story:
-    """All there is to say in the end."""
+    """The result of the act."""
 
     judgement: Judgement
     crashes: tuple[Crash, ...]
@@ -48,12 +48,12 @@ class Story:
 
     @property
     def held(self) -> bool:
-        """Whether the promise held and the crashes it is about took place."""
+        """True if the guarantee held and the crashes took place."""
         crashed = {crash.role for crash in self.crashes if crash.recovery_s is not None}
         return self.finished and self.judgement.held and crashed == CRASHES.keys()
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as JSON data."""
         return {
             "held": self.held,
             "seconds": round(self.seconds, 2),
@@ -65,7 +65,7 @@ class Story:
 
 
 class Demo:
-    """One run over ``lines`` lines on a cluster that is up; what is counted goes to ``directory``."""
+    """One run over ``lines`` lines on a running cluster. The counts are stored in ``directory``."""
 
     def __init__(self, cluster: DevCluster, screen: Screen, lines: int, directory: Path) -> None:
         self._cluster = cluster
@@ -76,7 +76,7 @@ class Demo:
         self._ackers = self._running("acker")
 
     def run(self, deadline_s: float) -> Story:
-        """Play it all; give up waiting when the screen's clock shows ``deadline_s``."""
+        """Play the whole act; stop waiting when the screen's clock shows ``deadline_s``."""
         topology = word_count.topology(self._lines, str(self._directory))
         self._cluster.client.submit(NAME, topology, CONF)
         submitted_s = self._screen.elapsed_s()
@@ -112,7 +112,7 @@ class Demo:
         return [process for process in self._cluster.processes if process.role == role]
 
     def _wait(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Show how it goes until it is done; False if the deadline comes first."""
+        """Show the progress until ``done``; False if the deadline comes first."""
 
         while True:
             acked = self._journals.acked()

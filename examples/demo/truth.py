@@ -1,10 +1,10 @@
-"""What must have been counted, and whether it was.
+"""The expected counts, and the comparison with the actual counts.
 
-At least once means: every line is acked, and no word is counted less often than it occurs. A replayed line may have had
-some of its words counted before its tree was lost, so these words may have been counted more often than they occur; a
-word that stands in no replayed line must be counted exactly.
+At least once means: every line is acked, and no word is counted less often than it occurs. Some words of a replayed
+line can have been counted before its tree was lost, so these words can have been counted too often. A word that occurs
+in no replayed line must be counted exactly.
 
-Pure: takes what was counted, returns what to think of it.
+Pure: takes the counts, and returns the judgement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the topology left behind: for each acked line whether it was replayed, and each count task's counts."""
+    """The output of the topology: acked line -> True if replayed, and the counts of each count task."""
 
     acked: Mapping[int, bool]
     counts: Sequence[Mapping[str, int]]
@@ -24,7 +24,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The comparison in numbers. ``faults`` is empty exactly if at-least-once held; each fault is one sentence."""
+    """The comparison in numbers. ``faults`` is empty if and only if at-least-once held; each fault is one sentence."""
 
     lines: int
     acked: int
@@ -38,7 +38,7 @@ class Judgement:
 
     @property
     def held(self) -> bool:
-        """Whether every line was acked and every word counted as often as it must be."""
+        """True if every line was acked and every word counted as often as required."""
         return not self.faults
 
 
@@ -65,7 +65,7 @@ def judge(lines: int, text: Sequence[str], words: Callable[[str], list[str]], ou
 
 
 def _count(split: Sequence[list[str]], lines: range) -> Counter[str]:
-    """How often each word occurs when the text is repeated until there are that many lines."""
+    """Return the count of each word when the text is repeated up to that number of lines."""
     rounds, rest = divmod(len(lines), len(split))
     once: Counter[str] = Counter()
     for row in split:

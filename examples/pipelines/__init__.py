@@ -1,4 +1,5 @@
-"""What ``python -m examples.spark_word_count`` does: the pipeline on a whole cluster, with kill -9 all around it."""
+"""The program ``python -m examples.spark_word_count``: the pipeline on a whole cluster, with random kill -9."""
 
 BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Halves the processor time of a JVM that ends within minutes: what takes long to pay off is left out."""
+"""JVM options for short runs: they halve the CPU time of a JVM that runs for minutes, by disabling slow optimisations.
+"""

@@ -1,4 +1,4 @@
-"""Files that grow, in a directory that gains files: every few seconds, others begin to grow."""
+"""Growing files in a directory that gains files: every few seconds, new files begin to grow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from examples.transactions.feed import Feed
 
-FILES = 2  # that grow at a time
+FILES = 2  # number of files that grow at a time
 
 
 class Feeds:
-    """Writes lines to files in folders of ``directory``, ``rate`` lines a second, beginning with ``turn``."""
+    """Writes ``rate`` lines a second to files in folders of ``directory``, from the first ``turn`` on."""
 
     def __init__(self, directory: Path, lines: Sequence[str], rate: float, seed: int) -> None:
         self._directory = directory
@@ -22,16 +22,16 @@ class Feeds:
 
     @property
     def written(self) -> int:
-        """Lines so far."""
+        """Number of lines written so far."""
         return sum(feed.written for feed in self._all)
 
     @property
     def pattern(self) -> str:
-        """Where the files are."""
+        """Pattern of the files' paths."""
         return str(self._directory / "*" / "*.txt")
 
     def turn(self) -> None:
-        """Let the present files grow no more, and others begin."""
+        """Stop the growth of the current files, and begin new ones."""
         self.stop()
         number = len(self._all)
         feed = Feed(self._directory / f"{number:03}", self._lines, FILES, self._rate, self._seed * 1_000 + number)
@@ -39,10 +39,10 @@ class Feeds:
         feed.start()
 
     def stop(self) -> None:
-        """Write the ends of the last lines, and end. Idempotent."""
+        """Write the rest of the last lines, and stop. Idempotent."""
         for feed in self._all[-1:]:
             feed.stop()
 
     def read(self) -> list[str]:
-        """The lines of all files."""
+        """Return the lines of all files."""
         return [line for file in sorted(self._directory.glob("*/*.txt")) for line in file.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""What the pipeline is run with; the exit status is 0 only if exactly-once held."""
+"""Command line of the example. Exit status 0 only if exactly-once held."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RATE = 800  # lines a second
 
 
 def main() -> int:
-    """Run it and return the exit status."""
+    """Run the example and return the exit status."""
     description = (
         "Word count on Spark, on a cluster of this machine, with kill -9 of the worker that drives Spark, Spark's "
         "JVM, a Python worker that runs a task of it, an acker or the leading nimbus every few seconds; then all "

@@ -1,9 +1,9 @@
-"""Who is killed when: drawn from a seed, before anything runs.
+"""The plan of kills, drawn from a seed before the run.
 
-A driver comes back in some seconds, since Spark has to start. So that batches are committed between two kills of it,
-they are far apart; everybody else is killed in between.
+A driver needs some seconds to come back, since Spark has to start. Kills of drivers are far apart, so that batches are
+committed between them; other processes are killed in between.
 
-Pure: the same seed, the same plan. Which process it meets depends on which ones live at that moment.
+Pure: the same seed gives the same plan. The victim of a kill depends on the processes alive at that moment.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import random
 from examples.transactions.plan import DOWN_S, Kill
 
 SPARK = ("driver", "executor")
-"""The worker that drives Spark; Spark's JVM, in which on a local master the executor is."""
+"""The worker that drives Spark; Spark's JVM, which contains the executor on a local master."""
 
 OTHERS = ("task", "acker", "nimbus")
-"""A Python worker that runs a task of Spark; an acker; the leading nimbus."""
+"""A Python worker that runs a Spark task; an acker; the leading nimbus."""
 
 PAUSE_S = (3.0, 5.0)  # between two kills
-SPARK_PAUSE_S = (12.0, 15.0)  # between two kills of those that Spark starts anew after
+SPARK_PAUSE_S = (12.0, 15.0)  # between two kills that restart Spark
 FIRST_S = 2.0
 
 
 def plan(seconds: float, seed: int) -> list[Kill]:
-    """Kills in the order of their times, up to ``seconds``.
+    """Return kills in the order of their times, up to ``seconds``.
 
-    The driver and the executor take turns; the others come in random order, but each once before any comes again.
+    The driver and the executor take turns. The others come in random order, each once before any comes again.
     """
     rng = random.Random(seed)
     kills: list[Kill] = []

@@ -1,4 +1,4 @@
-"""One run: the pipeline on a cluster, files that grow, kills by plan, and the comparison with the truth."""
+"""One run: the pipeline on a cluster, growing files, kills by plan, and the comparison with the truth."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tupletree.testing import DevCluster, ProcessInfo, wait_until
 
 NAME = spark_word_count.ID
 CONF = {**BRIEF, "topology.workers": 3, "topology.acker.executors": 2}
-BYTES_PER_BATCH = "24KB"  # so little that there is always something under way
-TURN_S = 5.0  # then other files grow
-TASK_S = 2.0  # how long to look for a task that runs
-LATER_S = 1.0  # after that it is tried again to kill who was not there, or a driver that has committed too little
-PROGRESS = 5  # batches that are committed between two kills of that kind
-GRACE_S = 90.0  # how long beyond the time it is tried to kill one whose like was never killed
+BYTES_PER_BATCH = "24KB"  # small, so that a batch is always in progress
+TURN_S = 5.0  # interval after which other files grow
+TASK_S = 2.0  # time to look for a running task
+LATER_S = 1.0  # pause before retrying a kill: no victim, or too few commits since the last one
+PROGRESS = 5  # batches committed between two kills of the driver or the executor
+GRACE_S = 90.0  # extra time to kill a role that was never killed
 FIRST_COMMIT_S = 120.0
-CATCH_UP_S = 180.0  # time to commit, after the last kill, what is left
+CATCH_UP_S = 180.0  # time to commit the rest after the last kill
 
 
 class Run:
-    """One run on a cluster that is up. Lines and the table are kept in ``directory``."""
+    """One run on a running cluster. Lines and the table are stored in ``directory``."""
 
     def __init__(self, cluster: DevCluster, screen: Screen, directory: Path, seed: int, rate: float) -> None:
         self._cluster = cluster
@@ -46,17 +46,17 @@ class Run:
         self._daemons = [process for process in cluster.processes if process.role != "worker"]
         self._watch = Watch(cluster.conf, spark_word_count.ID)
         self._killed: Counter[str] = Counter()
-        self._committed = 0  # when a driver or an executor was killed last
+        self._committed = 0  # committed batches at the last kill of a driver or an executor
         self._agenda = Agenda()
 
     def run(self, seconds: float) -> Story:
-        """Play it all."""
+        """Play the whole run."""
         self._feeds.turn()
         try:
             database = str(self._database)
             topology, conf = spark_word_count.topology(self._feeds.pattern, database, BYTES_PER_BATCH)
             self._cluster.client.submit(NAME, topology, {**conf, **CONF})
-            self._feeds.stop()  # or the slower Spark starts, the more there is to do
+            self._feeds.stop()  # otherwise a slow start of Spark means more work
             wait_until(lambda: self._watch.committed > 0, FIRST_COMMIT_S, what="the first commit")
             self._feeds.turn()
             self._note(f"it runs; kill -9 for {seconds:g} s by seed {self._seed}")
@@ -81,7 +81,7 @@ class Run:
         )
 
     def _kill_by_plan(self, seconds: float) -> None:
-        """Kill by plan, and start again what was killed; return when both are done and the time is over."""
+        """Kill by plan and restart the victims. Return when both are done and the time is over."""
         self._agenda = Agenda()
         for kill in plan(seconds, self._seed):
             self._agenda.at(kill.at_s, lambda kill=kill: self._kill(kill, seconds))  # type: ignore[misc]
@@ -89,13 +89,13 @@ class Run:
         self._agenda.work_off()
 
     def _turn(self, end_s: float) -> None:
-        """Let other files grow, again and again until the time is over."""
+        """Switch to new files, again and again until the time is over."""
         if self._agenda.elapsed_s() < end_s:
             self._feeds.turn()
             self._agenda.after(TURN_S, lambda: self._turn(end_s))
 
     def _kill(self, kill: Kill, end_s: float) -> None:
-        """Kill it as soon as that can be; of each role that is in the plan once at least."""
+        """Kill a process as soon as possible. Each role in the plan is killed at least once."""
         try:
             done = self._kill_daemon(kill) if kill.role in ("acker", "nimbus") else self._kill_of_spark(kill)
         except (NotFoundError, ProcessLookupError):
@@ -143,7 +143,7 @@ class Run:
         return f"{pid}: {what[kill.role]}"
 
     def _task(self, driver: ProcessInfo, kill: Kill) -> int | None:
-        """A Python worker that runs a task; it is waited for a little."""
+        """Return a Python worker that runs a task, waiting briefly for one."""
         end_s = time.monotonic() + TASK_S
         while time.monotonic() < end_s:
             if running := victims.tasks(driver.pid):
@@ -155,7 +155,7 @@ class Run:
         self._note(f"{name} is up again")
 
     def _catch_up(self) -> bool:
-        """Wait until everything that was written is committed; False if that takes too long."""
+        """Wait until everything written is committed; False if that takes too long."""
         words = sum(len(word_count.words(line)) for line in self._feeds.read())
 
         def is_done() -> bool:

@@ -1,4 +1,4 @@
-"""Reads the table of the word count, past everything that is under test."""
+"""Reads the table of the word count, without any of the code under test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from examples.spark_word_count import TABLE
 
 
 def counts(database: Path) -> dict[str, int]:
-    """How often each word was counted; empty before the first commit."""
+    """Return the stored count of each word; empty before the first commit."""
     return dict(_rows(database, f"SELECT word, count FROM {TABLE}"))
 
 
 def batches(database: Path) -> int:
-    """How many batches are in the table: the note that was committed with the last one says so."""
+    """Return the number of batches in the table, from the note committed with the last batch."""
     return max((txid for (txid,) in _rows(database, "SELECT txid FROM tupletree_commits")), default=0)
 
 

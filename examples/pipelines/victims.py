@@ -22,7 +22,7 @@ LOOK_S = 0.02
 
 
 def driver(cluster: DevCluster, name: str) -> ProcessInfo | None:
-    """The living worker that drives Spark for a pipeline; None if nobody knows of one at this moment."""
+    """Return the living worker that drives Spark for a pipeline; None if none is known at this moment."""
     try:
         topology = cluster.client.describe(name)
     except TupletreeError:
@@ -39,12 +39,12 @@ def driver(cluster: DevCluster, name: str) -> ProcessInfo | None:
 
 
 def executor(driver_pid: int) -> int | None:
-    """Spark's JVM below a driver, if it runs."""
+    """Return the id of Spark's JVM below a driver, if it runs."""
     return next((pid for pid, command in _children(driver_pid) if "java" in Path(command[0]).name), None)
 
 
 def tasks(driver_pid: int) -> list[int]:
-    """The Python workers below a driver that compute something, by their ids."""
+    """Return the ids of the busy Python workers below a driver."""
     jvm = executor(driver_pid)
     forks = [
         pid
@@ -58,12 +58,12 @@ def tasks(driver_pid: int) -> list[int]:
 
 
 def _children(parent: int) -> Iterator[tuple[int, list[str]]]:
-    """The living children of a process with their arguments."""
+    """Yield the living children of a process with their arguments."""
     for name in os.listdir("/proc"):
         if name.isdigit() and _stat(int(name), 1) == parent:
             with suppress(OSError):
                 command = Path("/proc", name, "cmdline").read_bytes().decode(errors="replace").split("\0")
-                if command[0]:  # that of a zombie is empty
+                if command[0]:  # the command of a zombie is empty
                     yield int(name), command
 
 
@@ -72,7 +72,7 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def _stat(pid: int, field: int) -> int:
-    """A number of /proc/PID/stat, counted from behind the command's name; -1 if there is no such process."""
+    """Return a field of /proc/PID/stat, counted from after the command's name; -1 if there is no such process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[field])
     except (OSError, IndexError):

@@ -1,1 +1,1 @@
-"""What ``python -m examples.transactional_words`` does: the topology on a whole cluster, with kill -9 all around it."""
+"""The program ``python -m examples.transactional_words``: the topology on a whole cluster, with random kill -9."""

@@ -1,4 +1,4 @@
-"""What is to be done at which time, by one thread."""
+"""A schedule of actions, carried out by one thread."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from collections.abc import Callable
 
 
 class Agenda:
-    """Times are seconds since it was made."""
+    """A schedule of actions. Times are seconds since the agenda was made."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []  # a heap: when, in which order, what
+        self._due: list[tuple[float, int, Callable[[], None]]] = []  # a heap: (time, sequence number, action)
         self._numbers = itertools.count()
 
     def at(self, at_s: float, do: Callable[[], None]) -> None:
-        """Do it then."""
+        """Schedule an action at a time."""
         heapq.heappush(self._due, (at_s, next(self._numbers), do))
 
     def after(self, pause_s: float, do: Callable[[], None]) -> None:
-        """Do it so much later than now."""
+        """Schedule an action after a pause."""
         self.at(self.elapsed_s() + pause_s, do)
 
     def elapsed_s(self) -> float:
-        """The time now."""
+        """Return the current time."""
         return time.monotonic() - self._began_s
 
     def work_off(self) -> None:
-        """Do it all, also what is added meanwhile; return when nothing is left."""
+        """Carry out all actions, including those added meanwhile; return when none is left."""
         while self._due:
             at_s, _, do = heapq.heappop(self._due)
             time.sleep(max(0.0, at_s - self.elapsed_s()))

@@ -1,4 +1,4 @@
-"""Writes the files that the topology reads, while it reads them."""
+"""Writes the input files while the topology reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PAUSE_S = 0.05
-MAX_TAIL_LENGTH = 20  # bytes that are held back, so that a reader meets lines without their end
+MAX_TAIL_LENGTH = 20  # bytes held back, so that a reader meets incomplete lines
 
 
 class Feed:
@@ -19,7 +19,7 @@ class Feed:
 
     def __init__(self, directory: Path, lines: Sequence[str], files: int, rate: float, seed: int) -> None:
         self.written = 0
-        """Lines so far."""
+        """Number of lines written so far."""
         self._rng = random.Random(seed)
         first = self._rng.randrange(len(lines))
         self._lines = itertools.cycle([*lines[first:], *lines[:first]])
@@ -35,7 +35,7 @@ class Feed:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the ends of the last lines, and end. Idempotent."""
+        """Write the rest of the last lines, and stop. Idempotent."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -54,7 +54,7 @@ class Feed:
                 self._write(number, tail=self._rng.randrange(MAX_TAIL_LENGTH))
 
     def _write(self, number: int, tail: int) -> None:
-        """Write what is due for a file, but for so many bytes."""
+        """Write the due bytes of a file, except the last ``tail`` bytes."""
         due = self._buffers[number]
         ready = max(0, len(due) - tail)
         self._files[number].write(due[:ready])

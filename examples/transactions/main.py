@@ -1,4 +1,4 @@
-"""Arguments, the cluster, the summary, the exit status: 0 only if exactly-once held."""
+"""Command line of the example: arguments, cluster and summary. Exit status 0 only if exactly-once held."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tupletree.testing import DevCluster
 
 
 class Playable(Protocol):
-    """A run on a cluster that is up."""
+    """A run on a running cluster."""
 
     def run(self, seconds: float) -> Story:
-        """Play it all, with kills for so many seconds."""
+        """Play the whole run, with kills for ``seconds`` seconds."""
 
 
 MakeRun = Callable[[DevCluster, Screen, Path, int, float], Playable]
-"""From the cluster, the screen, a directory, the seed and the lines written each second."""
+"""(cluster, screen, directory, seed, lines per second) -> run."""
 
 
 def main() -> int:
-    """Run it and return the exit status."""
+    """Run the example and return the exit status."""
     description = (
         "Transactional words on a cluster of this machine, with kill -9 of a random worker, acker, supervisor or "
         "nimbus every few seconds and of ZooKeeper once; then all counts are compared with the truth."
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> int:
-    """Parse arguments, run what ``make_run`` makes on a cluster, say how it ended."""
+    """Parse arguments, play the run from ``make_run`` on a cluster, and print the result."""
     parser = argparse.ArgumentParser(prog=f"python -m examples.{example}", description=description)
     parser.add_argument("--seconds", type=float, default=60, help="how long to kill (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="who is killed when (%(default)s)")
@@ -49,7 +49,7 @@ def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> 
         parser.error("--seconds and --rate must be more than 0")
     if arguments.directory is not None and arguments.directory.exists():
         parser.error(f"--directory: {arguments.directory} exists already")
-    logging.getLogger().addHandler(logging.NullHandler())  # that ZooKeeper goes away is no news here
+    logging.getLogger().addHandler(logging.NullHandler())  # ZooKeeper's absence is expected here
     try:
         story = play(arguments, make_run)
     except (TupletreeError, TimeoutError) as error:
@@ -62,7 +62,7 @@ def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> 
 
 
 def play(arguments: argparse.Namespace, make_run: MakeRun) -> Story:
-    """Bring a cluster up, run on it, take it down again."""
+    """Start a cluster, play the run, and stop the cluster."""
     with Screen(plain=True, errors=arguments.json) as screen:
         screen.note("starting ZooKeeper, 2 nimbuses, 2 supervisors and 2 ackers on free ports of this machine")
         with DevCluster(supervisors=2, slots=2, ackers=2, nimbuses=2) as cluster:
@@ -72,7 +72,7 @@ def play(arguments: argparse.Namespace, make_run: MakeRun) -> Story:
 
 
 def summary(story: Story) -> str:
-    """The comparison with the truth, in words."""
+    """Return the comparison with the truth, in words."""
     judgement = story.judgement
     kills = ", ".join(f"{role} {count}" for role, count in sorted(story.kills.items()))
     return "\n".join(

@@ -1,6 +1,6 @@
-"""Who is killed when: drawn from a seed, before anything runs.
+"""The plan of kills, drawn from a seed before the run.
 
-Pure: the same seed, the same plan. Which process it meets depends on which ones live at that moment.
+Pure: the same seed gives the same plan. The victim of a kill depends on the processes alive at that moment.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 ROLES = ("worker", "acker", "supervisor", "nimbus")
 PAUSE_S = (2.0, 5.0)  # between two kills
-DOWN_S = (0.5, 4.0)  # until a daemon is started again
+DOWN_S = (0.5, 4.0)  # until a daemon is restarted
 ZOOKEEPER_DOWN_S = (0.5, 2.0)
 
 
 @dataclass(frozen=True, order=True)
 class Kill:
-    """kill -9 of one process. ``pick``, from 0 to 1, says which of those that live; ``down_s`` for how long."""
+    """kill -9 of one process. ``pick``, from 0 to 1, selects the victim; ``down_s`` is the time until the restart."""
 
     at_s: float
     role: str
@@ -25,9 +25,9 @@ class Kill:
 
 
 def plan(seconds: float, seed: int) -> list[Kill]:
-    """Kills in the order of their times, up to ``seconds``; in the middle of it ZooKeeper.
+    """Return kills in the order of their times, up to ``seconds``, with ZooKeeper in the middle.
 
-    Roles come in random order, but each once before any comes again.
+    Roles come in random order, each once before any comes again.
     """
     rng = random.Random(seed)
     kills = [Kill(seconds / 2, "zookeeper", 0.0, rng.uniform(*ZOOKEEPER_DOWN_S))]

@@ -1,4 +1,4 @@
-"""One run: the topology on a cluster, files that grow, kills by plan, and the comparison with the truth."""
+"""One run: the topology on a cluster, growing files, kills by plan, and the comparison with the truth."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tupletree.testing import DevCluster, ProcessInfo, wait_until
 NAME = "transactional-words"
 CONF = {"topology.workers": 3, "topology.acker.executors": 2, "topology.max.spout.pending": 4}
 FILES = 4
-BYTES_PER_BATCH = 700  # of each file: so little that there is always something under way
+BYTES_PER_BATCH = 700  # per file; small, so that a batch is always in progress
 FIRST_COMMIT_S = 60.0
-CATCH_UP_S = 120.0  # time to commit, after the last kill, what is left
+CATCH_UP_S = 120.0  # time to commit the rest after the last kill
 
 
 @dataclass(frozen=True)
 class Story:
-    """All there is to say in the end."""
+    """The result of a run."""
 
     judgement: Judgement
     seed: int
-    seconds: float  # of kills
+    seconds: float  # duration of the kills
     kills: dict[str, int]
     batches: int
     replays: int
@@ -41,17 +41,17 @@ class Story:
 
     @property
     def held(self) -> bool:
-        """Whether everything was committed, and exactly once."""
+        """True if everything was committed, and exactly once."""
         return self.finished and self.judgement.held
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as JSON data."""
         facts = asdict(self)
         return {"held": self.held, **facts.pop("judgement"), **facts}
 
 
 class Run:
-    """One run on a cluster that is up. Lines and databases are kept in ``directory``."""
+    """One run on a running cluster. Lines and databases are stored in ``directory``."""
 
     def __init__(self, cluster: DevCluster, screen: Screen, directory: Path, seed: int, rate: float) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class Run:
         self._killed: Counter[str] = Counter()
 
     def run(self, seconds: float) -> Story:
-        """Play it all."""
+        """Play the whole run."""
         topology = transactional_words.topology(str(self._lines), str(self._databases), BYTES_PER_BATCH)
         self._cluster.client.submit(NAME, topology, CONF)
         self._feed.start()
@@ -93,7 +93,7 @@ class Run:
         )
 
     def _kill_by_plan(self, seconds: float) -> None:
-        """Kill by plan, and start again what was killed; return when both are done and the time is over."""
+        """Kill by plan and restart the victims. Return when both are done and the time is over."""
         self._agenda = Agenda()
         for kill in plan(seconds, self._seed):
             self._agenda.at(kill.at_s, lambda kill=kill: self._kill(kill))  # type: ignore[misc]
@@ -115,10 +115,10 @@ class Run:
             return
         self._killed[kill.role] += 1
         self._note(f"kill -9 {victim.pid}: {victim.name}")
-        if kill.role == "zookeeper":  # nobody else comes up without it
+        if kill.role == "zookeeper":  # no other process starts without ZooKeeper
             time.sleep(kill.down_s)
             self._restart(kill.role, index, victim.name)
-        elif kill.role != "worker":  # its supervisor sees to that one
+        elif kill.role != "worker":  # a worker is restarted by its supervisor
             self._agenda.after(kill.down_s, lambda: self._restart(kill.role, index, victim.name))
 
     def _restart(self, role: str, index: int, name: str) -> None:
@@ -126,7 +126,7 @@ class Run:
         self._note(f"{name} is up again")
 
     def _catch_up(self) -> bool:
-        """Wait until everything that was written is committed; False if that takes too long."""
+        """Wait until everything written is committed; False if that takes too long."""
         words = sum(len(transactional_words.words(line)) for line in self._written())
         table, _ = transactional_words.tables(str(self._databases))
 
@@ -146,7 +146,7 @@ class Run:
         return judge(self._written(), transactional_words.words, transactional_words.bucket, words, buckets)
 
     def _written(self) -> list[str]:
-        """The lines of all files."""
+        """Return the lines of all files."""
         return [line for file in self._lines.iterdir() for line in file.read_text().splitlines()]
 
     def _living(self, role: str) -> list[ProcessInfo]:

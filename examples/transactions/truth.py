@@ -1,9 +1,9 @@
-"""What the two databases must hold, and whether they do.
+"""The expected contents of the two databases, and the comparison with the actual contents.
 
-Exactly once means equality: every word as often as it stands in the files, every bucket with as many words as have such
-a count. A bucket that all words have left stays with 0.
+Exactly once means equality: every word has its number of occurrences in the files, and every bucket has the number of
+words with such a count. A bucket that all words have left stays with 0.
 
-Pure: takes what was written and what is stored, returns what to think of it.
+Pure: takes the input lines and the stored counts, and returns the judgement.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-SHOWN = 5  # differences of each database that are spelled out
+SHOWN = 5  # differences listed per database
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The comparison. ``faults`` is empty exactly if both databases are right; each fault is one sentence."""
+    """The comparison. ``faults`` is empty if and only if both databases are right; each fault is one sentence."""
 
     lines: int
     words: int  # occurrences
@@ -26,7 +26,7 @@ class Judgement:
 
     @property
     def held(self) -> bool:
-        """Whether every line had its effect exactly once."""
+        """True if every line had its effect exactly once."""
         return not self.faults
 
 
@@ -37,7 +37,7 @@ def judge(
     word_counts: Mapping[str, int],
     bucket_counts: Mapping[str, int],
 ) -> Judgement:
-    """Compare what is stored with the truth."""
+    """Compare the stored counts with the truth."""
     truth: Counter[str] = Counter()
     number = 0
     for line in lines:
@@ -52,7 +52,7 @@ def judge(
 
 
 def differences(what: str, truth: Mapping[str, int], stored: Mapping[str, int]) -> Iterable[str]:
-    """A sentence for each of the first keys that differ."""
+    """Yield a sentence for each of the first keys that differ."""
     wrong = [key for key in sorted(truth.keys() | stored.keys()) if truth.get(key) != stored.get(key)]
     for key in wrong[:SHOWN]:
         yield f"{what} {key!r}: {_figure(stored, key)} instead of {_figure(truth, key)}"

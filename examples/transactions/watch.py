@@ -1,4 +1,4 @@
-"""Looks at the progress of a transactional topology where it is kept: in ZooKeeper."""
+"""Watches the progress of a transactional topology in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PAUSE_S = 0.1
 
 
 class Watch:
-    """Looks again and again, in a thread of its own. Times are on the monotonic clock.
+    """Watches the progress in a thread of its own. Times are on the monotonic clock.
 
     Attributes:
-        committed: the last transaction that was seen to be committed.
-        is_idle: whether, at the last look, every transaction that was begun was committed.
+        committed: the last transaction seen as committed.
+        is_idle: True if, at the last look, every transaction begun was committed.
         longest_s: the longest time between two looks at which ``committed`` had grown.
     """
 
@@ -30,8 +30,8 @@ class Watch:
         self.is_idle = True
         self.longest_s = 0.0
         self._grew_s = time.monotonic()
-        self._emitted: dict[int, int] = {}  # epoch -> batches emitted in it, up to the last one seen to commit
-        self._abandoned = 0  # batches that were begun when their coordinator ended
+        self._emitted: dict[int, int] = {}  # epoch -> batches emitted, up to the last one seen committing
+        self._abandoned = 0  # batches in progress when their coordinator ended
         self._last: Status | None = None
         self._store = open_store(conf)
         self._id = transactional_id
@@ -41,11 +41,11 @@ class Watch:
 
     @property
     def replays(self) -> int:
-        """About how many batches were emitted again: it is worked out from looks at the progress."""
+        """Approximate number of replayed batches, computed from looks at the progress."""
         return max(0, sum(self._emitted.values()) - self.committed) + self._abandoned
 
     def stop(self) -> None:
-        """End it."""
+        """Stop watching."""
         self._stopped.set()
         self._thread.join()
         self._store.close()

@@ -1,13 +1,13 @@
-"""Whether each registered acker really lives: its shards must not wait for its session to time out.
+"""Health of the registered ackers. The shards of a dead acker move without waiting for its session to time out.
 
-One health Watch stream is held open to each, and beside it each is asked for its ledger every two seconds, for people.
-A process that was killed resets the stream at once, and refuses the connection that is tried next: dead. A new process
-at the same address answers, but as another acker. An acker that was never heard of yet, because this nimbus has just
-begun to lead, counts as alive until it is known better.
+The leader holds one health Watch stream open to each acker. Beside the stream, each acker is asked for its ledger every
+two seconds, for display only. When an acker process is killed, its stream is reset at once and the next connection is
+refused: the acker is dead. A new process at the same address answers with another acker id. An acker that this nimbus
+has not heard from yet, because it has just begun to lead, counts as alive until its state is known.
 
-    registered -> UNKNOWN -> SERVING <-> NOT_SERVING      the stream's verdict: ready for new shards or not
+    registered -> UNKNOWN -> SERVING <-> NOT_SERVING      the stream says: ready for new shards or not
                      \\           |           |
-                      +----> UNREACHABLE <----+           tried again until its node is gone
+                      +----> UNREACHABLE <----+           retried until its node is gone
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ _HEARD = frozenset({State.SERVING, State.NOT_SERVING})
 
 
 class AckerHealth:
-    """Follows the ackers that ``follow`` names. ``wake`` is called after every change of a state."""
+    """Watches the ackers given to ``follow``. Calls ``wake`` after every change of state."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._presences: dict[str, Presence] = {}
         self._states: dict[str, State] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.ledgers: dict[str, LedgerHistory] = {}  # of those that are followed, by id
-        self.silences: dict[str, str] = {}  # why those do not answer that do not, by id
+        self.ledgers: dict[str, LedgerHistory] = {}  # of the ackers followed, by id
+        self.silences: dict[str, str] = {}  # why an acker does not answer, by id
 
     def follow(self, presences: Mapping[str, Presence]) -> None:
-        """The ackers registered now. Where two share an address, the older one is dead: its node outlives it.
+        """Watch the ackers registered now. Where two share an address, the older acker is dead: its node outlives it.
 
-        One that is no longer registered counts on while its stream stands: its session was lost, not its ledgers.
+        An acker that is no longer registered still counts while its stream is open: it lost its session, not its
+        ledgers.
         """
         heard = {one: known for one, known in self._presences.items() if self._states[one] in _HEARD}
         newest: dict[str, Presence] = {}
@@ -86,7 +87,7 @@ class AckerHealth:
         self._presences = wanted
 
     def alive(self) -> dict[str, Acker]:
-        """The ackers that may hold shards, by id."""
+        """Return the ackers that can hold shards, by id."""
         return {
             acker_id: Acker(address_of(presence), presence.draining, self._states[acker_id] == State.SERVING)
             for acker_id, presence in self._presences.items()
@@ -94,7 +95,7 @@ class AckerHealth:
         }
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait until every acker's state is known, or the time is over."""
+        """Wait until every acker's state is known, for at most ``timeout_s``."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while State.UNKNOWN in self._states.values() and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
@@ -122,11 +123,11 @@ class AckerHealth:
                     finally:
                         asking.cancel()
                     await asyncio.sleep(_PAUSE_S)
-                    continue  # the stream ended in order, as it does when an acker stops
+                    continue  # the stream was closed cleanly, which happens when an acker stops
                 except grpc.aio.AioRpcError as error:
                     if self._states.get(acker_id) in _HEARD:
                         self._states[acker_id] = State.UNKNOWN
-                        continue  # the stream broke: one more try decides
+                        continue  # the stream broke: one more attempt decides
                     who = f"acker at {address}"
                     self._set(acker_id, State.UNREACHABLE, str(from_rpc_error(error, who)).removeprefix(f"{who} "))
             await asyncio.sleep(_RETRY_S)
@@ -138,7 +139,7 @@ class AckerHealth:
             self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "it says so")
 
     async def _keep_asking(self, acker_id: str, channel: grpc.aio.Channel) -> None:
-        """Ask for the ledger again and again. A failure is the health stream's to notice."""
+        """Ask for the ledger periodically. Failures are ignored: the health stream detects them."""
         request = acker_pb2.DescribeLedgerRequest()
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
@@ -155,7 +156,7 @@ class AckerHealth:
     def _set(self, acker_id: str, state: State, cause: str) -> None:
         before = self._states.get(acker_id)
         if before is not None and state == State.UNREACHABLE:
-            self.silences[acker_id] = cause  # the latest: a connection that is just breaking gives another one
+            self.silences[acker_id] = cause  # the latest cause: a breaking connection first reports another one
         elif state in _HEARD:
             self.silences.pop(acker_id, None)
         if before is None or before == state:

@@ -1,4 +1,4 @@
-"""Figures of the whole cluster for /metrics of the leader. Pure."""
+"""Cluster-wide metrics for /metrics of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .planner import placement_of, unscheduled
 
 
 def figures(loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float) -> ClusterFigures:
-    """The figures of the cluster as it was read last, with what workers have reported since."""
+    """Return the metrics of the cluster as last read, with what workers have reported since."""
     free = len(loaded.free_slots())
     topologies = []
     for one in loaded.records.values():

@@ -1,4 +1,4 @@
-"""One look at the cluster, and the writing of what was decided from it."""
+"""Reads the cluster's state from ZooKeeper and writes the changes decided from it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .shard_placement import Acker
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What ZooKeeper holds, at one moment as nearly as it can be read.
+    """Contents of ZooKeeper, as close to a consistent snapshot as separate reads allow.
 
-    ``unread_records`` and ``unread_assignments``: the reasons why these could not be read, by topology id. A topology
-    that is in one of them exists and is left as it is.
+    ``unread_records`` and ``unread_assignments``: why a record or an assignment could not be read, by topology id. A
+    topology listed in either exists and is left unchanged.
     """
 
     records: Mapping[str, Versioned[pb.TopologyRecord]]
@@ -35,22 +35,25 @@ class ClusterState:
 
     @property
     def unread(self) -> dict[str, str]:
-        """The reasons why topologies cannot be read as a whole, by topology id."""
+        """Reasons why the record or the assignment of a topology cannot be read, by topology id."""
         return {**self.unread_assignments, **self.unread_records}
 
     def used_slots(self) -> set[Slot]:
-        """The slots that topologies are assigned to."""
+        """Return the slots that topologies are assigned to."""
         return {slot for one in self.assignments.values() for slot in placement_of(one.value)}
 
     def free_slots(self) -> set[Slot]:
-        """The slots of registered supervisors that no topology is assigned to."""
+        """Return the slots of registered supervisors that no topology is assigned to."""
         offered = {Slot(one.id, port) for one in self.supervisors.values() for port in one.slots}
         return offered - self.used_slots()
 
 
 def load(store: Store) -> ClusterState:
-    """Read everything a decision needs. Assignments come before records: one without a record is a leftover, not one
-    whose record was written in between. An unreadable assignment without a record is a leftover as well."""
+    """Read everything that a decision needs.
+
+    Assignments are read before records. An assignment without a record is therefore a leftover, never a topology that
+    was created in between. The same holds for an unreadable assignment without a record.
+    """
     assignments = store.assignments()
     records = store.topologies()
     known = records.keys() | records.unreadable.keys()
@@ -69,9 +72,9 @@ def load(store: Store) -> ClusterState:
 
 
 def with_known(loaded: ClusterState, before: ClusterState | None) -> ClusterState:
-    """``loaded`` with what an earlier look found where a record or an assignment cannot be read any more.
+    """Fill the unreadable records and assignments of ``loaded`` from an earlier read.
 
-    So the workers of such a topology stay alive for nimbus, their slots stay taken, and its statistics are kept.
+    The workers of these topologies thus stay alive for nimbus, their slots stay taken, and their statistics are kept.
     """
     if before is None or not loaded.unread:
         return loaded
@@ -105,7 +108,7 @@ def snapshot(
 
 
 def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove) -> None:
-    """Write one change: an update as one transaction, a removal as one if it fits into one.
+    """Write one change. An update is one transaction; a removal is one if it fits.
 
     Raises ConflictError, AuthorityError, UnavailableError, or UsageError if the update is too large.
     """
@@ -130,8 +133,11 @@ def _update(root: str, change: Update) -> list[Write]:
 
 
 def _remove(store: Store, change: Remove) -> list[Write]:
-    """Everything of the topology: its assignment first, which ends its workers, then children before their parents, and
-    its record last, so that a removal that was cut short is taken up again."""
+    """Delete everything of the topology.
+
+    The assignment goes first, which ends the workers; then children before their parents. The record goes last, so that
+    an interrupted removal is resumed.
+    """
     root, topology_id = store.root, change.topology_id
     writes: list[Write] = []
     for folder in (

@@ -1,14 +1,14 @@
-"""Which topologies that wait for a kill or a rebalance have nothing left to finish, from their workers' reports. Pure.
+"""Early end of the wait before a kill or rebalance: detects drained topologies from worker reports. Pure.
 
-A report is quiet if the worker's spouts are deactivated and nothing of the topology is under way in the worker: no tree
-of a spout or bolt is pending or waits for a checkpoint, no tuple waits. A topology is drained when each of its workers
-sends quiet reports only, and each has sent one since the last of them became quiet:
+A report is quiet if the worker's spouts are deactivated and nothing is in flight in the worker: no tree of a spout or
+bolt is pending or waits for a checkpoint, and no tuple is queued. A topology is drained when every worker sends only
+quiet reports, and each has sent a report since the last worker became quiet:
 
     worker a   busy   quiet   quiet   quiet
-    worker b   busy   busy    quiet   quiet     drained: what b sent to a before it was quiet, a has processed
+    worker b   busy   busy    quiet   quiet     drained: a has processed all that b sent before it became quiet
                               ^ b became quiet      ^ a and b reported after that
 
-Pending trees are what the spouts know, so nothing that is tracked is cut off. Seconds of a monotonic clock.
+Spouts know every pending tree, so no tracked tuple is cut off. Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 
 from .scheduler import Slot
 
-FRESH_S: Final = 5.0  # an older report says nothing of the present
+FRESH_S: Final = 5.0  # an older report says nothing about the present
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class _Quiet:
 
 
 class Draining:
-    """The quiet workers of the topologies that wait."""
+    """Quiet workers of the topologies that wait for a kill or a rebalance."""
 
     def __init__(self) -> None:
         self._waiting: frozenset[str] = frozenset()
         self._quiet: dict[tuple[str, Slot], _Quiet] = {}
 
     def waiting(self, topology_ids: Collection[str]) -> None:
-        """Only these topologies wait for a kill or a rebalance. Reports from before they did are not counted."""
+        """Set the topologies that wait for a kill or a rebalance. Reports from before the wait do not count."""
         self._waiting = frozenset(topology_ids)
         self._quiet = {key: one for key, one in self._quiet.items() if key[0] in self._waiting}
 
     def report(self, report: rpc.WorkerReport, slot: Slot, now_s: float) -> None:
-        """Take a worker's report in."""
+        """Take in a worker's report."""
         key = report.topology_id, slot
         if report.topology_id not in self._waiting:
             return
@@ -54,11 +54,11 @@ class Draining:
         self._quiet[key] = _Quiet(before.since_s if before is not None else now_s, now_s)
 
     def forget(self, topology_id: str) -> None:
-        """The topology's wait is over."""
+        """End the topology's wait."""
         self.waiting(self._waiting - {topology_id})
 
     def drained(self, slots: Mapping[str, Collection[Slot]], now_s: float) -> frozenset[str]:
-        """Of the topologies that wait, those that are drained. ``slots``: where their workers are."""
+        """Return the waiting topologies that are drained. ``slots``: the slots of their workers, by topology id."""
         return frozenset(one for one in self._waiting if self._is_drained(one, slots.get(one, ()), now_s))
 
     def _is_drained(self, topology_id: str, slots: Collection[Slot], now_s: float) -> bool:

@@ -1,8 +1,8 @@
-"""Topologies whose changes cannot be written: each is left as it is for a while, and the others go on.
+"""Backoff for topologies whose changes cannot be written. The other topologies are not held up.
 
-The first failure of a topology that is its own holds it back for a second, the next for two, up to a minute. An error
-that may be everybody's counts only when it comes again and again: ZooKeeper away at the moment of a write, or somebody
-else's change in between. Times are seconds of a monotonic clock.
+A topology's first failure holds it back for one second, the next for two, and so on up to a minute. Two errors can be
+unrelated to the topology: ZooKeeper was unavailable during the write, or somebody else's change came first. These count
+only when they repeat. Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tupletree.errors import ConflictError, UnavailableError
 
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 60.0
-_CONFLICTS = 10  # in a row, until they are the topology's own
-_ABSENCES = 2  # likewise; the look before each of them reached ZooKeeper
+_CONFLICTS = 10  # in a row, until they are attributed to the topology
+_ABSENCES = 2  # likewise; the read before each of them reached ZooKeeper
 
 _TOLERATED: dict[type[Exception], int] = {ConflictError: _CONFLICTS, UnavailableError: _ABSENCES}
 
@@ -29,13 +29,13 @@ class _Trouble:
 
 
 class FailedWrites:
-    """What could not be written, by topology id."""
+    """Topologies with failed writes, by id."""
 
     def __init__(self) -> None:
         self._failed_writes: dict[str, _Trouble] = {}
 
     def failed(self, topology_id: str, error: Exception, now_s: float) -> bool:
-        """Note a failure. True if the topology is held back now, False if the error may be everybody's."""
+        """Note a failure. True if the topology is now held back, False if the error can be unrelated to it."""
         one = self._failed_writes.setdefault(topology_id, _Trouble())
         one.failures += 1
         tolerated = _TOLERATED.get(type(error), 1)
@@ -47,31 +47,31 @@ class FailedWrites:
         return True
 
     def written(self, topology_id: str) -> None:
-        """A change of the topology was written: its trouble is over."""
+        """Clear the topology's failures: a change was written."""
         self._failed_writes.pop(topology_id, None)
 
     def again(self, topology_id: str) -> None:
-        """An operator has changed the topology: try it now."""
+        """Retry the topology now: an operator has changed it, or it can be read again."""
         if topology_id in self._failed_writes:
             self._failed_writes[topology_id].until_s = 0.0
 
     def settled(self, changed: Collection[str], now_s: float) -> None:
-        """Forget what is over: nothing is to be changed any more for a topology that was not held back."""
+        """Forget topologies that are not held back and have no change left to write."""
         for one in [
             one for one, trouble in self._failed_writes.items() if trouble.until_s <= now_s and one not in changed
         ]:
             del self._failed_writes[one]
 
     def held(self, now_s: float) -> frozenset[str]:
-        """The topologies to leave as they are."""
+        """Return the topologies that are held back now."""
         return frozenset(one for one, trouble in self._failed_writes.items() if trouble.until_s > now_s)
 
     def next_s(self, now_s: float) -> float | None:
-        """When the next topology is to be tried again."""
+        """Return the time of the next retry; None if no topology is held back."""
         return min((one.until_s for one in self._failed_writes.values() if one.until_s > now_s), default=None)
 
     def reason(self, topology_id: str) -> str:
-        """Why a topology is not as it should be, in a sentence; empty if it has no trouble."""
+        """Explain in one sentence why a topology is out of date; empty if none of its writes failed."""
         one = self._failed_writes.get(topology_id)
         if one is None or not one.reason:
             return ""

@@ -1,7 +1,7 @@
-"""The places of the cluster while a decision is made: which slots are free, and how many shards each acker holds.
+"""Free capacity of the cluster during a decision: the free slots, and the number of shards per acker.
 
-Both are counted once for a decision and kept up to date with each change, so that deciding costs what the topologies
-and supervisors are together, not one times the other.
+Both are counted once per decision and updated with each change. The cost of a decision is therefore proportional to
+the number of topologies plus supervisors, not to their product.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from .shard_placement import Shard, load_of
 
 
 class FreeCapacity:
-    """``slots``: those of all registered supervisors. ``used``: the slots of each topology's stored assignment.
-    ``shards``: the shards of each topology, likewise."""
+    """Free slots and shard counts.
+
+    ``slots``: the slots of all registered supervisors. ``used`` and ``shards``: the slots and shards in the stored
+    assignment of each topology.
+    """
 
     def __init__(
         self, slots: Iterable[Slot], used: Mapping[str, Iterable[Slot]], shards: Mapping[str, Sequence[Shard]]
@@ -28,20 +31,20 @@ class FreeCapacity:
 
     @property
     def free(self) -> int:
-        """How many slots no topology uses."""
+        """Number of slots that no topology uses."""
         return len(self._free)
 
     def own(self, topology_id: str, current: Iterable[Slot]) -> set[Slot]:
-        """Those of a topology's current slots that it may go on using: their supervisors are registered."""
+        """Return the current slots that a topology can keep: those whose supervisor is registered."""
         return {slot for slot in current if slot in self._slots and self._users[slot] == topology_id}
 
     def offered(self, topology_id: str, current: Iterable[Slot]) -> set[Slot]:
-        """Every slot that a topology may use. This takes as long as there are free slots: ask when something moves."""
+        """Return every slot that a topology can use. The cost is linear in the free slots: call only when needed."""
         return self._free | self.own(topology_id, current)
 
     @contextmanager
     def load_without(self, topology_id: str) -> Iterator[Mapping[str, int]]:
-        """Inside, how many shards of other topologies each acker holds."""
+        """Yield the number of shards of other topologies per acker, valid inside the ``with`` block."""
         own = load_of([self._shards.get(topology_id, ())])
         self._load.subtract(own)
         try:
@@ -50,7 +53,7 @@ class FreeCapacity:
             self._load.update(own)
 
     def take(self, topology_id: str, slots: Iterable[Slot], shards: Sequence[Shard]) -> None:
-        """Note what a topology is given. What it gives up stays taken until that is written."""
+        """Note what a topology is given. Slots it gives up stay taken until its new assignment is written."""
         for slot in slots:
             self._users[slot] = topology_id
             self._free.discard(slot)

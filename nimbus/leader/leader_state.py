@@ -1,7 +1,7 @@
-"""What a leader holds in memory for one leadership: life signs, statistics, names being submitted.
+"""In-memory state of one leadership: worker liveness, statistics, names being submitted.
 
-All of it can be lost: a new leader begins with none and has it again from the next reports. Touched only by the event
-loop's thread.
+All of this state can be lost: a new leader starts without any and rebuilds it from the next reports. Only the event
+loop's thread touches it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .failed_writes import FailedWrites
 from .liveness import Liveness, Placements
 from .scheduler import Slot
 
-_FRESH_S = 5.0  # a worker counts as ready while its last report is no older
+_FRESH_S = 5.0  # a worker counts as ready while its last report is at most this old
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Reported:
 
 
 class LeaderState:
-    """One leadership, from election to deposition."""
+    """State of one leadership, from election to loss."""
 
     def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
         self.epoch = epoch
@@ -47,8 +47,11 @@ class LeaderState:
         self._submitting: dict[str, str] = {}  # name -> digest
 
     def report(self, report: rpc.WorkerReport, now_s: float) -> None:
-        """Take a worker's life sign in. One from a slot that is not assigned to its topology is ignored, and so are
-        figures of tasks that the topology does not have: what is held is bounded by what was submitted."""
+        """Take in a worker's report.
+
+        A report from a slot that is not assigned to its topology is ignored, and so are the metrics of tasks that the
+        topology does not have. Memory use is thus bounded by what was submitted.
+        """
         slot = Slot(report.supervisor_id, report.port)
         if self.liveness.reported(report.topology_id, slot, now_s):
             leave_out_unknown(report, self._last_tasks[report.topology_id])
@@ -58,16 +61,16 @@ class LeaderState:
             self.statistics(report.topology_id).report(report, now_s, statuses)
 
     def is_ready(self, topology_id: str, slot: Slot, now_s: float) -> bool:
-        """Whether the worker in a slot has reported lately that it is ready."""
+        """True if the worker in a slot has recently reported that it is ready."""
         reported = self.reports.get((topology_id, slot))
         return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
     def unfinished(self, topology_id: str) -> int:
-        """How many trees and tuples the workers of a topology reported last as under way."""
+        """Number of trees and tuples in flight, by the latest reports of a topology's workers."""
         return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
 
     def latest(self, topology_id: str, task_id: int) -> rpc.TaskStats | None:
-        """What a task reported last to this leader."""
+        """Return the last report of a task to this leader."""
         kept = self._statistics.get(topology_id)
         return None if kept is None else kept.latest(task_id)
 
@@ -75,11 +78,11 @@ class LeaderState:
         return self._statistics.setdefault(topology_id, TopologyStatistics())
 
     def statistics_kept(self) -> dict[str, TopologyStatistics]:
-        """The statistics of every topology that has any, by topology id."""
+        """Return the statistics of every topology that has any, by topology id."""
         return dict(self._statistics)
 
     def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
-        """The stored assignments; forgets what is no longer there."""
+        """Take over the stored assignments, and forget workers and topologies that are gone."""
         self.liveness.assigned(placements, now_s)
         self._last_tasks = {
             topology_id: max((executor[-1] for executors in slots.values() for executor in executors), default=0)
@@ -90,7 +93,7 @@ class LeaderState:
 
     @contextmanager
     def reserving(self, name: str, sha256: str) -> Iterator[None]:
-        """Inside, no other submission may use the name, and the blob is not garbage. Raises NameInUseError."""
+        """Reserve the name against other submissions and the blob against removal. Raises NameInUseError."""
         if name in self._submitting:
             raise NameInUseError(f"a topology named '{name}' is being submitted at this moment")
         self._submitting[name] = sha256
@@ -105,8 +108,10 @@ class LeaderState:
 
 
 def timeouts(confs: Mapping[str, str]) -> dict[str, float]:
-    """The worker timeouts that topologies set for themselves, in seconds, by topology id. ``confs``: the topologies'
-    configurations as stored; one that cannot be read sets none."""
+    """Return the worker timeouts that topologies set for themselves, in seconds, by topology id.
+
+    ``confs``: the stored configurations of the topologies. An unreadable configuration sets no timeout.
+    """
     found = {one: _timeout(conf_json) for one, conf_json in confs.items()}
     return {one: float(value) for one, value in found.items() if isinstance(value, int | float)}
 

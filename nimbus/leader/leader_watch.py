@@ -1,9 +1,9 @@
-"""Whether the nimbus at the front of the election lives, so that the others need not wait for its session to end.
+"""Fast failover: detects the death of the leading nimbus without waiting for its session to time out.
 
-A health Watch stream is held open to it. When that breaks and the next connection is refused, no process listens there
-any more: its candidate node is removed, and the next in the queue leads within a moment. Only a refusal counts; a peer
-that cannot be reached may live behind a broken network, and ZooKeeper decides about it. A mistake would cost an
-election and nothing else: what a leader writes is fenced by its epoch.
+Every other nimbus holds a health Watch stream open to the front of the election. When the stream breaks and the next
+connection is refused, no process listens there any more: the candidate node is removed, and the next in the queue takes
+over at once. Only a refused connection counts. An unreachable peer can be alive behind a broken network, and is left to
+ZooKeeper. A mistake would cost one election and nothing else: all writes of a leader are fenced by its epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RETRY_S = 1.0
 
 
 class LeaderWatch:
-    """Follows the front of the election, unless this nimbus is it."""
+    """Watches the front of the election while another nimbus is there."""
 
     def __init__(self, own_address: str, unseat: Callable[[Front], Awaitable[None]]) -> None:
         self._own_address = own_address
@@ -37,7 +37,7 @@ class LeaderWatch:
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, front: Front | None) -> None:
-        """Who is at the front now."""
+        """Watch ``front``, the front of the election now."""
         if front == self._front:
             return
         self._front = front
@@ -63,7 +63,7 @@ class LeaderWatch:
             await asyncio.sleep(_RETRY_S)
 
     async def _is_gone(self, address: str) -> bool:
-        """Wait until the stream to a nimbus cannot be had any more; True if its port refuses connections."""
+        """Wait until no stream to a nimbus can be opened. True if its port refuses connections."""
         request = health_pb2.HealthCheckRequest(service="")
         heard = True
         while heard:

@@ -1,18 +1,18 @@
-"""A topology's status: what an operator may ask for, and what follows when a wait is over.
+"""Lifecycle of a topology: the requests of operators, and the status changes when a wait is over.
 
     ACTIVE ------deactivate------> INACTIVE
     INACTIVE ----activate--------> ACTIVE
-    ACTIVE, INACTIVE --rebalance-> REBALANCING     spouts pause; pending: due, resume, what to change
-    REBALANCING -(due)-----------> what it was     with other workers and executors, scheduled anew
-    REBALANCING --activate etc.--> REBALANCING     changes what it will be
-    REBALANCING --rebalance------> REBALANCING     waits anew, for the new change
+    ACTIVE, INACTIVE --rebalance-> REBALANCING     spouts pause; pending: due, resume, change
+    REBALANCING -(due)-----------> earlier status  with new workers and executors, scheduled from scratch
+    REBALANCING --activate etc.--> REBALANCING     sets the status after the rebalance
+    REBALANCING --rebalance------> REBALANCING     restarts the wait, for the new change
     any ---------kill------------> KILLED          spouts stop; pending: due
-    KILLED ------kill------------> KILLED          waits anew
+    KILLED ------kill------------> KILLED          restarts the wait
     KILLED ------(due)-----------> removed
 
-Everything else is refused. What operators switch on to look inside (debug_settings.py) leaves the status as it is. The
-wait lets the tuples in flight finish. It ends when none is left (draining.py), and at the latest after the message
-timeout, unless the operator gives another time. Times are Unix seconds: the wait survives a change of leaders.
+Every other request is refused. Debug settings (debug_settings.py) do not change the status. The wait lets tuples in
+flight finish. It ends when none are left (draining.py), and at the latest after the message timeout or after the time
+that the operator gives. Times are Unix seconds, so that the wait survives a change of leaders.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INACTIVE = pb.TOPOLOGY_STATUS_INACTIVE
 REBALANCING = pb.TOPOLOGY_STATUS_REBALANCING
 KILLED = pb.TOPOLOGY_STATUS_KILLED
 
-# Of one topology: its assignment must fit into a ZooKeeper node of 1 MiB.
+# Per topology: the assignment must fit into a ZooKeeper node of 1 MiB.
 MAX_WORKERS = 2000
 MAX_EXECUTORS = 10_000
 _MAX_WAIT_S = 7 * 24 * 3600.0
@@ -57,21 +57,21 @@ class Deactivate:
 class Rebalance:
     wait_s: float | None
     workers: int  # 0: unchanged
-    executors: Mapping[str, int]  # per component; one that is absent stays as it is
+    executors: Mapping[str, int]  # per component; absent components keep theirs
 
 
 Request = Kill | Activate | Deactivate | Rebalance | DebugSettings
 
 
 def status_name(status: pb.TopologyStatus) -> str:
-    """``ACTIVE`` and so on."""
+    """Return the status without its prefix, such as ``ACTIVE``."""
     return str(pb.TopologyStatus.Name(status)).removeprefix("TOPOLOGY_STATUS_")
 
 
 def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.TopologyRecord:
-    """The record after an operator's request; equal to ``record`` if there is nothing to do.
+    """Return the record after an operator's request; equal to ``record`` if there is nothing to do.
 
-    Raises UsageError if the request makes no sense in this status, or not for this topology.
+    Raises UsageError if the request is invalid in this status or for this topology.
     """
     if record.status == KILLED and not isinstance(request, Kill):
         raise UsageError(f"topology '{record.name}' is being killed")
@@ -101,22 +101,22 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
 
 
 def is_waiting(record: pb.TopologyRecord) -> bool:
-    """Whether a kill or rebalance waits for what is under way."""
+    """True while a kill or rebalance waits for tuples in flight."""
     return record.status in {KILLED, REBALANCING}
 
 
 def is_due(record: pb.TopologyRecord, now_s: float, *, is_drained: bool = False) -> bool:
-    """Whether the wait of a kill or rebalance is over: nothing is left to wait for, or the time is up."""
+    """True if the wait of a kill or rebalance is over: the topology is drained, or the time is up."""
     return is_waiting(record) and (is_drained or record.pending.due_unix_s <= now_s)
 
 
 def next_due(record: pb.TopologyRecord) -> float | None:
-    """When a kill or rebalance is due, in Unix seconds."""
+    """Return the time when a kill or rebalance is due, in Unix seconds; None if none is waiting."""
     return record.pending.due_unix_s if is_waiting(record) else None
 
 
 def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
-    """The record after the wait of a rebalance: changed as was asked, with the status it had before."""
+    """Return the record after a rebalance: with the requested changes and the status to resume."""
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     after.ClearField("pending")
@@ -127,7 +127,7 @@ def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
 
 
 def message_timeout_s(record: pb.TopologyRecord) -> float:
-    """The topology's own message timeout."""
+    """Return the topology's message timeout."""
     conf = json.loads(record.conf_json) if record.conf_json else {}
     return float(conf.get("topology.message.timeout.secs") or 30)
 

@@ -1,14 +1,14 @@
-"""Which workers live, judged by their reports.
+"""Liveness of workers, judged by their reports.
 
 A worker is alive while one of these holds:
 
 * it reported less than its timeout ago (``nimbus.task.timeout.secs``, or the topology's own if that is longer);
 * it was assigned less than ``nimbus.task.launch.secs`` ago and has not reported since: it is still starting;
-* this leadership began less than its timeout ago: reports went to the leader before.
+* this leadership began less than its timeout ago: earlier reports went to the previous leader.
 
-Silence counts only while nimbus itself was listening. A clock of its own steps every second, whatever else nimbus is
-doing: when two steps come with a gap (the process was stopped or starved), everybody gets a new start. How long a look
-at the cluster takes does not matter.
+Silence counts only while nimbus itself is listening. A separate clock steps every second, whatever else nimbus is
+doing. After a gap of more than five seconds between two steps (the process was stopped or starved), the timeouts of all
+workers start again. The time that reading the cluster takes does not matter.
 
 Times are seconds of a monotonic clock.
 """
@@ -27,7 +27,7 @@ Placements = Mapping[str, Mapping[Slot, tuple[Executor, ...]]]  # by topology id
 
 @dataclass
 class _Life:
-    """What is known of the worker that an assignment puts into a slot."""
+    """Known state of the worker that an assignment puts into a slot."""
 
     executors: tuple[Executor, ...]
     assigned_at_s: float | None  # None: before this leadership began
@@ -35,7 +35,7 @@ class _Life:
 
 
 class Liveness:
-    """The life signs of all assigned workers, for one leadership."""
+    """Liveness of all assigned workers, for one leadership."""
 
     def __init__(self, timeout_s: float, launch_s: float, now_s: float) -> None:
         self._timeout_s = timeout_s
@@ -46,13 +46,13 @@ class Liveness:
         self._inherits = True  # until the first assignments are seen
 
     def step(self, now_s: float) -> None:
-        """Say that nimbus is listening. For the clock alone: it says how well the process runs, not what it does."""
+        """Note that nimbus is listening. Only the separate clock calls this, whatever else the process is doing."""
         if now_s - self._stepped_s > _MAX_GAP_S:
             self._began_s = now_s
         self._stepped_s = now_s
 
     def assigned(self, placements: Placements, now_s: float) -> None:
-        """What the stored assignments say. A worker whose executors changed starts anew."""
+        """Take over the stored assignments. A worker whose executors changed counts as newly assigned."""
         lives = {}
         for topology_id, placement in placements.items():
             for slot, executors in placement.items():
@@ -65,7 +65,7 @@ class Liveness:
         self._inherits = False
 
     def reported(self, topology_id: str, slot: Slot, now_s: float) -> bool:
-        """A report has come from a worker. False if no worker is assigned there."""
+        """Note a worker's report. False if no worker is assigned to the slot."""
         life = self._lives.get((topology_id, slot))
         if life is None:
             return False
@@ -73,16 +73,16 @@ class Liveness:
         return True
 
     def dead(self, timeouts_s: Mapping[str, float], now_s: float) -> frozenset[tuple[str, Slot]]:
-        """The assigned workers that are not alive. ``timeouts_s``: longer timeouts of some topologies, by id.
+        """Return the assigned workers that are not alive. ``timeouts_s``: longer timeouts of some topologies, by id.
 
-        None as long as the clock is late: the process has only just been continued, and has not listened.
+        Empty while the clock is late: the process has just been resumed and has not been listening.
         """
         if now_s - self._stepped_s > _MAX_GAP_S:
             return frozenset()
         return frozenset(key for key, at_s in self._deadlines(timeouts_s) if at_s <= now_s)
 
     def next_deadline_s(self, timeouts_s: Mapping[str, float], now_s: float) -> float | None:
-        """When the next worker will be dead unless it reports."""
+        """Return the time when the next worker is dead unless it reports."""
         return min((at_s for _, at_s in self._deadlines(timeouts_s) if at_s > now_s), default=None)
 
     def _deadlines(self, timeouts_s: Mapping[str, float]) -> list[tuple[tuple[str, Slot], float]]:

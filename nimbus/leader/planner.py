@@ -1,9 +1,9 @@
 """Planner of the changes that nimbus makes to the cluster, from one snapshot of the cluster.
 
-``decide`` covers all of them: kills and rebalances that are due, workers that died, slots and ackers that came or went.
-It returns the changes; ``cluster_state.py`` writes each as one transaction on the versions seen here. A slot that one
-topology gives up becomes free for another in the next decision, after the first one's assignment is written, so that no
-slot is ever promised twice. Nimbus decides again after each change, until no change is left.
+``decide`` handles every reason for a change: kills and rebalances that are due, dead workers, slots and ackers that
+came or went. ``cluster_state.py`` writes each change as one transaction, conditional on the versions seen here. A slot
+that one topology gives up becomes free for others only in the next decision, after the first topology's assignment is
+written. No slot is therefore ever promised twice. Nimbus decides again after each round of changes, until none is left.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .shard_placement import Acker, Shard, place_shards
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The cluster as one look at ZooKeeper and at the life signs shows it."""
+    """State of the cluster: contents of ZooKeeper, and liveness of workers and ackers."""
 
     epoch: int
     now_unix_s: float
     records: Mapping[str, Versioned[pb.TopologyRecord]]
     assignments: Mapping[str, Versioned[pb.Assignment]]
     supervisors: Mapping[str, pb.Presence]
-    ackers: Mapping[str, Acker]  # those that answer
+    ackers: Mapping[str, Acker]  # ackers that answer
     worker_presences: Mapping[str, Collection[Slot]]  # by topology id
-    dead: frozenset[tuple[str, Slot]]  # assigned workers that do not live
-    held: frozenset[str] = frozenset()  # topologies that are left as they are: a change of theirs has just failed
-    drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance, with nothing left to finish
-    unread_records: Mapping[str, str] = field(default_factory=dict)  # why they cannot be read, by topology id
+    dead: frozenset[tuple[str, Slot]]  # assigned workers that are not alive
+    held: frozenset[str] = frozenset()  # topologies left unchanged: a write for them has just failed
+    drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance and have nothing in flight
+    unread_records: Mapping[str, str] = field(default_factory=dict)  # reasons, by topology id
     unread_assignments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Remove:
-    """Delete a topology and everything of it. ``record_version`` -1: the record is gone already."""
+    """Delete a topology and all its nodes. ``record_version`` -1: the record is gone already."""
 
     topology_id: str
     record_version: int
@@ -50,19 +50,19 @@ class Remove:
 
 @dataclass(frozen=True)
 class Update:
-    """Write a topology's assignment and, after a rebalance, its record; forget workers that nobody else will."""
+    """Write a topology's assignment and, after a rebalance, its record. Delete nodes of workers on lost machines."""
 
     topology_id: str
     record: Versioned[pb.TopologyRecord] | None
     assignment: Versioned[pb.Assignment] | None  # version -1: create it
     forget: tuple[Slot, ...]
-    touched: frozenset[str]  # supervisors that gain or lose something
+    touched: frozenset[str]  # supervisors with changed slots
     sentence: str
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Nothing can be decided for a topology, and why."""
+    """Reason why nothing can be decided for a topology."""
 
     topology_id: str
     reason: str
@@ -72,10 +72,10 @@ Change = Remove | Update | Failure
 
 
 def decide(snapshot: Snapshot) -> list[Change]:
-    """The changes to make, in order. Empty when everything is as it should be.
+    """Return the changes to make, in order. Empty when the cluster is in the desired state.
 
-    They do not depend on each other: where one cannot be written, the others can. A topology whose record or assignment
-    cannot be read is left as it is; but one that is killed is removed, for which its assignment is not needed.
+    Changes are independent: if one cannot be written, the others still can. A topology whose record or assignment
+    cannot be read is left unchanged. A killed topology is removed even if its assignment cannot be read.
     """
     changes: list[Change] = []
     room = _room(snapshot)
@@ -101,7 +101,7 @@ def decide(snapshot: Snapshot) -> list[Change]:
 
 def _room(snapshot: Snapshot) -> FreeCapacity:
     slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
-    # Where an assignment cannot be read, its workers are wherever one is registered and no other topology is assigned.
+    # If an assignment is unreadable, its registered workers count, except in slots assigned to another topology.
     used: dict[str, list[Slot]] = {
         one: list(snapshot.worker_presences.get(one, ())) for one in snapshot.unread_assignments
     }
@@ -139,7 +139,7 @@ def shards_of(assignment: pb.Assignment) -> list[Shard]:
 
 
 def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
-    """Why a topology does not run as it should, in a sentence; empty if it does."""
+    """Explain in one sentence why a topology is not fully running; empty if it is."""
     placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
     waiting = len(set(executors_of_record(record)) - placed)
     if waiting and not placed:
@@ -173,14 +173,14 @@ def _decide_topology(
     found = snapshot.assignments.get(topology_id)
     before = found.value if found else pb.Assignment(topology_id=topology_id)
     current = placement_of(before)
-    # With no supervisor registered there is nowhere to go: what runs goes on until one is back.
+    # Without a registered supervisor nothing can be placed: running workers go on until a supervisor is back.
     due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)
         placement = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
     elif record.status == lifecycle.KILLED:
-        placement = current  # what still runs may finish; nothing is started for it any more
+        placement = current  # running workers finish; no new ones are started
     else:
         dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
         placement = current if _is_placed(record, current, dead, room) else _placed(record, current, dead, room)
@@ -202,7 +202,7 @@ def _decide_topology(
 
 
 def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> bool:
-    """Whether ``place`` would leave everything where it is, without looking at all the slots that are offered."""
+    """True if ``place`` would move nothing. Does not enumerate the slots offered."""
     wanted = executors_of_record(record)
     placed = [executor for run in current.values() for executor in run]
     if dead or not placed or len(placed) != len(wanted) or set(placed) != set(wanted):
@@ -220,7 +220,7 @@ def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot
 def _assignment(
     snapshot: Snapshot, before: pb.Assignment, placement: Placement, shards: Sequence[Shard]
 ) -> pb.Assignment:
-    """The assignment after ``before``; of the same version if nothing changes."""
+    """Return the assignment that follows ``before``, or ``before`` itself if nothing changes."""
     hosts = {Slot(worker.supervisor_id, worker.port): worker.host for worker in before.workers}
     after = pb.Assignment(topology_id=before.topology_id, epoch=snapshot.epoch, version=before.version + 1)
     for slot, run in sorted(placement.items()):
@@ -250,7 +250,7 @@ def _differing(before: Placement, after: Placement) -> set[Slot]:
 def _sentence(
     record: pb.TopologyRecord, rebalances: bool, before: pb.Assignment, after: pb.Assignment, forget: Sequence[Slot]
 ) -> str:
-    """What changes, for a person who reads the log."""
+    """Describe the change for a reader of the log."""
     old, new = placement_of(before), placement_of(after)
     parts = []
     if rebalances:

@@ -1,7 +1,7 @@
-"""The leader's loop: look, decide, write, until nothing is left to change; then wait to be woken.
+"""The leader's loop: read the cluster, decide, write, until nothing is left to change; then wait to be woken.
 
-It is woken by every watch and call that may matter, and looks at least every ``nimbus.monitor.freq.secs``, when a kill
-or rebalance is due or has nothing left to wait for, and when a worker's silence becomes too long.
+Every relevant watch and call wakes the loop. It also runs at least every ``nimbus.monitor.freq.secs``, when a kill or
+rebalance is due or drained, and when a worker has been silent for too long.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .stats_store import StatsStore
 
 log = logging.getLogger("tupletree.nimbus")
 
-COMPONENT = "__nimbus"  # whose errors nimbus's own complaints of a topology are
+COMPONENT = "__nimbus"  # component id under which nimbus reports its own errors about a topology
 
-_STEP_S = 1.0  # between two steps of the liveness clock, and the longest pause between two looks at it
+_STEP_S = 1.0  # between two steps of the liveness clock, and the longest pause between two checks of it
 _RETRY_S = 0.5
 _CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
 
 
 class Reconciler:
-    """One leadership at work."""
+    """Control loop of one leadership."""
 
     def __init__(
         self,
@@ -73,30 +73,30 @@ class Reconciler:
         self._timeouts_s: dict[str, float] = {}
         self._loaded: cluster_state.ClusterState | None = None
         self._known: cluster_state.ClusterState | None = (
-            None  # the latest look, with all that could ever be read of what is there
+            None  # the latest read; unreadable entries are filled from earlier reads
         )
 
     @property
     def loaded(self) -> cluster_state.ClusterState | None:
-        """What the last look found; None if it may have changed since, as far as this nimbus knows."""
+        """State of the cluster by the last cycle; None if this nimbus knows of a possible change since."""
         return None if self._woken.is_set() else self._loaded
 
     async def fresh(self) -> cluster_state.ClusterState:
-        """What ZooKeeper holds now. Raises UnavailableError."""
+        """Read the cluster from ZooKeeper now. Raises UnavailableError."""
         return cluster_state.with_known(await asyncio.to_thread(cluster_state.load, self._store), self._known)
 
     def wake(self) -> None:
-        """Look at the cluster now. From the event loop's thread."""
+        """Start the next cycle now. Call from the event loop's thread."""
         self._woken.set()
 
     def supervisor(self, address: str) -> SupervisorStub:
-        """A registered supervisor, to be asked for what people want to see."""
+        """Return a stub of a registered supervisor, for requests of users."""
         return self._peers.supervisor(address)
 
     async def restart_worker(
         self, supervisor: pb.Presence | None, topology_id: str, worker: pb.WorkerAssignment
     ) -> None:
-        """Have a worker's supervisor end its process and start it again. Raises NotFoundError or UnavailableError."""
+        """Ask a worker's supervisor to restart the worker process. Raises NotFoundError or UnavailableError."""
         if supervisor is None:
             raise UnavailableError(f"the supervisor of worker {worker.host}:{worker.port} is not there")
         address = address_of(supervisor)
@@ -104,7 +104,7 @@ class Reconciler:
         event(log, "worker.restart_asked", topology=topology_id, slot=f"{worker.supervisor_id}:{worker.port}")
 
     async def run(self) -> None:
-        """Rule until cancelled, or until ZooKeeper says that another leads."""
+        """Lead until cancelled, or until ZooKeeper says that another nimbus leads."""
         clock = asyncio.create_task(self._keep_time())
         try:
             await self._begin()
@@ -126,13 +126,13 @@ class Reconciler:
             await self._peers.close()
 
     async def _keep_time(self) -> None:
-        """Step the clock of liveness, however long a look, a decision or a row of writes takes."""
+        """Step the liveness clock, however long reading, deciding or writing takes."""
         while True:
             self.leader_state.liveness.step(time.monotonic())
             await asyncio.sleep(_STEP_S)
 
     async def _begin(self) -> None:
-        """Know the statistics so far, and the ackers before the first decision: no shard is given to a dead one."""
+        """Load the statistics, and check the ackers before the first decision: a dead acker must get no shard."""
         while True:
             try:
                 self._stats_store.recall(await leading.run(self._stats_store.load))
@@ -143,7 +143,7 @@ class Reconciler:
                 await self._pause(_RETRY_S)
 
     async def _until_settled(self) -> None:
-        """Look and change until a look finds nothing to change."""
+        """Run cycles until one finds nothing to change."""
         while True:
             self._woken.clear()
             if not await self._look():
@@ -156,7 +156,7 @@ class Reconciler:
             await leading.run(self._stats_store.store, memories)
 
     async def _look(self) -> bool:
-        """One look; True if something was changed, or could not be."""
+        """Run one cycle: read, decide, write. True if there were changes, even if they could not be written."""
         began_s = time.monotonic()
         self._loaded = None
         loaded = self._with_known(await leading.run(cluster_state.load, self._store))
@@ -185,17 +185,17 @@ class Reconciler:
         return bool(changes)
 
     def _with_known(self, loaded: cluster_state.ClusterState) -> cluster_state.ClusterState:
-        """Complete a look by what is known already; a topology that can be read again is tried at once."""
+        """Fill unreadable entries from earlier reads. Retry a topology at once when it can be read again."""
         before, self._known = self._known, cluster_state.with_known(loaded, self._known)
         for topology_id in () if before is None else before.unread.keys() - loaded.unread.keys():
             self.leader_state.failed_writes.again(topology_id)
         return self._known
 
     async def _write(self, change: Change, loaded: cluster_state.ClusterState) -> bool:
-        """Write one topology's change. False if somebody else's came first.
+        """Write one topology's change. False if a conflicting change came first.
 
-        An error that is the topology's own holds this topology back and none of the others. Raises AuthorityError, and
-        UnavailableError while ZooKeeper is away.
+        An error of the topology itself holds back this topology only. Raises AuthorityError, and UnavailableError while
+        ZooKeeper is unavailable.
         """
         try:
             if isinstance(change, Failure):
@@ -219,7 +219,7 @@ class Reconciler:
         return True
 
     async def _complain(self, topology_id: str, error: Exception) -> None:
-        """Say that a topology cannot be changed: in the log, and among the topology's errors."""
+        """Report that a topology cannot be changed, in the log and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
         message = self.leader_state.failed_writes.reason(topology_id)
         host, _, port = self._election.address.rpartition(":")
@@ -233,7 +233,7 @@ class Reconciler:
         return figures(loaded, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())
 
     def _changed(self, change: Remove | Update, loaded: cluster_state.ClusterState) -> None:
-        """Log a change that is written, and tell those whom it concerns."""
+        """Log a written change, and notify the supervisors and ackers concerned."""
         self._metrics.changes.inc()
         epoch = self.leader_state.epoch
         match change:
@@ -257,7 +257,7 @@ class Reconciler:
         log.info("%s", change.sentence)
 
     def _notice(self, loaded: cluster_state.ClusterState) -> None:
-        """Log who came and went since the last look, and follow the ackers that are registered."""
+        """Log which supervisors and ackers joined or left since the last cycle, and follow the registered ackers."""
         self.ackers.follow(loaded.ackers)
         found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": loaded.supervisors, "acker": loaded.ackers}
         for kind, presences in found.items():
@@ -279,7 +279,7 @@ class Reconciler:
         self._dead = dead
 
     async def _wait(self) -> None:
-        """Until woken, or something is due, or the next regular look."""
+        """Wait until woken, until something is due, or until the next regular cycle."""
         began_s = time.monotonic()
         look_at_s = began_s + self._monitor_s
         again_at_s = self.leader_state.failed_writes.next_s(began_s)
@@ -303,6 +303,6 @@ class Reconciler:
 
 
 def _known(loaded: cluster_state.ClusterState) -> tuple[Placements, dict[str, float]]:
-    """What liveness is judged by: where workers are, and the timeouts that topologies set for themselves."""
+    """Return the input of liveness: the slots of workers, and the timeouts that topologies set for themselves."""
     placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
     return placements, timeouts({one: stored.value.conf_json for one, stored in loaded.records.items()})

@@ -1,11 +1,11 @@
-"""Which acker holds which shard of a topology: sticky, even, deterministic.
+"""Placement of a topology's shards on ackers: sticky, even, deterministic.
 
-A shard stays where it is while its acker lives. When the acker drains, the shard goes to another for new roots, and
-``draining_*`` names the old one, which finishes the trees it began, until it is gone. When the acker is dead, the
-shard moves at once; its trees are lost with it, and the spouts that had them pending fail them themselves.
+A shard stays on its acker while the acker is alive. When the acker drains, new roots of the shard go to another acker.
+``draining_*`` then names the old acker, which finishes the trees it began, until it is gone. When the acker is dead,
+the shard moves at once. Its trees are lost, and the spouts that had them pending fail them.
 
-A new acker gets shards from new topologies and from dead and draining ackers. Only a rebalance takes shards from a
-healthy acker to even things out: spouts have paused before, and what is pending still fails at once and is replayed.
+A new acker gets shards of new topologies and of dead and draining ackers. Only a rebalance takes shards from a healthy
+acker, to even out the load: the spouts are paused by then, and trees still pending fail at once and are replayed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Acker:
 
     address: str
     draining: bool = False
-    ready: bool = True  # not: overloaded or still starting; it keeps its shards, others come first for new ones
+    ready: bool = True  # False: overloaded or starting; keeps its shards, but others are preferred for new ones
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard's place. ``acker_id`` empty: nobody takes new roots yet, spouts wait."""
+    """Placement of one shard. ``acker_id`` empty: no acker takes new roots yet, and spouts wait."""
 
     acker_id: str = ""
     address: str = ""
@@ -44,11 +44,11 @@ def place_shards(
     *,
     spread: bool = False,
 ) -> list[Shard]:
-    """A place for each of a topology's ``count`` shards.
+    """Place each of a topology's ``count`` shards on an acker.
 
-    ``ackers``: all that live, by id. ``load``: shards of other topologies they hold. A shard without a place goes to
-    the acker with the fewest of this topology, then the fewest in all, then the smallest id. ``spread``: take from
-    ackers what they hold beyond an even share.
+    ``ackers``: all ackers alive, by id. ``load``: number of shards of other topologies per acker. A shard without an
+    acker goes to the one with the fewest shards of this topology, then the fewest in all, then the smallest id.
+    ``spread``: take from each acker the shards beyond its even share.
     """
     shards = [_settled(current[number] if number < len(current) else Shard(), ackers) for number in range(count)]
     candidates = _candidates(ackers)
@@ -67,12 +67,12 @@ def place_shards(
 
 
 def load_of(topologies: Iterable[Sequence[Shard]]) -> Counter[str]:
-    """How many shards each acker holds for new roots."""
+    """Return the number of shards per acker that takes new roots."""
     return Counter(shard.acker_id for shards in topologies for shard in shards if shard.acker_id)
 
 
 def _settled(shard: Shard, ackers: Mapping[str, Acker]) -> Shard:
-    """The shard without what is gone: ``acker_id`` empty if it needs a new one."""
+    """Remove ackers that are gone from the shard; ``acker_id`` becomes empty if a new acker is needed."""
     acker = ackers.get(shard.acker_id)
     if acker is not None and acker.draining:
         return Shard("", "", shard.acker_id, acker.address)
@@ -84,7 +84,7 @@ def _settled(shard: Shard, ackers: Mapping[str, Acker]) -> Shard:
 
 
 def _without_surplus(shards: Sequence[Shard], candidates: Sequence[str]) -> list[Shard]:
-    """The shards, without a place where their acker holds more than its even share. Who holds more may keep more."""
+    """Clear the acker of shards beyond its even share. The ackers with most shards get the larger shares."""
     held = Counter(shard.acker_id for shard in shards)
     shares = even_sizes(len(shards), len(candidates))
     left = dict(zip(sorted(candidates, key=lambda one: (-held[one], one)), shares, strict=True))

@@ -1,7 +1,8 @@
-"""Keeps the topologies' statistics over a change of leaders.
+"""Preserves the topologies' statistics across a change of leaders.
 
-What a leader has summed up lies in ``statistics/<topology>``, written every ``nimbus.monitor.freq.secs`` and read when
-the next leader begins. What was counted by a worker that died in between, and by nobody else, is missing afterwards.
+The leader writes its sums to ``statistics/<topology>`` every ``nimbus.monitor.freq.secs``, and the next leader reads
+them when it begins. The counts of a worker since the last write are lost if the worker dies before it reports to the
+next leader.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .leader_state import LeaderState
 log = logging.getLogger("tupletree.nimbus")
 
 _LIMIT_BYTES = 900_000  # a ZooKeeper node holds 1 MiB
-_ANY_VERSION = -1  # the epoch guards it; nobody but the leader writes here
+_ANY_VERSION = -1  # the write is fenced by the epoch; only the leader writes here
 
 
 class StatsStore:
@@ -33,10 +34,10 @@ class StatsStore:
         self._election = election
         self._leader_state = leader_state
         self._stored: dict[str, bytes] = {}
-        self._shortened: set[str] = set()  # topologies of which it was said that not everything fits
+        self._shortened: set[str] = set()  # topologies already logged as too large to store in full
 
     def load(self) -> dict[str, Memory]:
-        """What the last leader left, by topology id. Blocks on ZooKeeper."""
+        """Read the statistics of the last leader, by topology id. Blocks on ZooKeeper."""
         topologies = self._store.topologies()
         self._stored = self._store.statistics(topologies.keys() | topologies.unreadable.keys())
         found = {}
@@ -48,12 +49,12 @@ class StatsStore:
         return found
 
     def recall(self, found: dict[str, Memory]) -> None:
-        """Begin with it. In the thread that owns the leader state."""
+        """Begin with the loaded statistics. Call in the thread that owns the leader state."""
         for topology_id, memory in found.items():
             self._leader_state.statistics(topology_id).recall(memory)
 
     async def memories(self) -> dict[str, Memory]:
-        """Collect all that is worth keeping. In the thread that owns the leader state; yields between topologies."""
+        """Collect all statistics to keep, in the thread that owns the leader state. Yields between topologies."""
         found = {}
         for topology_id, kept in self._leader_state.statistics_kept().items():
             found[topology_id] = kept.memory()
@@ -61,7 +62,7 @@ class StatsStore:
         return found
 
     def store(self, memories: dict[str, Memory]) -> None:
-        """Write down what has changed since. A topology that was removed meanwhile is left out. Blocks on ZooKeeper."""
+        """Write the statistics that changed. Topologies removed meanwhile are skipped. Blocks on ZooKeeper."""
         self._shortened &= memories.keys()
         for topology_id, memory in memories.items():
             data, missing = encode_memory(memory, _LIMIT_BYTES)

@@ -1,11 +1,13 @@
-"""Bolts that never ack what they execute, calls of user code that do not end, and executors that were given a thread of
-their own because they block, as sentences. Pure.
+"""Warnings about bolts that never ack, user calls that do not return, and blocking executors. Pure.
 
-A bolt that was forgotten to ack makes every tree time out, half a minute after it began. It is known earlier: it has
-executed many tuples and settled none. So does a bolt that gathers tuples, until it acks the first. Told apart:
+A blocking executor is one that was given a thread of its own because it blocks.
+
+A bolt that forgets to ack makes every tree time out, half a minute after the tree began by default. The bolt can be
+detected earlier: it has executed many tuples and settled none. A bolt that gathers tuples looks the same until it acks
+its first tuple. The rules that tell them apart:
 
     nothing is tracked, or no tree is pending and none timed out      nobody waits for an ack: never named
-    acked or failed any tuple since its worker started                it knows how to: never named
+    acked or failed any tuple since its worker started                it does ack: never named
     fewer tuples than ENOUGH or topology.max.spout.pending            too early to say
     for less than a third of the message timeout (at least 10 s)      too early to say
     gets ticks, or says ``holds_tuples`` (windows, combiners, batch   named only if trees have timed out, and after a
@@ -35,12 +37,12 @@ LONG_CALL_S: Final = 10.0
 
 NEVER_ACKS: Final = "component.never_acks"
 LONG_CALL: Final = "component.long_call"
-BLOCKS: Final = "component.blocks"  # advice, no fault
+BLOCKS: Final = "component.blocks"  # advice, not a fault
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is to be said of a component: a kind for programs, which health uses too, and a sentence for people."""
+    """Remark on a component: a kind for programs, also used by health, and a sentence for people."""
 
     kind: str = ""
     sentence: str = ""
@@ -48,15 +50,15 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The trees of a topology's spouts together."""
+    """Trees of all spouts of a topology."""
 
     is_tracked: bool
     pending: int
-    timeouts: int  # lately
+    timeouts: int  # within the last LATELY_S
 
 
 def never_acks(answers: Answers, trees: Trees, conf: Mapping[str, Any]) -> str:
-    """What is wrong with a bolt that has acked nothing, in a sentence without its name; empty if nothing is."""
+    """Describe a bolt that never acks, in a sentence without its name; empty if there is no fault."""
     if not trees.is_tracked or not (trees.pending or trees.timeouts) or answers.settled:
         return ""
     timeout_s = _number(conf.get("topology.message.timeout.secs")) or 30.0
@@ -70,7 +72,7 @@ def never_acks(answers: Answers, trees: Trees, conf: Mapping[str, Any]) -> str:
 
 
 def trees_of(statistics: TopologyStatistics, record: pb.TopologyRecord, spouts: Iterable[str], now_s: float) -> Trees:
-    """The trees of a topology. ``spouts``: its components that are some."""
+    """Return the trees of a topology. ``spouts``: component ids of its spouts."""
     tasks = task_ranges(dict(record.tasks))
     names = [one for one in spouts if one in tasks]
     pending = sum(int(statistics.gauges(tasks[one])["pending"]) for one in names)
@@ -81,7 +83,7 @@ def trees_of(statistics: TopologyStatistics, record: pb.TopologyRecord, spouts: 
 def remarks(
     statistics: TopologyStatistics, record: pb.TopologyRecord, kinds: Mapping[str, pb.ComponentKind], now_s: float
 ) -> dict[str, Remark]:
-    """The gravest remark on each component for which there is one."""
+    """Return the most severe remark per component, for the components that have any."""
     spouts = [one for one, kind in kinds.items() if kind == pb.COMPONENT_KIND_SPOUT]
     trees, conf = trees_of(statistics, record, spouts, now_s), json.loads(record.conf_json or "{}")
     ranges = {first: range(first, last + 1) for first, last in executors_of_record(record)}
@@ -102,9 +104,9 @@ def remarks(
 
 
 def long_call(answers: Answers, is_spout: bool = False) -> str:
-    """A call that does not end, in a sentence without the component's name; empty if none.
+    """Describe a call that does not return, in a sentence without the component's name; empty if there is none.
 
-    A call of a bolt matters while tuples wait. Workers report no call of a spout that declares that it blocks.
+    A call of a bolt counts only while tuples wait. Workers report no calls of a spout declared as blocking.
     """
     if answers.call_s < LONG_CALL_S:
         return ""
@@ -115,9 +117,9 @@ def long_call(answers: Answers, is_spout: bool = False) -> str:
 
 
 def blocks(parted: int, executors: int) -> str:
-    """The advice for a component that was found blocking, in a sentence without its name; empty if it was not.
+    """Return advice for a component that was found blocking, in a sentence without its name; empty if it was not.
 
-    ``parted``: how many of its executors have a thread of their own for this reason.
+    ``parted``: the number of its executors with a thread of their own for this reason.
     """
     if not parted:
         return ""

@@ -1,4 +1,4 @@
-"""What an acker said of its ledger over the last ten minutes. Times are seconds of a monotonic clock."""
+"""History of an acker's ledger over the last ten minutes. Times are seconds of a monotonic clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Totals:
-    """The sum over an acker's shards at one moment; counters since the acker began, less shards that it gave up."""
+    """Sums over an acker's shards at one time. Counters run since the acker began, without shards it gave up."""
 
     at_s: float
     pending: int = 0
@@ -26,14 +26,14 @@ class Totals:
     resets: int = 0
     timeouts: int = 0
     completed: int = 0
-    inits_per_s: float = 0.0  # since the moment before
+    inits_per_s: float = 0.0  # since the previous sample
     completed_per_s: float = 0.0
     failed_per_s: float = 0.0
     timeouts_per_s: float = 0.0
 
 
 class LedgerHistory:
-    """One acker's story."""
+    """Ledger samples of one acker."""
 
     def __init__(self) -> None:
         self.points: deque[Totals] = deque()
@@ -46,13 +46,13 @@ class LedgerHistory:
         return self.points[-1] if self.points else None
 
     def note(self, reply: acker_pb2.DescribeLedgerReply, now_s: float) -> None:
-        """Take in what the acker says now."""
+        """Add a sample from the acker's reply."""
         before = {(one.topology_id, one.shard): one for one in self.shards}
         took_s = now_s - self.points[-1].at_s if self.points else 0.0
         shards = list(reply.shards)
 
         def rate(counter: str) -> float:
-            """Over the shards that were there before, so that one that moves away takes nothing back."""
+            """Rate over the shards that the previous reply had, too: a shard that moves away lowers no rate."""
             if took_s <= 0:
                 return 0.0
             pairs = [(one, before.get((one.topology_id, one.shard))) for one in shards]

@@ -1,12 +1,12 @@
-"""Counters by name, flat, so that those of several tasks or moments are added and subtracted without knowing them.
+"""Counters as a flat mapping, so that tasks and samples can be added and subtracted generically.
 
     "executed"                            a task's own counter
-    ("stream", "default", "emitted")      of one stream that it emits on
-    ("input", "words", "default", "acked")  of one stream that it receives
+    ("stream", "default", "emitted")      counter of one output stream
+    ("input", "words", "default", "acked")  counter of one input stream
     ("process", 7)                        latencies in bucket 7 (tupletree/_wire/latency.py), likewise "complete"
 
-``emitted`` and ``transferred`` are sums over the streams of users; those of the system's own streams, whose names begin
-with ``__`` or ``$``, are ``system_emitted`` and ``system_transferred``.
+``emitted`` and ``transferred`` are sums over user streams. ``system_emitted`` and ``system_transferred`` are sums over
+system streams, whose names begin with ``__`` or ``$``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ INPUT_COUNTERS: Final = ("executed", "acked", "failed", "execute_s", "process_s_
 
 
 def is_system(name: str) -> bool:
-    """Whether a stream or component is the system's own."""
+    """True if a stream or component belongs to the system."""
     return name.startswith(("__", "$"))
 
 
 def scalars_of(stats: rpc.TaskStats) -> Counts:
-    """A task's own counters and sums, without streams, inputs and latencies by bucket."""
+    """Return a task's own counters and sums, without streams, inputs and latency buckets."""
     counts: Counts = {name: getattr(stats, name) for name in TASK_COUNTERS}
     emitted = transferred = system_emitted = system_transferred = 0
     for stream in stats.streams:
@@ -59,7 +59,7 @@ def scalars_of(stats: rpc.TaskStats) -> Counts:
 
 
 def counts_of(stats: rpc.TaskStats) -> Counts:
-    """All counters of a task, or of a sum of tasks."""
+    """Return all counters of a task, or of a sum of tasks."""
     counts = scalars_of(stats)
     for stream in stats.streams:
         for name in STREAM_COUNTERS:
@@ -75,13 +75,13 @@ def counts_of(stats: rpc.TaskStats) -> Counts:
 
 
 def add_counts(total: Counts, more: Mapping[Key, float]) -> None:
-    """Add some counters to others."""
+    """Add counters to ``total`` in place."""
     for key, count in more.items():
         total[key] = total.get(key, 0) + count
 
 
 class Figures:
-    """What is read from counters: of a task, an executor, a component or a topology, in one window."""
+    """Metrics derived from the counters of a task, executor, component or topology in one window."""
 
     def __init__(self, counts: Mapping[Key, float]) -> None:
         self.counts = counts
@@ -108,23 +108,23 @@ class Figures:
         return self._mean_ms("complete_s_sum", "complete_samples")
 
     def percentile_ms(self, kind: str, share: float) -> float | None:
-        """Of ``process`` or ``complete`` latencies; None if nothing was measured."""
+        """Return a percentile of ``process`` or ``complete`` latencies; None if nothing was measured."""
         return _percentile_ms(self.buckets(kind), share)
 
     def buckets(self, kind: str) -> list[int]:
-        """How many latencies each bucket counts; empty if none."""
+        """Return the number of latencies per bucket; empty if there are none."""
         found = {
             key[1]: round(count) for key, count in self.counts.items() if isinstance(key, tuple) and key[0] == kind
         }
         return [found.get(bucket, 0) for bucket in range(max(map(int, found), default=-1) + 1)]
 
     def streams(self, sys: bool = False) -> list[str]:
-        """The streams that were emitted on, ascending."""
+        """Return the output streams, ascending."""
         found = {str(key[1]) for key in self.counts if isinstance(key, tuple) and key[0] == "stream"}
         return sorted(one for one in found if sys or not is_system(one))
 
     def inputs(self, sys: bool = False) -> list[tuple[str, str]]:
-        """The component and stream of everything received, ascending."""
+        """Return the source component and stream of each input, ascending."""
         found = {(str(key[1]), str(key[2])) for key in self.counts if isinstance(key, tuple) and key[0] == "input"}
         return sorted(one for one in found if sys or not (is_system(one[0]) or is_system(one[1])))
 

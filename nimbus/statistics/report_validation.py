@@ -1,7 +1,7 @@
-"""Whether a worker's report can be true. Pure.
+"""Plausibility checks of worker reports. Pure.
 
-Workers run other people's code, and what they report is summed with what others reported, kept, and shown to everybody.
-So figures have bounds that no worker reaches in a lifetime, and names are not longer, nor more, than names are.
+Workers run user code, and their reports are added to those of other workers, stored, and shown to everybody. Metrics
+therefore have bounds that no worker reaches in its lifetime, and the number and length of names are limited.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tupletree.v1 import nimbus_pb2 as rpc
 
 from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
 
-MAX_COUNTED: Final = 2**53  # also of seconds
-MAX_STREAMS: Final = 5000  # that one task emits on, or receives
-MAX_BUCKETS: Final = 1000  # of latencies: more than there are, for a worker of another version may have others
+MAX_COUNTED: Final = 2**53  # also for seconds
+MAX_STREAMS: Final = 5000  # output or input streams of one task
+MAX_BUCKETS: Final = 1000  # of latencies: more than exist, since a worker of another version can have others
 MAX_NAME_LENGTH: Final = 1000
 
 _Figures = Callable[[Any], Iterable[float]]
@@ -27,12 +27,14 @@ _of_input: Final[_Figures] = attrgetter(*INPUT_COUNTERS)
 
 
 Known = Callable[[int], rpc.TaskStats | None]
-"""What a task reported last, by its id."""
+"""Returns the last report of a task, given its id."""
 
 
 def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> None:
-    """Raises ProtocolError for a report that no worker of ours sends in a stream of that topology's. What is ``known``
-    was found to be in order before: most tasks of most reports say what they said a second ago."""
+    """Reject a report that no genuine worker of the topology sends. Raises ProtocolError.
+
+    A task's entry equal to its ``known`` report is not checked again: most tasks repeat their report of a second ago.
+    """
     if report.topology_id != topology_id:
         raise ProtocolError("the reports of one stream are of more than one topology")
     _check_names(report.worker_id, report.supervisor_id, report.host)
@@ -49,7 +51,7 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
         for buckets in (stats.process_buckets, stats.complete_buckets):
             if len(buckets) > MAX_BUCKETS:
                 raise ProtocolError(f"task {stats.task_id} reports more than {MAX_BUCKETS} buckets of latencies")
-            _check_figures(stats.task_id, (max(buckets, default=0),))  # they are unsigned
+            _check_figures(stats.task_id, (max(buckets, default=0),))  # buckets are unsigned
         for stream in stats.streams:
             _check_names(stream.stream)
             _check_figures(stats.task_id, _of_stream(stream))
@@ -59,8 +61,10 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
 
 
 def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
-    """Take out of a report the figures of tasks that its topology, whose tasks are 1 to ``last_task``, does not have:
-    what is held is bounded by what was submitted."""
+    """Remove the entries of unknown tasks from a report. The topology's tasks are 1 to ``last_task``.
+
+    Memory use is thus bounded by what was submitted.
+    """
     known = [one for one in report.tasks if 0 < one.task_id <= last_task]
     if len(known) < len(report.tasks):
         del report.tasks[:]
@@ -69,7 +73,7 @@ def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
 
 def _check_figures(task_id: int, figures: Iterable[float]) -> None:
     for figure in figures:
-        if not 0 <= figure <= MAX_COUNTED:  # nor is what is not a number
+        if not 0 <= figure <= MAX_COUNTED:  # also rejects NaN
             raise ProtocolError(f"task {task_id} reports a figure out of range: {figure:g}")
 
 

@@ -1,7 +1,7 @@
-"""Since when a task does not get on, from its reports. Pure.
+"""Detects stalled tasks from their reports. Pure.
 
-Two ways not to: tuples wait and none is executed, or trees of a spout fail and none is acked. A task that has nothing
-to do gets on. Seconds of a monotonic clock.
+A task stalls in two ways: tuples wait and none is executed, or trees of a spout fail and none is acked. An idle task
+is not stalled. Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from .counters import is_system
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """What some tasks together do not get done."""
+    """Stall of several tasks together."""
 
     stuck: int = 0  # tasks that have tuples waiting and execute none
-    stuck_s: float = 0.0  # the longest of them
-    fails: int = 0  # trees or tuples that failed since one was acked; 0 where any task acks
-    fails_s: float = 0.0  # since when
+    stuck_s: float = 0.0  # the longest wait among them
+    fails: int = 0  # trees or tuples failed since the last ack; 0 if any task acks
+    fails_s: float = 0.0  # for how long
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the tasks of a component do with what they execute, in their present incarnations."""
+    """Acks, fails and running calls of a component's tasks, in their present incarnations."""
 
     executed: int = 0  # tuples of user streams, without ticks
-    settled: int = 0  # of these acked or failed
-    since_s: float = 0.0  # since the first task executed one
-    holds_tuples: bool = False  # the bolt says that it acks late
-    call_s: float = 0.0  # the longest present call: of a bolt, among the tasks in which tuples wait
-    caller: int = 0  # the task that is in it; 0 if there is no call
+    settled: int = 0  # tuples acked or failed
+    since_s: float = 0.0  # time since the first task began to execute tuples
+    holds_tuples: bool = False  # the bolt declares that it acks late
+    call_s: float = 0.0  # the longest running call; for a bolt, only of tasks in which tuples wait
+    caller: int = 0  # the task in this call; 0 if there is no call
 
 
 class Movement:
-    """When a task last executed a tuple, and last acked one. A task that does not report stays as it was."""
+    """Progress of a task: the times of its last execute and last ack. Unchanged while the task does not report."""
 
     __slots__ = (
         "_acked_s",
@@ -55,18 +55,18 @@ class Movement:
     def __init__(self, stats: rpc.TaskStats, now_s: float) -> None:
         self._last = stats
         self._executed_s = self._acked_s = self._fails_since_s = self._reported_s = now_s
-        self._failed = stats.failed  # when one was acked last
+        self._failed = stats.failed  # failures counted at the last ack
         self._failed_s = -math.inf
         self._works_since_s = now_s
         self.executed = executed(stats)  # tuples of user streams, without ticks
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """The next report of the same incarnation, equal to the last one."""
+        """Note the next report of the same incarnation, equal to the last report."""
         self._last, self._reported_s = stats, now_s
 
     def note(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """The next report of the same incarnation."""
-        self._note(self._last, self._reported_s)  # as the reports that repeated it would have
+        """Note the next report of the same incarnation, different from the last report."""
+        self._note(self._last, self._reported_s)  # in place of the reports that repeated it
         self._note(stats, now_s)
 
     def _note(self, stats: rpc.TaskStats, now_s: float) -> None:
@@ -86,7 +86,7 @@ class Movement:
 
     @property
     def stuck_s(self) -> float:
-        """For how long tuples have waited without any being executed."""
+        """Seconds for which tuples have waited without any being executed."""
         if not self._last.queued:
             return 0.0
         return self._reported_s - self._executed_s
@@ -98,25 +98,25 @@ class Movement:
 
     @property
     def works_s(self) -> float:
-        """For how long it has executed tuples."""
+        """Seconds since the task began to execute tuples."""
         if not self.executed:
             return 0.0
         return self._reported_s - self._works_since_s
 
     @property
     def unacked_s(self) -> float:
-        """For how long none was acked."""
+        """Seconds without an ack."""
         return self._reported_s - self._acked_s
 
     def fails(self, lately_s: float) -> tuple[int, float]:
-        """How many have failed since one was acked, and for how long they have; none if none did lately."""
+        """Return the number of failures since the last ack and their duration; 0 if none failed in ``lately_s``."""
         if self._last.failed == self._failed or self._reported_s - self._failed_s > lately_s:
             return 0, 0.0
         return self._last.failed - self._failed, self._reported_s - self._fails_since_s
 
 
 def together(movements: Iterable[Movement], after_s: float) -> Stall:
-    """Of the tasks of a component: what has lasted for more than ``after_s``."""
+    """Combine the stalls of a component's tasks that have lasted for more than ``after_s``."""
     found = list(movements)
     stuck = [one.stuck_s for one in found if one.stuck_s > after_s]
     fails, fails_s = 0, 0.0
@@ -130,7 +130,7 @@ def together(movements: Iterable[Movement], after_s: float) -> Stall:
 
 
 def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
-    """What the tasks of a component did together. A call of a spout counts though nothing waits there."""
+    """Combine the answers of a component's tasks. A call of a spout counts even though no tuple waits there."""
     found = list(movements)
     waiting = [one.latest for one in found if one.latest.queued or is_spout]
     longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())
@@ -145,7 +145,7 @@ def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
 
 
 def executed(stats: rpc.TaskStats) -> int:
-    """The tuples that a task executed, without ticks."""
+    """Return the number of user tuples that a task executed, without ticks."""
     if not stats.executed:
         return 0
     own = sum(one.executed for one in stats.inputs if is_system(one.source_component) or is_system(one.stream))

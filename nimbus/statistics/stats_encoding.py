@@ -1,7 +1,7 @@
-"""A topology's statistics as they are stored for the next leader: JSON by worker and component, compressed when large.
+"""Encoding of a topology's statistics for the next leader: JSON by worker and component, compressed when large.
 
-What does not fit is left out, the least important first: the next leader hears from the workers that live what they
-have done, and from nobody what those did that have ended.
+Entries that do not fit are left out. Ended workers are kept first, since running workers report their own counts to the
+next leader.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .topology_statistics import ENDED, Memory
 
 _COMPRESSED: Final = b"\x00"
 _PLAIN_BYTES: Final = 64 * 1024
-_MAX_PLAIN_BYTES: Final = 256 * 1024 * 1024  # what is larger was not written by a leader
+_MAX_PLAIN_BYTES: Final = 256 * 1024 * 1024  # no leader writes more
 _MAX_PAIRS: Final = 20_000  # of worker and component; each takes about 0.1 ms
 
 
 def encode_memory(memory: Memory, max_bytes: int = 1 << 30) -> tuple[bytes, int]:
-    """A memory as it is stored, in at most ``most_bytes``, and how many pairs of worker and component it lacks."""
+    """Encode a memory in at most ``max_bytes``; also return the number of (worker, component) pairs left out."""
     keys = sorted((worker != ENDED, worker, one) for worker, components in memory.items() for one in components)
     kept = min(len(keys), _MAX_PAIRS)
     found = [json_format.MessageToDict(memory[worker][one]) for _, worker, one in keys[:kept]]
@@ -40,7 +40,7 @@ def encode_memory(memory: Memory, max_bytes: int = 1 << 30) -> tuple[bytes, int]
 
 
 def decode_memory(data: bytes) -> Memory:
-    """The opposite of ``encode_memory``; empty data is an empty memory. Raises ValueError for anything else."""
+    """Decode the result of ``encode_memory``; empty data is an empty memory. Raises ValueError for other data."""
     try:
         if data.startswith(_COMPRESSED):
             reading = zlib.decompressobj()

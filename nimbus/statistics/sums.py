@@ -1,7 +1,7 @@
-"""Sums of what tasks report. Pure.
+"""Sums over the reports of tasks. Pure.
 
-``WorkerSum`` is kept up while its tasks report, so that reading it costs as much as has changed since it was last read:
-most tasks of a topology with very many have nothing new to say.
+``WorkerSum`` is updated incrementally: the cost of a read is proportional to the number of tasks that changed since the
+last read. In very large topologies, most tasks have nothing new to report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _of_task = attrgetter(*TASK_COUNTERS)
 
 
 class Reporting(Protocol):
-    """A task, by what it reported last."""
+    """A task with its latest report."""
 
     latest: rpc.TaskStats
 
@@ -37,30 +37,30 @@ class WorkerSum:
         self._tasks: dict[int, Reporting] = {}
         self._congested: set[int] = set()
         self._blocking: set[int] = set()
-        self._before: dict[int, rpc.TaskStats | None] = {}  # of tasks that changed: what the sum still has of them
+        self._before: dict[int, rpc.TaskStats | None] = {}  # changed tasks: the report still included in the sum
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def add_task(self, task_id: int, task: Reporting) -> None:
-        """From now on the task is part of the sum."""
+        """Include the task in the sum."""
         self._tasks[task_id] = task
         self._before.setdefault(task_id, None)
 
     def changes(self, task_id: int) -> None:
-        """The task's latest report is about to be replaced by one that differs."""
+        """Call before the task's latest report is replaced by a different report."""
         if task_id not in self._before:
             self._before[task_id] = self._tasks[task_id].latest
 
     def remove_task(self, task_id: int) -> None:
-        """The task is no longer part of the sum."""
+        """Remove the task from the sum."""
         self.changes(task_id)
         del self._tasks[task_id]
 
     def read(self) -> rpc.TaskStats:
-        """The sum now. Not to be changed by the caller, and good until the next report."""
+        """Return the current sum. The caller must not change it; it is valid until the next report."""
         if 2 * len(self._before) > len(self._tasks) or any(one >= _MAX_SUMMED for one in _of_task(self._sum)):
-            self._sum = rpc.TaskStats(component_id=self._sum.component_id)  # so what rounding left is gone, too
+            self._sum = rpc.TaskStats(component_id=self._sum.component_id)  # also removes rounding errors
             for task in self._tasks.values():
                 self._include(task.latest)
         else:
@@ -76,7 +76,7 @@ class WorkerSum:
         return self._sum
 
     def _mark(self, changed: Iterable[int]) -> None:
-        """Say whether any task is congested, and whether any was found blocking."""
+        """Set the flags for any task congested and any task found blocking."""
         for task_id in changed:
             latest = self._tasks[task_id].latest if task_id in self._tasks else _NOTHING
             for tasks, is_one in ((self._congested, latest.congested), (self._blocking, latest.found_blocking)):
@@ -95,14 +95,14 @@ class WorkerSum:
 
 
 def has_counted(stats: rpc.TaskStats) -> bool:
-    """Whether a task has done anything; of very many tasks most have not."""
+    """True if a task has done anything. In very large topologies, most tasks have not."""
     return any(_of_task(stats)) or any(stream.emitted for stream in stats.streams)
 
 
 def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
-    """Add the counters of one to another, stream by stream and bucket by bucket.
+    """Add the counters of ``more`` to ``total``, per stream and per bucket.
 
-    Whatever workers report, in however many incarnations: a sum stays what a message can hold, and has so many streams.
+    Counters and the number of streams are capped: no report, in any number of incarnations, makes a sum overflow.
     """
     total.component_id = total.component_id or more.component_id
     _raise(total, TASK_COUNTERS, more)
@@ -126,13 +126,13 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
 
 
 def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
-    """Add what waits and is pending."""
+    """Add the numbers of queued tuples and pending trees."""
     for gauge in GAUGES:
         setattr(total, gauge, getattr(total, gauge) + getattr(more, gauge))
 
 
 def subtract(total: rpc.TaskStats, part: rpc.TaskStats) -> None:
-    """Undo ``add`` of a part of a sum that has nowhere reached its limit. Seconds may differ by rounding."""
+    """Undo ``add``, provided that the sum has reached no limit. Seconds can differ by rounding."""
     _lower(total, TASK_COUNTERS, part)
     streams = {stream.stream: stream for stream in total.streams}
     for stream in part.streams:

@@ -1,7 +1,7 @@
-"""What one task has done, over all its incarnations. Pure; seconds of a monotonic clock.
+"""Statistics of one task, over all its incarnations. Pure; times are seconds of a monotonic clock.
 
-Most reports of most tasks say what the report before said. Such a one only moves the moment up to which the task is
-known to stand where it stands; what it would have added to the records is made up for when something changes.
+Most reports of most tasks repeat the report before. A repeated report only advances the time up to which the counters
+are known to be unchanged. The samples skipped meanwhile are added when a counter changes.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _Point = tuple[float, ...]
 
 
 class TaskStatistics:
-    """The sum of what a task's incarnations reported last, its rates and its past."""
+    """Sum of the last reports of a task's incarnations, with its rates and history."""
 
     __slots__ = ("_busy", "_changed_s", "_history", "_noted_s", "_recent", "_seen_s", "_since_s", "component_id",
                  "earlier", "latest", "movement", "worker_id")  # fmt: skip
 
     def __init__(self, worker_id: str, stats: rpc.TaskStats, uptime_s: float, now_s: float) -> None:
-        """The first report of a task, whose worker has been up for ``uptime_s``."""
+        """Begin with a task's first report, from a worker that has been up for ``uptime_s``."""
         self._since_s = now_s - max(0.0, uptime_s)
         self.component_id = stats.component_id
         self.worker_id = worker_id
         self.latest = stats
-        self.earlier = rpc.TaskStats()  # the sum of incarnations that are over
+        self.earlier = rpc.TaskStats()  # sum of ended incarnations
         self.movement = Movement(stats, now_s)
         self._seen_s = self._changed_s = now_s
-        self._recent: deque[_Point] = deque()  # time; emitted, executed, acked
-        self._busy: deque[_Point] = deque([(self._since_s, 0.0)])  # time; seconds executing, over all incarnations
-        self._history: WindowedCounters | None = None  # none before something is counted
+        self._recent: deque[_Point] = deque()  # time, emitted, executed, acked
+        self._busy: deque[_Point] = deque([(self._since_s, 0.0)])  # time, seconds executing, over all incarnations
+        self._history: WindowedCounters | None = None  # None until something is counted
         if has_counted(stats):
             self._begin_history(now_s)
         self._noted_s = -math.inf
@@ -54,14 +54,16 @@ class TaskStatistics:
         return history
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """The next report, equal to the last one. It is kept in its place: a message holds on to all that it was
-        received with."""
+        """Note the next report, equal to the last report.
+
+        The new message replaces the old one, since a message keeps alive the memory of everything received with it.
+        """
         self.latest = stats
         self._seen_s = now_s
         self.movement.repeats(stats, now_s)
 
     def changes(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """The next report of the same incarnation."""
+        """Note the next report of the same incarnation, different from the last report."""
         self._catch_up()
         self.latest = stats
         self._seen_s = self._changed_s = now_s
@@ -69,7 +71,7 @@ class TaskStatistics:
         self._record(now_s)
 
     def moves(self, worker_id: str, stats: rpc.TaskStats, now_s: float) -> None:
-        """The first report of the next incarnation."""
+        """Note the first report of the next incarnation."""
         self._catch_up()
         add(self.earlier, self.latest)
         self.worker_id, self.latest = worker_id, stats
@@ -79,7 +81,7 @@ class TaskStatistics:
         self._record(now_s)
 
     def total(self) -> rpc.TaskStats:
-        """The sum over all incarnations."""
+        """Return the sum over all incarnations."""
         if not self.earlier.component_id:
             return self.latest
         total = rpc.TaskStats()
@@ -88,20 +90,20 @@ class TaskStatistics:
         return total
 
     def note(self, now_s: float) -> None:
-        """Keep what the counters are now for ``in_window``."""
+        """Add the present counters to the history, for ``in_window``."""
         if self._changed_s >= self._noted_s and self._history is not None:
             self._history.note(scalars_of(self.total()), now_s)
         self._noted_s = now_s
 
     def in_window(self, window_s: float | None, now_s: float) -> Counts:
-        """Its scalar counters in the last ``window_s``; None: of all time."""
+        """Return the task's scalar counters in the last ``window_s``; None: all time."""
         total = scalars_of(self.total())
         if window_s is None or self._history is None:
             return total
         return self._history.in_window(total, window_s, now_s)
 
     def rates(self, now_s: float) -> tuple[float, float, float]:
-        """Tuples emitted, executed and acked a second, over the last seconds; 0 if it has not reported for a while."""
+        """Return tuples emitted, executed and acked per second over the last few seconds; 0 without recent reports."""
         if self._changed_s <= self._seen_s - RATE_WINDOW_S:
             return 0.0, 0.0, 0.0
         took_s = self._seen_s - _start_s(self._recent, self._seen_s - RATE_WINDOW_S)
@@ -112,7 +114,7 @@ class TaskStatistics:
         return emitted, executed, acked
 
     def busy_share(self, now_s: float) -> float:
-        """The share of the last ten minutes that it spent executing."""
+        """Return the share of the last ten minutes that the task spent executing."""
         since_s = _start_s(self._busy, now_s - CAPACITY_WINDOW_S)
         if self._changed_s <= now_s - CAPACITY_WINDOW_S or now_s <= since_s:
             return 0.0
@@ -123,7 +125,7 @@ class TaskStatistics:
         return self.earlier.execute_s + self.latest.execute_s
 
     def _catch_up(self) -> None:
-        """Record from when to when it stood."""
+        """Record the period in which the counters did not change."""
         if self._seen_s - self._changed_s >= CAPACITY_STEP_S:
             self._busy.append((self._changed_s, self._execute_s))
         self._record(self._seen_s)
@@ -132,7 +134,7 @@ class TaskStatistics:
             history.note(scalars_of(self.total()), self._noted_s)
 
     def _record(self, at_s: float) -> None:
-        """At that moment the counters were what they are."""
+        """Record the present counters as a sample at ``at_s``."""
         stats = self.latest
         if not self._recent or at_s > self._recent[-1][0]:
             emitted = sum(stream.emitted for stream in stats.streams)
@@ -144,8 +146,10 @@ class TaskStatistics:
 
 
 def _start_s(points: deque[_Point], window_s: float) -> float:
-    """From when on the first of these points, each a moment and what counters stood at, tells what has been counted
-    since ``window_s``. Points before the last that can are taken out."""
+    """Return the start of the period since ``window_s`` for which the first point gives the initial counters.
+
+    Each point is a time and the counters at that time. Older points, no longer needed, are removed.
+    """
     while len(points) > 1 and points[1][0] <= window_s:
         points.popleft()
     stood = len(points) > 1 and points[0][1:] == points[1][1:]

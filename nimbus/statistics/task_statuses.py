@@ -1,6 +1,6 @@
-"""What the tasks of a topology say of themselves, the latest of each. In memory only.
+"""Latest status that each task of a topology reports about itself. In memory only.
 
-Workers cannot make nimbus hold more than ``MAX_BYTES_TOGETHER`` for a topology, nor answer with what is not JSON.
+Nimbus keeps at most ``MAX_BYTES_TOGETHER`` per topology and returns only valid JSON, whatever workers send.
 Times are seconds of a monotonic clock.
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from tupletree._wire.statuses import MAX_BYTES_TOGETHER, decode_status, within
 from tupletree.v1 import nimbus_pb2 as rpc
 
-STALE_S = 5.0  # without a report for so long, a worker's statuses are of the past
+STALE_S = 5.0  # a worker's statuses expire after this time without a report
 
 
 @dataclass(frozen=True)
 class _Said:
-    """What a task said last."""
+    """Latest status of a task."""
 
     worker_id: str
     at_s: float
@@ -25,7 +25,7 @@ class _Said:
 
 
 class Statuses:
-    """The statuses of one topology's tasks."""
+    """Statuses of one topology's tasks."""
 
     def __init__(self) -> None:
         self._said: dict[int, _Said] = {}
@@ -34,7 +34,7 @@ class Statuses:
         return bool(self._said)
 
     def report(self, worker_id: str, present: Collection[int], told: Mapping[int, str], now_s: float) -> None:
-        """Take in all that a worker says now, by task. ``present``: the tasks that live in this worker."""
+        """Replace the statuses of a worker's tasks by those in ``told``. ``present``: the tasks of the worker."""
         kept = {
             task_id: said
             for task_id, said in self._said.items()
@@ -45,7 +45,7 @@ class Statuses:
         self._said = kept | {task_id: _Said(worker_id, now_s, text) for task_id, text in new}
 
     def of(self, tasks: Iterable[int], now_s: float) -> list[rpc.TaskStatus]:
-        """Those of some tasks that are not out of date."""
+        """Return the unexpired statuses of ``tasks``."""
         return [
             rpc.TaskStatus(task_id=task_id, status_json=said.text, age_s=now_s - said.at_s)
             for task_id in tasks
@@ -56,9 +56,10 @@ class Statuses:
 
 
 def split(report: rpc.WorkerReport) -> tuple[rpc.WorkerReport, dict[int, str]]:
-    """A report to be kept, and the statuses by task that came with it, which are taken out of the report given.
+    """Remove the statuses from a report. Return the report to keep and the statuses by task.
 
-    The former is a copy if there were any, since a message holds on to the memory of all that it was received with.
+    If there were any, the report returned is a copy, since a message keeps alive the memory of everything received with
+    it.
     """
     told = {one.task_id: one.status_json for one in report.statuses}
     if not told:

@@ -1,4 +1,4 @@
-"""The last ten minutes of a component, in points of five seconds, for charts. Seconds of a monotonic clock."""
+"""Chart data of a component: the last ten minutes in points of five seconds, on a monotonic clock."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ KEPT_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Moment:
-    """Sums over a component's tasks since ever, and what is pending or waiting now."""
+    """All-time sums over a component's tasks, and the present numbers of pending trees and queued tuples."""
 
     at_s: float
     emitted: float
     executed: float
     acked: float
     failed: float
-    latencies: Sequence[float]  # by bucket: of a spout complete, of a bolt process latencies
+    latencies: Sequence[float]  # by bucket: complete latencies of a spout, process latencies of a bolt
     pending: int
     queued: int = 0
 
 
 @dataclass(frozen=True)
 class Point:
-    """What happened between two moments, per second; the latencies measured then, by bucket."""
+    """Rates between two samples, and the latencies measured between them, by bucket."""
 
     at_s: float
     emitted_per_s: float
@@ -43,14 +43,14 @@ class Point:
 
 
 class TimeSeries:
-    """The points of one topology."""
+    """Points of one component."""
 
     def __init__(self) -> None:
         self.points: deque[Point] = deque(maxlen=round(KEPT_S / STEP_S))
         self._last: Moment | None = None
 
     def note(self, now: Moment) -> None:
-        """The sums at this moment. The first one makes no point."""
+        """Add a sample of the sums. The first sample makes no point."""
         before, self._last = self._last, now
         if before is None or now.at_s <= before.at_s:
             return
@@ -70,7 +70,7 @@ class TimeSeries:
         )
 
     def credit(self, more: Moment) -> None:
-        """A task that was not heard of before is part of the sums from now on: what it did so far is no news."""
+        """Include a newly reported task in the sums. Its counts so far appear in no point."""
         last = self._last
         if last is not None:
             self._last = Moment(
@@ -85,7 +85,7 @@ class TimeSeries:
 
 
 def summed(series: Sequence[Sequence[Point]]) -> list[Point]:
-    """Several components as one, point by point of the newest; of components noted at the same moments."""
+    """Add up components that were sampled at the same times, point by point, aligned at the newest point."""
     length = min(map(len, series), default=0)
     together = zip(*(list(one)[len(one) - length :] for one in series), strict=True)
     return [
@@ -104,7 +104,7 @@ def summed(series: Sequence[Sequence[Point]]) -> list[Point]:
 
 
 def moment_of(stats: rpc.TaskStats, now_s: float) -> Moment:
-    """What a task, or the sum of some, stands at."""
+    """Return a sample from the counters of a task or of a sum of tasks."""
     return Moment(
         at_s=now_s,
         emitted=sum(stream.emitted for stream in stats.streams),

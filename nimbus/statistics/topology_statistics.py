@@ -1,16 +1,17 @@
-"""What the tasks of a topology have done, from the reports of their workers.
+"""Statistics of a topology's tasks, from the reports of their workers.
 
-A worker reports counters since its own start. A task that lived in several workers one after the other, its
-incarnations, has done the sum of what each reported last; so figures go on rising when a worker is restarted. What is
-waiting or pending is of the present incarnation only. What was counted in the last ten minutes, three hours and day is
-read from the past of these sums (windowed_counters.py); a new leader begins that past anew.
+A worker reports counters since its own start. A task can run in several workers one after the other: its incarnations.
+Its total is the sum of the last report of each incarnation, so that counters keep rising when a worker is restarted.
+Queued tuples and pending trees are those of the present incarnation only. Counts of the last ten minutes, three hours
+and day are read from the history of these sums (windowed_counters.py); a new leader begins with an empty history.
 
-A leader writes down from time to time what each worker has done (``memory``), and the next leader begins with that
-(``recall``): the figures of a worker that reports to it replace what is remembered of that worker.
+A leader periodically stores the sums of each worker (``memory``), and the next leader begins with them (``recall``).
+When a worker reports to the new leader, its report replaces the remembered sums of that worker.
 
-Of the status that a task reports about itself only the latest is kept, and no leader inherits it (task_statuses.py).
+Only the latest status that a task reports about itself is kept, and a new leader does not inherit it
+(task_statuses.py).
 
-Rates are over the last seconds; capacity is the share of the last ten minutes that an executor spent executing.
+Rates cover the last few seconds; capacity is the share of the last ten minutes that an executor spent executing.
 Times are seconds of a monotonic clock.
 """
 
@@ -34,13 +35,13 @@ from .windowed_counters import STEP_S, WindowedCounters
 
 _RETIRED_KEPT = 100_000
 
-ENDED = ""  # stands for all workers that are no more
+ENDED = ""  # stands for all ended incarnations
 Memory = dict[str, dict[str, rpc.TaskStats]]  # sums by worker id and component id
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Tuples a second over the last few seconds."""
+    """Tuples per second over the last few seconds."""
 
     emitted: float = 0.0
     executed: float = 0.0
@@ -48,23 +49,23 @@ class Rates:
 
 
 class TopologyStatistics:
-    """The statistics of one topology."""
+    """Statistics of one topology."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, TaskStatistics] = {}
-        self._retired: dict[tuple[int, str], None] = {}  # incarnations that must not return, oldest first
+        self._retired: dict[tuple[int, str], None] = {}  # replaced incarnations, oldest first; late reports are ignored
         self._remembered: Memory = {}  # of workers that have not reported to this leader
         self._statuses = Statuses()
         self._sums: dict[str, dict[str, WorkerSum]] = {}  # of present incarnations, by component and worker id
-        self._ended: dict[str, rpc.TaskStats] = {}  # the sums of incarnations that are over, by component
+        self._ended: dict[str, rpc.TaskStats] = {}  # sums of ended incarnations, by component
         self._histories: dict[str, WindowedCounters] = {}  # by component
         self._series: dict[str, TimeSeries] = {}
         self._noted_s = self._charted_s = -math.inf
 
     def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
-        """Take a worker's report in. A late one of an incarnation that was replaced is ignored.
+        """Take in a worker's report. Late reports of a replaced incarnation are ignored.
 
-        ``statuses``: what its tasks say of themselves, by task id.
+        ``statuses``: the statuses that its tasks report about themselves, by task id.
         """
         self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
@@ -75,12 +76,12 @@ class TopologyStatistics:
             self._statuses.report(report.worker_id, present, statuses or {}, now_s)
 
     def latest(self, task_id: int) -> rpc.TaskStats | None:
-        """What a task reported last."""
+        """Return the last report of a task."""
         task = self._tasks.get(task_id)
         return None if task is None else task.latest
 
     def memory(self) -> Memory:
-        """What is worth keeping for the next leader."""
+        """Return the sums to keep for the next leader."""
         kept: Memory = {}
 
         def keep(worker_id: str, component_id: str, stats: rpc.TaskStats) -> None:
@@ -97,11 +98,11 @@ class TopologyStatistics:
         return kept
 
     def recall(self, memory: Memory) -> None:
-        """Begin with what an earlier leader kept. Before the first report."""
+        """Begin with the memory of an earlier leader. Call before the first report."""
         self._remembered = memory
 
     def component(self, component_id: str) -> rpc.TaskStats:
-        """The sum over a component's tasks; task id 0."""
+        """Return the sum over a component's tasks; task id 0."""
         total = self._heard(component_id)
         for components in self._remembered.values():
             if component_id in components:
@@ -109,7 +110,7 @@ class TopologyStatistics:
         return total
 
     def _heard(self, component_id: str) -> rpc.TaskStats:
-        """The same, without what was remembered."""
+        """Return the sum without the memory of an earlier leader."""
         total = rpc.TaskStats(component_id=component_id)
         if component_id in self._ended:
             add(total, self._ended[component_id])
@@ -122,18 +123,18 @@ class TopologyStatistics:
         return total
 
     def statuses(self, tasks: Iterable[int], now_s: float) -> list[rpc.TaskStatus]:
-        """What some tasks say of themselves, if they do and if it is news."""
+        """Return the unexpired statuses that tasks report about themselves."""
         return self._statuses.of(tasks, now_s)
 
     def counts(self, component_id: str, window_s: float | None, now_s: float) -> Counts:
-        """All counters of a component in the last ``window_s``; None: of all time."""
+        """Return all counters of a component in the last ``window_s``; None: all time."""
         if window_s is None:
             return counts_of(self.component(component_id))
         history = self._histories.get(component_id)
         return {} if history is None else history.in_window(counts_of(self._heard(component_id)), window_s, now_s)
 
     def lately(self, component_id: str, counters: Sequence[str], window_s: float, now_s: float) -> list[int]:
-        """A few of a component's own counters in the last ``window_s``: as ``counts``, at a fraction of the cost."""
+        """Return a few of a component's own counters in the last ``window_s``; much cheaper than ``counts``."""
         total = self._heard(component_id)
         now: Counts = {one: getattr(total, one) for one in counters}
         if not any(now.values()):
@@ -142,7 +143,7 @@ class TopologyStatistics:
         return [round(found.get(one, 0)) for one in counters]
 
     def task_counts(self, tasks: Iterable[int], window_s: float | None, now_s: float) -> Counts:
-        """The scalar counters of some tasks together, likewise. Of all time: since this leader heard of them."""
+        """Return summed scalar counters of ``tasks`` in the last ``window_s``; None: all reported to this leader."""
         found: Counts = {}
         for task in map(self._tasks.get, tasks):
             if task is not None:
@@ -150,12 +151,12 @@ class TopologyStatistics:
         return found
 
     def series(self, component_id: str) -> Sequence[Point]:
-        """The last ten minutes of a component, oldest first. Those of all components are of the same moments."""
+        """Return the chart points of a component, oldest first. All components are sampled at the same times."""
         series = self._series.get(component_id)
         return () if series is None else series.points
 
     def gauges(self, tasks: Iterable[int]) -> dict[str, int | bool]:
-        """What is waiting and pending in some tasks together, and whether any of them is congested."""
+        """Return the summed queued tuples and pending trees of ``tasks``, and a flag for any task congested."""
         found = [task.latest for task in map(self._tasks.get, tasks) if task is not None]
         return {
             "queued": sum(one.queued for one in found),
@@ -164,31 +165,31 @@ class TopologyStatistics:
         }
 
     def rates(self, tasks: Iterable[int], now_s: float) -> Rates:
-        """The sum of some tasks' rates."""
+        """Return the summed rates of ``tasks``."""
         known = [task.rates(now_s) for task in map(self._tasks.get, tasks) if task is not None]
         return Rates(*map(sum, zip(*known, strict=True)))
 
     def standstill(self, tasks: Iterable[int], after_s: float) -> Stall:
-        """What some tasks of a component have not got done for more than ``after_s``."""
+        """Return the stalls of a component's tasks that have lasted for more than ``after_s``."""
         found = [task.movement for task in map(self._tasks.get, tasks) if task is not None]
         return together(found, after_s)
 
     def answers(self, tasks: Iterable[int], is_spout: bool = False) -> Answers:
-        """What some tasks of a component do with what they execute."""
+        """Return the combined acks, fails and running calls of a component's tasks."""
         return answers((task.movement for task in map(self._tasks.get, tasks) if task is not None), is_spout)
 
     def blocking(self, executors: Iterable[Sequence[int]]) -> int:
-        """The number of executors that were found blocking, each given as its tasks."""
+        """Return the number of executors that were found blocking. Each executor is given as its task ids."""
         known = ([self._tasks[one] for one in tasks if one in self._tasks] for tasks in executors)
         return sum(any(task.latest.found_blocking for task in tasks) for tasks in known)
 
     def capacity(self, executors: Iterable[Sequence[int]], now_s: float) -> float:
-        """That of the busiest executor, each given as its tasks."""
+        """Return the capacity of the busiest executor. Each executor is given as its task ids."""
         known = ([self._tasks[one] for one in tasks if one in self._tasks] for tasks in executors)
         return max((sum(task.busy_share(now_s) for task in tasks) for tasks in known), default=0.0)
 
     def _note(self, now_s: float) -> None:
-        """Keep what the counters are now, as often as charts and histories want it."""
+        """Sample the present counters for charts and histories, when a sample is due."""
         if now_s - self._charted_s >= CHART_STEP_S:
             self._charted_s = now_s
             for component_id, series in self._series.items():
@@ -202,7 +203,7 @@ class TopologyStatistics:
             task.note(now_s)
 
     def _take(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
-        """Take in what one task says."""
+        """Take in the report of one task."""
         task = self._tasks.get(stats.task_id)
         if task is None:
             self._begin(report, stats, now_s)
@@ -216,7 +217,7 @@ class TopologyStatistics:
             task.changes(stats, now_s)
 
     def _begin(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
-        """A task that was not heard of before: it may have worked for long."""
+        """Begin with a newly reported task, which can have been running for long."""
         task = self._tasks[stats.task_id] = TaskStatistics(report.worker_id, stats, report.uptime_s, now_s)
         history = self._histories.setdefault(stats.component_id, WindowedCounters())
         series = self._series.setdefault(stats.component_id, TimeSeries())
@@ -226,7 +227,7 @@ class TopologyStatistics:
         self._include(task, stats.task_id)
 
     def _move(self, task: TaskStatistics, worker_id: str, stats: rpc.TaskStats, now_s: float) -> None:
-        """A task goes on in another worker."""
+        """Move a task to another worker."""
         self._retired[stats.task_id, task.worker_id] = None
         if len(self._retired) > _RETIRED_KEPT:
             del self._retired[next(iter(self._retired))]
@@ -252,7 +253,7 @@ def summarize(
     now_s: float,
     remarks: Mapping[str, str],
 ) -> list[rpc.ComponentStats]:
-    """One entry for each component, ascending by id. ``executors``: first and last task of every executor."""
+    """Return one entry per component, ascending by id. ``executors``: first and last task of each executor."""
     ranges = [range(first, last + 1) for first, last in executors]
     summaries = []
     for component_id, ids in sorted(tasks.items()):

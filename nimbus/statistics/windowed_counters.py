@@ -1,14 +1,14 @@
-"""What counters stood at in the past, so that they can be given for the last ten minutes, three hours and day.
+"""History of counters, for counts over the last ten minutes, three hours and day.
 
-Counters only rise. A history holds what they were at some past moments, in one ring for each window: about thirty
-moments a window, so that a day costs no more than ten minutes do. Between two moments the counters are taken to have
-risen evenly; so a window is as long as it says, and off by what was uneven within a thirtieth of it.
+Counters only rise. A history holds samples of the counters in one ring per window. Each ring has about thirty samples,
+so that a day takes no more memory than ten minutes. Counters are interpolated linearly between two samples. A window
+thus has its exact length; the error is at most the unevenness within a thirtieth of the window.
 
-A task that is first heard of when it already runs (a new leader, a worker that reports late) is taken to have worked
-evenly since its worker started: what ``credit`` spreads over that time. Counters that ended before are in no window.
+A task can be running already when its first report arrives (a new leader, a worker that reports late). Its counts are
+then spread evenly over the time since its worker started (``credit``). Incarnations that ended before are in no window.
 
-A row is the moment and the counters, as doubles, exact up to 2^53. What does not change takes two rows. Seconds of a
-monotonic clock.
+A row is the time and the counters, as doubles, exact up to 2^53. Unchanged counters take two rows. Times are seconds of
+a monotonic clock.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from .counters import Counts, Key
 WINDOWS_S: Final = (600, 10_800, 86_400)
 BUCKETS: Final = 30
 STEP_S: Final = WINDOWS_S[0] / BUCKETS
-_MAX_COLUMNS: Final = 16_384  # what workers name further is not counted
+_MAX_COLUMNS: Final = 16_384  # further names that workers send are not counted
 
 
 class WindowedCounters:
-    """The past of some counters. ``keys``: those that are known to come; others are added as they do."""
+    """History of counters. ``keys``: the counters expected; others are added on their first appearance."""
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
         self._column: dict[Key, int] = {key: number for number, key in enumerate(keys, 1)}
         self._rings = [_Ring(window_s / BUCKETS) for window_s in WINDOWS_S]
 
     def note(self, counts: Mapping[Key, float], now_s: float) -> None:
-        """What the counters are now. More often than each ``STEP_S`` makes no difference."""
+        """Add a sample of the counters. Calls more often than every ``STEP_S`` make no difference."""
         if any(ring.is_due(now_s) for ring in self._rings):
             row = self._row(counts, now_s)
             for ring in self._rings:
                 ring.push(row)
 
     def credit(self, counts: Mapping[Key, float], since_s: float, now_s: float) -> None:
-        """Counters that are now part of these and rose evenly from 0 at ``since_s``: past moments take their share."""
+        """Add counters that rose evenly from 0 at ``since_s`` to the past samples, each by its share."""
         row = self._row(counts, now_s)
         for ring in self._rings:
             ring.credit(row, since_s)
 
     def in_window(self, counts: Mapping[Key, float], window_s: float, now_s: float) -> Counts:
-        """What was counted in the last ``window_s``, one of WINDOWS_S. ``counts``: what the counters are now."""
+        """Return the counts of the last ``window_s``, one of WINDOWS_S. ``counts``: the present counters."""
         row = self._row(counts, now_s)
         before = self._rings[WINDOWS_S.index(int(window_s))].at(now_s - window_s, row)
         return {key: max(0.0, row[column] - before[column]) for key, column in self._column.items() if key in counts}
@@ -67,7 +67,7 @@ class WindowedCounters:
 
 
 class _Ring:
-    """The moments of one window, oldest first, in one array."""
+    """Samples of one window, oldest first, in one array."""
 
     def __init__(self, step_s: float) -> None:
         self._step_s = step_s
@@ -102,7 +102,7 @@ class _Ring:
                     self._rows[start + column] += min(1.0, share) * row[column]
 
     def at(self, moment_s: float, now: array[float]) -> array[float]:
-        """The counters at a moment; those of the first one known if it is before that."""
+        """Return the counters at ``moment_s``; before the first sample, those of the first sample."""
         if not self._rows:
             return array("d", bytes(8 * len(now)))
         times = self._rows[:: self._width]

@@ -1,10 +1,10 @@
-"""Bundles on this nimbus's disk, each under its digest.
+"""Bundles on this nimbus's disk, named by their digest.
 
     <directory>/<sha256>                 complete, verified, synced
     <directory>/incoming/<sha256>.<n>    being written; removed when nimbus starts
 
-A blob appears by rename, after its bytes and digest were checked and the disk has them: whatever is under its digest
-is whole. Nothing is left behind when an upload ends in any other way.
+A blob appears by rename, after its size and digest were verified and its bytes were synced to disk. A file named by a
+digest is therefore always complete. An upload that ends in any other way leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class BlobStore:
-    """All blobs of one nimbus. Methods block on the disk; any thread may call them."""
+    """Blobs of one nimbus. Methods block on the disk and can be called from any thread."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._directory = Path(directory)
         self._incoming = self._directory / "incoming"
 
     def open(self) -> None:
-        """Create the directories, and remove what uploads of an earlier process left. Raises UsageError."""
+        """Create the directories, and remove partial uploads of an earlier process. Raises UsageError."""
         try:
             self._incoming.mkdir(parents=True, exist_ok=True)
             for left in self._incoming.iterdir():
@@ -43,18 +43,18 @@ class BlobStore:
             raise UsageError(f"cannot use {self._directory} as blob store: {error.strerror}") from error
 
     def digests(self) -> set[str]:
-        """The blobs that are here."""
+        """Return the digests of the blobs stored here."""
         return {entry.name for entry in self._directory.iterdir() if _SHA256.fullmatch(entry.name)}
 
     def has(self, sha256: str, size: int) -> bool:
-        """Whether the whole blob is here."""
+        """True if the complete blob is stored here."""
         try:
             return self._path(sha256).stat().st_size == size
         except FileNotFoundError:
             return False
 
     def receive(self, sha256: str, size: int) -> Incoming:
-        """Begin to store a blob of ``size`` bytes. Raises UnavailableError at once if the disk lacks the room."""
+        """Begin to store a blob of ``size`` bytes. Raises UnavailableError at once if the disk lacks space."""
         disk = os.statvfs(self._incoming)
         free = disk.f_bavail * disk.f_frsize
         if size > free:
@@ -65,7 +65,7 @@ class BlobStore:
         return Incoming(self._incoming / f"{sha256}.{uuid.uuid4().hex[:8]}", self._path(sha256), sha256, size)
 
     def read(self, sha256: str, offset: int, chunk_bytes: int) -> Iterator[bytes]:
-        """The blob from ``offset``, in chunks. Raises NotFoundError, and UsageError for an offset beyond its end."""
+        """Read a blob from ``offset``, in chunks. Raises NotFoundError, and UsageError for an offset beyond its end."""
         path = self._path(sha256)
         try:
             file = open(path, "rb")  # noqa: SIM115 - the generator closes it
@@ -78,7 +78,7 @@ class BlobStore:
         return _chunks(file, offset, chunk_bytes)
 
     def path(self, sha256: str) -> Path:
-        """Where a blob is, if it is here."""
+        """Return the path of a blob, stored or not."""
         return self._path(sha256)
 
     def remove(self, sha256: str) -> None:
@@ -91,7 +91,7 @@ class BlobStore:
 
 
 class Incoming:
-    """A blob being written. Use as a context manager: leaving it without ``publish`` leaves nothing behind."""
+    """Blob being written. Use as a context manager: without ``publish``, leaving the block removes the partial file."""
 
     def __init__(self, partial: Path, target: Path, sha256: str, size: int) -> None:
         self._partial = partial
@@ -107,7 +107,7 @@ class Incoming:
         return self._written
 
     def write(self, chunk: bytes) -> None:
-        """Append. Raises UsageError beyond the announced size, UnavailableError if the disk is full."""
+        """Append a chunk. Raises UsageError beyond the announced size, UnavailableError if the disk is full."""
         if self._written + len(chunk) > self._size:
             raise UsageError(f"the upload is corrupt: more than the announced {self._size} bytes arrived")
         try:
@@ -120,8 +120,10 @@ class Incoming:
         self._written += len(chunk)
 
     def verify(self) -> Path:
-        """Where the whole blob is, still under its temporary name. Raises UsageError if it is not what was announced,
-        UnavailableError if the disk is full."""
+        """Verify size and digest, and return the temporary path of the complete blob.
+
+        Raises UsageError if the blob is not as announced, UnavailableError if the disk is full.
+        """
         if self._written != self._size or self._file is None:
             raise UsageError(f"the upload is corrupt: {self._written} of {self._size} bytes arrived")
         found = self._digest.hexdigest()
@@ -134,7 +136,7 @@ class Incoming:
         return self._partial
 
     def publish(self) -> None:
-        """Sync a verified blob and give it its name. Raises UnavailableError if the disk is full."""
+        """Sync a verified blob and rename it to its digest. Raises UnavailableError if the disk is full."""
         assert self._file is not None, "verified before"
         try:
             os.fsync(self._file.fileno())
@@ -153,9 +155,9 @@ class Incoming:
         self.discard()
 
     def discard(self) -> None:
-        """Remove what was written, unless it is published. Idempotent."""
+        """Remove the partial file, unless it was published. Idempotent."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what could not be flushed is thrown away with the file
+            with contextlib.suppress(OSError):  # unflushed bytes are discarded with the file
                 self._file.close()
         self._partial.unlink(missing_ok=True)
 

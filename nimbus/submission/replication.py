@@ -1,7 +1,7 @@
-"""Every nimbus holds the bundle of every living topology, so that any of them may lead.
+"""Replication of bundles. Every nimbus holds the bundle of every live topology, so that any nimbus can lead.
 
-A nimbus that lacks one fetches it: from the leader first, else from any other nimbus that has it. It keeps bundles that
-no topology needs any more for ``nimbus.topology.blobstore.deletion.delay.ms`` after it first saw that.
+A nimbus fetches a missing bundle from the leader first, then from any other nimbus that has it. A bundle that no
+topology needs is removed ``nimbus.topology.blobstore.deletion.delay.ms`` after the nimbus first found it unneeded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MIB = 1024 * 1024
 
 
 class Replication:
-    """Keeps one nimbus's blob store equal to what the topologies need."""
+    """Keeps one nimbus's blob store in line with the bundles that topologies need."""
 
     def __init__(
         self, store: Store, blobs: BlobStore, identity: str, delay_s: float, clock: Callable[[], float]
@@ -46,11 +46,14 @@ class Replication:
         self._delay_s = delay_s
         self._clock = clock
         self._unneeded_since: dict[str, float] = {}
-        self._lock = asyncio.Lock()  # one round at a time: a new leader waits for the one that runs
+        self._lock = asyncio.Lock()  # one sync at a time: a new leader waits for the running sync
 
     async def sync(self, in_use: Collection[str]) -> list[TopologyRecord]:
-        """Fetch what is missing and remove what nobody needs. Returns the living topologies whose bundle is missing
-        still. ``in_use``: digests of uploads whose topology is not stored yet. Raises UnavailableError."""
+        """Fetch missing bundles and remove unneeded ones. Raises UnavailableError.
+
+        Returns the live topologies whose bundle is still missing. ``in_use``: digests of uploads whose topology is not
+        stored yet.
+        """
         async with self._lock:
             records = await asyncio.to_thread(self._store.topologies)
             missing = []
@@ -62,7 +65,7 @@ class Replication:
             return missing
 
     async def confirm(self, record: TopologyRecord, timeout_s: float) -> None:
-        """Wait until the other nimbuses have a bundle, or are found not to answer, or the time is over."""
+        """Wait until every other nimbus has the bundle or fails to answer, for at most ``timeout_s``."""
         others = await self._others()
         await asyncio.gather(*(self._wait_for(record, address, timeout_s) for address in others))
 
@@ -81,7 +84,7 @@ class Replication:
         return False
 
     async def _others(self) -> Sequence[str]:
-        """The addresses of the other nimbuses, the leader's first."""
+        """Return the addresses of the other nimbuses, the leader's first."""
         presences = await asyncio.to_thread(self._store.nimbuses)
         leader: Leadership | None = await asyncio.to_thread(self._store.leadership)
         leader_id = leader.identity if leader is not None else ""
@@ -104,7 +107,7 @@ class Replication:
 
     async def _wait_for(self, record: TopologyRecord, address: str, timeout_s: float) -> None:
         deadline_s = self._clock() + timeout_s
-        # Asked for its end, a nimbus that has the bundle answers with nothing, and one that lacks it with NOT_FOUND.
+        # Request the bundle from its end: a nimbus that has it sends no chunk; one that lacks it sends NOT_FOUND.
         request = rpc.FetchBundleRequest(sha256=record.bundle_sha256, offset=record.bundle_bytes)
         async with aio_channel(address) as channel:
             while (left_s := deadline_s - self._clock()) > 0:
@@ -121,7 +124,7 @@ class Replication:
 
     def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
         if records.unreadable:
-            return  # which bundle such a topology needs is not known
+            return  # the bundles of unreadable topologies are unknown
         needed = {stored.value.bundle_sha256 for stored in records.values()} | set(in_use)
         unneeded = self._blobs.digests() - needed
         now_s = self._clock()
@@ -133,5 +136,5 @@ class Replication:
                 event(log, "blob.removed", sha256=sha256)
 
     def next_removal_s(self) -> float | None:
-        """When the next unneeded blob is to be removed, on the clock given."""
+        """Return the time of the next removal of an unneeded blob, on the clock given; None if there is none."""
         return min((since_s + self._delay_s for since_s in self._unneeded_since.values()), default=None)

@@ -1,10 +1,10 @@
-"""Taking a submission in: header, bytes, record, in an order that leaves nothing behind when it is cut short.
+"""Processing of a submission: header, bytes, record, in an order that makes an interruption harmless.
 
     name reserved -> header checked -> bytes to a temporary file -> digest, topology.pb compared -> rename
     -> record, in one transaction with its folders and the counter -> standbys have the bundle -> reply
 
 A crash before the transaction leaves a temporary file (removed at the next start) or an unneeded blob (removed after
-the deletion delay); a crash after it leaves a topology that runs, though its client did not hear so.
+the deletion delay). After a crash later than the transaction, the topology runs although its client got no reply.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RETRY_S = 0.25
 
 
 class Submissions:
-    """Takes submissions in, any number at a time."""
+    """Accepts submissions, any number concurrently."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Submissions:
         self._wake = wake
 
     async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], leader_state: LeaderState) -> str:
-        """Take one submission in and return its topology id. Raises UsageError or UnavailableError."""
+        """Accept one submission and return its topology id. Raises UsageError or UnavailableError."""
         header = await _header(requests)
         try:
             with leader_state.reserving(header.name, header.sha256):
@@ -70,7 +70,7 @@ class Submissions:
                 check_name(header.name, [one.value for one in found.values()], time.time())
                 check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
-                new_record(header, self._config.conf, header.name, 0.0)  # too large a topology is refused here, too
+                new_record(header, self._config.conf, header.name, 0.0)  # also rejects topologies that are too large
                 await self._receive(header, requests)
                 record = await self._store_record(header, leader_state.epoch)
                 self._wake()
@@ -100,7 +100,7 @@ class Submissions:
             await _to_the_end(incoming.publish)
 
     async def _store_record(self, header: rpc.SubmitHeader, epoch: int) -> pb.TopologyRecord:
-        """Write the record. When ZooKeeper's answer is lost, find out whether it was written."""
+        """Write the record. If ZooKeeper's response is lost, check first if an earlier attempt was written."""
         now_unix_s = time.time()
         deadline_s = time.monotonic() + _STORE_TIMEOUT_S
         tried: set[str] = set()
@@ -124,7 +124,7 @@ class Submissions:
 
 
 async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Run ``call`` in a thread. Who is cancelled meanwhile still waits: nobody may clear away under a writer."""
+    """Run ``call`` in a thread. Wait for its end even if cancelled, so that no cleanup runs during a write."""
     work = asyncio.ensure_future(disk.run(call, *arguments, **named))
     try:
         return await asyncio.shield(work)
@@ -134,13 +134,13 @@ async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwarg
 
 
 def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
-    """Refuse a bundle whose topology is not the one that the header described. Raises UsageError."""
+    """Reject a bundle whose topology differs from its header. Raises UsageError."""
     if read_outline(path) != without_objects(header_spec):
         raise UsageError("the bundle holds another topology than its header describes")
 
 
 def read_outline(path: Path) -> pb.TopologySpec:
-    """The topology in a bundle, without objects. Raises UsageError if it is not a bundle."""
+    """Read the topology in a bundle, without objects. Raises UsageError if the file is not a bundle."""
     try:
         return without_objects(read_spec(path))
     except UsageError as error:

@@ -1,7 +1,8 @@
-"""What a submission must be like, and the record it becomes.
+"""Validation of a submission, and the record created from it.
 
-Clients check the same, and better, while a topology is built; nimbus trusts none of them. Everything is checked before
-the first byte of the bundle is asked for, except that the bundle holds the very topology that its header describes.
+Clients check the same, and in more detail, while a topology is built, but nimbus does not trust clients. Everything is
+checked before the first byte of the bundle is read, except that the bundle contains the topology that its header
+describes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _BOLT = pb.COMPONENT_KIND_BOLT
 
 
 def check_name(name: str, records: Iterable[pb.TopologyRecord], now_unix_s: float) -> None:
-    """Refuse a name that a topology has. Raises NameInUseError."""
+    """Reject a name that a topology has already. Raises NameInUseError."""
     for record in records:
         if record.name != name:
             continue
@@ -60,7 +61,7 @@ def check_name(name: str, records: Iterable[pb.TopologyRecord], now_unix_s: floa
 
 
 def check_unreadable(name: str, unreadable: Mapping[str, str]) -> None:
-    """Refuse the name of a topology whose record cannot be read. ``unreadable``: why not, by topology id.
+    """Reject the name of a topology whose record cannot be read. ``unreadable``: reasons, by topology id.
 
     Raises:
         NameInUseError: there is such a topology.
@@ -71,7 +72,7 @@ def check_unreadable(name: str, unreadable: Mapping[str, str]) -> None:
 
 
 def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
-    """Refuse a submission that cannot succeed. Raises UsageError of one kind or another, in one sentence."""
+    """Reject a submission that cannot succeed. Raises UsageError or a subclass, with a message of one sentence."""
     check_topology_name(header.name)
     if not _SHA256.fullmatch(header.sha256):
         raise UsageError(f"the bundle's sha256 is 64 hexadecimal digits, not {shown(header.sha256)}")
@@ -88,9 +89,11 @@ def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
 def new_record(
     header: rpc.SubmitHeader, cluster_conf: Mapping[str, Any], topology_id: str, now_unix_s: float
 ) -> pb.TopologyRecord:
-    """The record of a checked submission. ``cluster_conf``: nimbus's own, with defaults for what the topology leaves
-    open. Raises UsageError if the topology is too large, or has states or transactions
-    with settings that cannot work."""
+    """Create the record of a checked submission.
+
+    ``cluster_conf``: nimbus's configuration, which supplies the defaults. Raises UsageError if the topology is too
+    large, or if its settings cannot work with its states or transactions.
+    """
     own = config.topology_part(parse_conf(header.conf_json, "the topology's configuration"))
     conf = {**config.topology_part(cluster_conf), **own}
     tasks, executors = task_counts(header.spec, conf), executor_counts(header.spec, conf)
@@ -128,12 +131,12 @@ def _has_stream(spec: pb.TopologySpec, name: str) -> bool:
 
 
 def topology_id(name: str, counter: int, now_unix_s: float) -> str:
-    """An id that no other topology has or will have."""
+    """Return an id that no other topology has or will have."""
     return f"{name}-{counter}-{int(now_unix_s)}"
 
 
 def without_objects(spec: pb.TopologySpec) -> pb.TopologySpec:
-    """The spec as a header carries it: what only workers use is left out."""
+    """Return the spec as sent in a header, without the fields that only workers use."""
     outline = pb.TopologySpec()
     outline.CopyFrom(spec)
     for component in outline.components:
@@ -144,7 +147,7 @@ def without_objects(spec: pb.TopologySpec) -> pb.TopologySpec:
 
 
 def check_spec(spec: pb.TopologySpec) -> None:
-    """Refuse a spec that cannot run. Raises TopologyError with component and field."""
+    """Reject a spec that cannot run. Raises TopologyError with component and field."""
     _check_extent(spec)
     if not any(component.kind == _SPOUT for component in spec.components):
         raise TopologyError("the topology has no spout")
@@ -252,9 +255,10 @@ def _check_size(record: pb.TopologyRecord) -> None:
 
 
 def _check_progress_root(name: str, conf: Mapping[str, Any], cluster_conf: Mapping[str, Any]) -> None:
-    """Keep a topology's progress out of the cluster's own nodes, which nimbus writes and reads as itself.
+    """Reject a topology that stores its progress in the cluster's own nodes, which nimbus reads and writes.
 
-    Where the cluster's configuration puts progress is the operator's choice, and at another ensemble nimbus has none.
+    The path in the cluster's configuration is the operator's choice and is accepted. So is any path at another
+    ensemble, where nimbus has no nodes.
     """
     key = "transactional.zookeeper.root"
     is_elsewhere = conf["transactional.zookeeper.servers"] or conf["transactional.zookeeper.port"]

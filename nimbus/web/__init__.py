@@ -1,1 +1,1 @@
-"""REST and the web UI of nimbus: Storm's paths and fields over HTTP. See docs/rest.md."""
+"""The REST API and web UI of nimbus, with Storm's paths and fields. See docs/rest.md."""

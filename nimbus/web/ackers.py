@@ -1,4 +1,4 @@
-"""The pages of ackers, which Storm does not have: each service, its shards, and the trees they hold."""
+"""Responses about ackers, an addition to Storm's API: each acker, its shards, and their tuple trees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def summary(view: ClusterView) -> dict[str, Any]:
 
 
 def page(view: ClusterView, acker_id: str) -> dict[str, Any]:
-    """``acker/{id}``. Raises NotFoundError for an unknown one."""
+    """``acker/{id}``. Raises NotFoundError for an unknown id."""
     presence = _presence(view, acker_id)
     ledger = view.ledgers.get(acker_id, LedgerHistory())
     told = {(one.topology_id, one.shard): one for one in ledger.shards}

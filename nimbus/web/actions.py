@@ -1,4 +1,4 @@
-"""What operators ask for over HTTP, as requests of the topology's life. What makes no sense is a UsageError."""
+"""Translation of operators' HTTP requests to lifecycle requests. Invalid input raises UsageError."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rebalance(call: ApiCall) -> Request:
 def log_levels(call: ApiCall, now_unix_s: float) -> Request:
     """``{"namedLoggerLevels": {"LOGGER": {"target_level": "DEBUG", "reset_level": "INFO", "timeout": 60}}}``.
 
-    No target level, or null: what was set for the logger is taken back. No timeout, or 0: for good.
+    A missing or null target level removes the logger's setting. A missing or 0 timeout means no end.
     """
     asked = _mapping(_mapping(call.body, "the body").get("namedLoggerLevels"), "namedLoggerLevels")
     levels, remove = {}, []
@@ -69,7 +69,7 @@ def shown_log_levels(record: pb.TopologyRecord, now_unix_s: float) -> dict[str, 
 
 
 def sampling(call: ApiCall) -> tuple[Request, str]:
-    """What ``debug/{enable or disable}/{samplingPct}`` asks for, and what it is called in the answer."""
+    """Return the request of ``debug/{enable or disable}/{samplingPct}``, and its name in the response."""
     action, text = call.path["action"], call.path["samplingPct"]
     if action not in ("enable", "disable"):
         raise UsageError(f"debug is to be enabled or disabled, not '{action[:40]}'")
@@ -82,7 +82,7 @@ def sampling(call: ApiCall) -> tuple[Request, str]:
 
 
 def host_port(call: ApiCall) -> tuple[str, int]:
-    """A worker as ``host:port`` in the path."""
+    """Parse the worker's ``host:port`` in the path. Raises UsageError."""
     host, colon, port = call.path["hostPort"].rpartition(":")
     if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536):
         raise UsageError(f"a worker is named host:port, not '{call.path['hostPort'][:100]}'")
@@ -90,17 +90,20 @@ def host_port(call: ApiCall) -> tuple[str, int]:
 
 
 def done(call: ApiCall, operation: str) -> dict[str, Any]:
-    """What Storm answers."""
+    """Return Storm's response to an action on a topology."""
     return {"topologyOperation": operation, "topologyId": call.path["id"], "status": "success"}
 
 
 def waiting(call: ApiCall, operation: str, wait_s: float, unfinished: int) -> dict[str, Any]:
-    """The same of a kill or rebalance; ours: for how long it waits at most, and for how many trees and tuples."""
+    """Return the response to a kill or rebalance.
+
+    In addition to Storm's fields: the longest wait, and the number of trees and tuples still unfinished.
+    """
     return {**done(call, operation), "waitSeconds": round(wait_s, 3), "unfinished": unfinished}
 
 
 def asked(call: ApiCall) -> dict[str, Any]:
-    """What Storm answers about a worker."""
+    """Return Storm's response to an action on a worker."""
     return {"status": "ok", "id": call.path["hostPort"]}
 
 
@@ -111,7 +114,7 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _count(value: Any, what: str, least: int) -> int:
-    """A whole number, also as text, as Storm's own page sends it."""
+    """Parse a whole number, which may be a string, as sent by Storm's UI. Raises UsageError."""
     if value is None and least == 0:
         return 0
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:

@@ -1,11 +1,12 @@
-"""The HTTP application of nimbus: health and metrics, the REST interface, the web UI's files.
+"""The HTTP application of nimbus: health, metrics, the REST API and the files of the web UI.
 
-    request -> POST from a foreign page?  -> 403
-            -> may this user do it?       -> 401 or 403           Authorizer.allow, the one place for all paths
-            -> is this nimbus the leader? -> asked there           leader_proxy.py
-            -> a page built just now?     -> that                  handlers.py else
+    request -> POST from a foreign site?   -> 403
+            -> user not allowed?           -> 401 or 403           Authorizer.allow, the only access check
+            -> another nimbus leads?       -> forward to leader    leader_proxy.py
+            -> response cached?            -> cached response      page_cache.py
+            -> otherwise                   -> build the response   handlers.py
 
-GET changes nothing; POST does nothing else. Bodies are JSON of at most 1 MB.
+GET never changes state; every change is a POST. Bodies are JSON of at most 1 MB.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _HEADERS: Final = (
 
 
 class WebApplication:
-    """The application; ``http_port`` is to be set once it is known."""
+    """The ASGI application of nimbus. Call ``serve_at`` once the HTTP port is known."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class WebApplication:
         self.asgi: ASGIApp = _with_headers(_counted(inner, leader_api.office.metrics))
 
     def serve_at(self, http_port: int) -> None:
-        """The port that this is served at."""
+        """Set the port at which the application is served."""
         self._pages.http_port = http_port
 
     async def _healthz(self, request: Request) -> Response:
@@ -174,10 +175,10 @@ class WebApplication:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; None if it is too large. Read whole even where none is wanted, so that the connection can go on.
+    """Return the body, or None if the body is too large. Reading a body whole keeps the connection usable.
 
-    Of one that is too large some is read and thrown away: most clients listen only when they have sent everything, and
-    would hear of a broken connection instead of the reason.
+    A body that is too large is read and discarded up to ``MAX_DISCARDED_BYTES``. Most clients read the response only
+    after sending the whole body, and would otherwise see a broken connection instead of the reason.
     """
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > requests.MAX_DISCARDED_BYTES:
@@ -231,7 +232,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _counted(inner: ASGIApp, metrics: NimbusMetrics) -> ASGIApp:
-    """Counts requests by the pattern that their path matched: whatever is asked for, their number is that of routes."""
+    """Count requests by matched path pattern. Label cardinality is bounded by the number of routes."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_counted(message: Message) -> None:
@@ -245,13 +246,13 @@ def _counted(inner: ASGIApp, metrics: NimbusMetrics) -> ASGIApp:
 
 
 def _pattern(scope: Scope) -> str:
-    """The pattern of the path that was served; "other" for the files of the web UI and for what there is not."""
+    """Return the pattern of the served path; "other" for the web UI's files and for unknown paths."""
     path = str(scope.get(_PATTERN, scope["path"]))
     return path if _PATTERN in scope or path in _OWN_PATHS else "other"
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:
-    """The headers that every reply has; and no exception that uvicorn would have to report."""
+    """Add the security headers to every response, and keep exceptions from reaching uvicorn."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -263,7 +264,7 @@ def _with_headers(inner: ASGIApp) -> ASGIApp:
             await inner(scope, receive, send_with_headers)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # logged and answered by _failed; Starlette raises it on
+        except Exception as error:  # already logged and answered by _failed; Starlette re-raises it
             log.debug("http.raised %r", error)
 
     return application

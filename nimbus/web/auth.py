@@ -1,11 +1,12 @@
-"""Who may see and do what over HTTP: a token in the Authorization header, or in the cookie that the login page sets.
+"""Authorization over HTTP, by a token in the Authorization header or in the cookie that the login page sets.
 
-    GET /          without a token that counts -> /login
-    POST /login    token=... -> the cookie, and back to /
-    POST /logout   takes the cookie away
+    GET /          without a valid token -> /login
+    POST /login    token=... -> sets the cookie, redirects to /
+    POST /logout   deletes the cookie
 
-The cookie is the token itself: nimbus keeps no sessions, so any nimbus takes it. JavaScript cannot read it, no other
-site can have a browser send it, and with TLS it goes over nothing else.
+The cookie is the token itself: nimbus keeps no sessions, so any nimbus accepts the cookie. JavaScript cannot read the
+cookie (HttpOnly), other sites cannot make a browser send the cookie (SameSite=Strict), and with TLS the cookie travels
+only over TLS (Secure).
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ _MAX_FORM_BYTES: Final = 16 * 1024
 
 
 class Authorizer:
-    """Judges requests by the table of rights. Where tokens are not asked for, all may."""
+    """Checks requests against the table of rights. If the cluster requires no tokens, every request is allowed."""
 
     def __init__(self, keeper: Gatekeeper) -> None:
         self._keeper = keeper
 
     async def allow(self, request: Request, operation: str) -> str:
-        """The user's name, "" where tokens are not asked for. ``operation``: method and path, as the table has them.
+        """Authorize a request and return the user's name; "" if no token is required. Raises ForbiddenError.
 
-        Raises ForbiddenError if the user may not.
+        ``operation``: method and path, as in the table of rights.
         """
         row = PATHS.get(operation) or PAGES.get(operation)
         if row is not None and row.right is Right.OPEN:
@@ -51,18 +52,18 @@ class Authorizer:
         caller.set(who)
         is_by_cookie = who is not None and bearer(request.headers.get("authorization")) is None
         if is_by_cookie and "callback" in request.query_params:
-            # A page at another port of this machine, or at a neighbour, loads scripts from here with the cookie.
+            # A page at another port of this host, or at a sibling host, can load scripts from here with the cookie.
             raise ForbiddenError("a callback takes a token in the Authorization header: the cookie does not do for it")
         await self._keeper.judge(who, row, operation, _named(request, row))
         return who.name if who is not None else ""
 
     def identify(self, request: Request) -> Principal | None:
-        """Who asks; None without a token. Raises UnauthenticatedError for a token that does not count."""
+        """Return the caller; None without a token. Raises UnauthenticatedError for an invalid token."""
         token = bearer(request.headers.get("authorization")) or request.cookies.get(COOKIE)
         return self._keeper.identify(token)
 
     def note(self, request: Request, operation: str, error: BaseException | None, status: int = 0) -> None:
-        """Write what came of a request that changes something, or was refused, into the audit log."""
+        """Write the outcome of a request to the audit log if the request changes state or was refused."""
         row = PATHS.get(operation)
         if error is None and status >= HTTPStatus.BAD_REQUEST:
             error = RuntimeError(f"answered with {status}")
@@ -71,7 +72,7 @@ class Authorizer:
         self._keeper.note(operation, row, caller.get(), f"http:{peer}", topology, error)
 
     async def index(self, request: Request) -> Response | None:
-        """Where a visitor without a token is sent instead of the first page; None for one who may see it."""
+        """Return a redirect to the login page for visitors without a valid token; None for all others."""
         try:
             if self._keeper.security.keyring is None or self.identify(request) is not None:
                 return None
@@ -83,7 +84,7 @@ class Authorizer:
         return _page("")
 
     async def log_in(self, request: Request) -> Response:
-        """Take a token from the form and put it into the cookie."""
+        """Validate the token in the form and store the token in the cookie."""
         reason = requests.forbidden_post(request.headers)
         if reason is not None:
             return _page(reason, HTTPStatus.FORBIDDEN)
@@ -116,7 +117,7 @@ class Authorizer:
 
 
 def _named(request: Request, row: Row | None) -> str | None:
-    """What a request says of its topology, in the very way in which the pages read it."""
+    """Return the topology reference in a request, parsed exactly as the handlers parse it."""
     if row is None or not row.by:
         return None
     query = dict(request.query_params)

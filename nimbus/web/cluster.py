@@ -1,4 +1,4 @@
-"""The pages of the cluster and its daemons, in Storm's fields. Resources are not scheduled: their fields hold 0."""
+"""Responses about the cluster and its daemons, with Storm's fields. Resources are not scheduled; their fields are 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..leader.scheduler import Slot
 from .formatting import uptime_text, worker_log_link
 
 _OFFLINE: Final = "Not applicable"
-_FRESH_S: Final = 5.0  # a worker is ready while its last report is no older
+_FRESH_S: Final = 5.0  # a worker counts as ready only if its last report is at most this old
 
 
 def summary(view: ClusterView, user: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def summary(view: ClusterView, user: str) -> dict[str, Any]:
 
 
 def nimbuses(view: ClusterView, seeds: Sequence[str], base: str) -> dict[str, Any]:
-    """``nimbus/summary``: those that are registered, and seeds that are not."""
+    """``nimbus/summary``: registered nimbuses, and seeds without a registered nimbus."""
     found: list[dict[str, Any]] = []
     for _, one in sorted(view.nimbuses.items(), key=lambda item: (item[0] != view.leader_id, item[0])):
         uptime_s = max(0, int(view.now_unix_s - one.started_unix_s))
@@ -99,7 +99,7 @@ def supervisors(view: ClusterView, base: str, logviewer_port: int) -> dict[str, 
 
 
 def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
-    """``supervisor?id=`` or ``?host=``, with the workers there. Raises NotFoundError for an unknown one."""
+    """``supervisor?id=`` or ``?host=``, with its workers. Raises NotFoundError if no supervisor matches."""
     if not supervisor_id and not host:
         raise UsageError("which supervisor: give its id, or a host")
     named = sorted(view.loaded.supervisors.items())
@@ -122,7 +122,7 @@ def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logv
 
 
 def workers(view: ClusterView, record: pb.TopologyRecord, base: str) -> list[dict[str, Any]]:
-    """The workers of a topology as the pages of topologies and supervisors show them."""
+    """Return the workers of a topology, for the responses about topologies and supervisors."""
     ranges = task_ranges(dict(record.tasks))
     owner_of = {task: component for component, tasks in ranges.items() for task in tasks}
     found = []
@@ -163,7 +163,7 @@ def owners(view: ClusterView) -> dict[str, Any]:
 
 
 def owner(view: ClusterView, name: str) -> dict[str, Any]:
-    """What the topologies of an owner use together. Zeros for somebody who has none, as in Storm."""
+    """Return the combined usage of an owner's topologies. All zeros without topologies, as in Storm."""
     own = [record for record in view.records() if record.owner == name]
     return {
         "owner": name,
@@ -189,13 +189,13 @@ def owner(view: ClusterView, name: str) -> dict[str, Any]:
 
 
 def history(view: ClusterView, readable: Collection[str] | None = None) -> dict[str, Any]:
-    """``history/summary``: the topologies whose logs may be read. Of topologies that are gone nothing is kept."""
+    """``history/summary``: topologies whose logs may be read. Removed topologies are not kept."""
     ids = [record.id for record in view.records()]
     return {"topo-history": [one for one in ids if readable is None or one in readable]}
 
 
 def logviewer(base: str, port: int) -> dict[str, Any]:
-    """Where logs are read: at nimbus, which asks the supervisors."""
+    """Return the fields of the log viewer, which is nimbus itself. nimbus reads logs from the supervisors."""
     return {"logviewerPort": port, "logviewerScheme": "https" if base.startswith("https:") else "http"}
 
 

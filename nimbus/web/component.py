@@ -1,4 +1,4 @@
-"""The page of one component, in Storm's fields."""
+"""The response about one component, with Storm's fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(
 ) -> dict[str, Any]:
     """``topology/{id}/component/{component}``. Raises NotFoundError for an unknown component.
 
-    ``profiled``: the workers that are being profiled, by host and port.
+    ``profiled``: host and port of each worker that is being profiled.
     """
     component_id = _known(topology, component_id)
     is_spout = topology.kinds.get(component_id) == _SPOUT
@@ -66,7 +66,7 @@ def page(
 
 
 def _known(topology: Topology, component_id: str) -> str:
-    """The component's id, which may have come still encoded. Raises NotFoundError."""
+    """Return the component's id, which may still be URL-encoded. Raises NotFoundError."""
     record = topology.record
     for one in (component_id, unquote_plus(component_id)):
         if one in record.tasks:
@@ -103,7 +103,7 @@ def _inspection(
     where: Mapping[int, tuple[str, int, str]],
     profiled: Sequence[tuple[str, int]],
 ) -> dict[str, Any]:
-    """Sampling, and profiles under way."""
+    """Return the fields about sampling and running profiles."""
     record = topology.record
     sampled = dict(record.sampled_percent)
     own = sorted({where[one.start] for one in topology.executors(component_id) if one.start in where})
@@ -190,7 +190,7 @@ def _input(figures: Figures, source: tuple[str, str]) -> dict[str, Any]:
 
 
 def _where(topology: Topology) -> dict[int, tuple[str, int, str]]:
-    """The host, port and supervisor of each executor's first task."""
+    """Return the host, port and supervisor id of each executor, by the executor's first task."""
     return {
         run.first_task: (worker.host, worker.port, worker.supervisor_id)
         for worker in topology.view.assignment(topology.record.id).workers
@@ -224,7 +224,7 @@ def _executor(
 
 
 def _event_log_link(topology: Topology, where: list[tuple[str, int, str]]) -> str:
-    """The written-down tuples of the component's first worker; empty if it runs nowhere."""
+    """Return the link to the sampled tuples of the component's first worker; empty if there is no worker."""
     if not where:
         return ""
     host, port, _ = where[0]

@@ -1,4 +1,4 @@
-"""How Storm writes things down in JSON: times, latencies, windows, ids, links to logs."""
+"""Storm's JSON formats of times, latencies, windows, ids and log links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..statistics.windowed_counters import WINDOWS_S
 
 ALL_TIME: Final = ":all-time"
 WINDOWS: Final[Mapping[str, float | None]] = {**{str(one): float(one) for one in WINDOWS_S}, ALL_TIME: None}
-"""The windows by the names that clients give them, with their seconds."""
+"""Window lengths in seconds, by the names that clients use; None for all time."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -30,11 +30,11 @@ NO_RESOURCES: Final[Mapping[str, Any]] = {
     "requestedGenericResources": "",
     "assignedGenericResources": "",
 }
-"""What a topology asks for and gets of a resource aware scheduler; there is none, and clients read the fields."""
+"""Fields of Storm's resource aware scheduler. Tupletree does not schedule by resources, but clients read the fields."""
 
 
 def window_of(text: str) -> str:
-    """The window that a client names; an empty text is all time. Raises UsageError for any other than the four."""
+    """Return the window with a client's name; an empty name means all time. Raises UsageError for an unknown name."""
     name = text or ALL_TIME
     if name not in WINDOWS:
         raise UsageError(f"the window is one of {', '.join(WINDOWS)}, not {text[:40]!r}")
@@ -42,13 +42,13 @@ def window_of(text: str) -> str:
 
 
 def window_hint(window: str) -> str:
-    """``10m 0s``, or ``All time``."""
+    """Return a window as ``10m 0s``, or ``All time``."""
     seconds = WINDOWS[window]
     return "All time" if seconds is None else uptime_text(seconds)
 
 
 def uptime_text(seconds: float) -> str:
-    """``1d 2h 3m 4s``, from the first unit that is not 0."""
+    """Return a time as ``1d 2h 3m 4s``, starting with the first unit that is not 0."""
     left = max(0, int(seconds))
     parts: list[str] = []
     for unit, size in _UNITS:
@@ -59,32 +59,35 @@ def uptime_text(seconds: float) -> str:
 
 
 def number_text(value: float) -> str:
-    """A latency in milliseconds or a capacity as a string with three decimals."""
+    """Return a latency in milliseconds or a capacity as a string with three decimals."""
     return f"{value:.3f}"
 
 
 def percentiles(figures: Figures, kind: str) -> dict[str, float | None]:
-    """Ours: the 50th, 99th and 99.9th percentile of ``process`` or ``complete`` latencies in milliseconds."""
+    """Return the 50th, 99th and 99.9th percentile of ``process`` or ``complete`` latencies in milliseconds.
+
+    An addition to Storm's fields.
+    """
     found = {name: figures.percentile_ms(kind, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))}
     return {name: None if value is None else round(value, 3) for name, value in found.items()}
 
 
 def encoded(name: str) -> str:
-    """An id as it stands in a URL."""
+    """Return an id encoded for a URL."""
     return quote(name, safe="")
 
 
 def worker_log_link(base: str, topology_id: str, host: str, port: int, file: str = "worker.log") -> str:
-    """Where a worker's log is read. ``base``: this nimbus as the client calls it."""
+    """Return the link to a worker's log. ``base``: the URL of this nimbus as the client addresses it."""
     where = quote(f"{topology_id}/{port}/{file}", safe="")
     return f"{base}/api/v1/log?file={where}&host={quote(host, safe='')}"
 
 
 def dumps_link(base: str, topology_id: str, host: str, port: int) -> str:
-    """Where a worker's profiles are."""
+    """Return the link to a worker's profiles."""
     return f"{base}/api/v1/dumps/{quote(topology_id, safe='')}/{quote(f'{host}:{port}', safe='')}"
 
 
 def status_name(record: pb.TopologyRecord) -> str:
-    """``ACTIVE`` and so on."""
+    """Return a topology's status as text, such as ``ACTIVE``."""
     return str(pb.TopologyStatus.Name(record.status)).removeprefix("TOPOLOGY_STATUS_")

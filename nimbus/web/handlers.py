@@ -1,4 +1,4 @@
-"""What answers each path: it looks, and a pure module makes the page of it."""
+"""Handlers of the REST API: each reads the state and calls a pure module to build the response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .topology import Topology
 
 
 class Handlers:
-    """The endpoints of routes.py, by name."""
+    """One method per endpoint of routes.py."""
 
     def __init__(self, leader_api: LeaderApi, config: NimbusConfig) -> None:
         self._leader_api = leader_api
@@ -73,7 +73,7 @@ class Handlers:
         return cluster.history(await self._leader_api.view())
 
     async def prometheus_targets(self, call: ApiCall) -> Any:
-        # Who may read metrics may read those of every worker, which name its topology, and has to find it.
+        # The right to read metrics covers all workers, and their metrics name the topology. So all workers are listed.
         return targets(await self._leader_api.view(is_whole=True))
 
     # Topologies
@@ -317,7 +317,7 @@ class Handlers:
 
 
 def read_part(path: str, start: int, length: int) -> tuple[int, bytes]:
-    """Bytes of a file from ``start``, or if that is negative its last ones; and where they begin."""
+    """Read ``length`` bytes from ``start``, or from the end if ``start`` is negative. Returns offset and bytes."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         at = max(0, size - length) if start < 0 else start

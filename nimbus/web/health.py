@@ -1,4 +1,4 @@
-"""The verdict on the cluster, as ``tupletree health`` gives it. Not Storm's."""
+"""The verdict on the cluster, as shown by ``tupletree health``. An addition to Storm's API."""
 
 from __future__ import annotations
 

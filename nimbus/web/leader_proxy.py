@@ -1,8 +1,8 @@
-"""A nimbus that does not lead asks the one that does, so that a page that is open here works.
+"""Forwarding of requests from a standby nimbus to the leader, so that the web UI works at any nimbus.
 
-It asks itself rather than sending the client there: a browser follows a redirect to another host only where that host
-allows it, and need not reach it at all. A request is forwarded once; where the second nimbus does not lead either, the
-answer is that nobody does at the moment.
+The standby forwards rather than redirects: a browser follows a redirect to another host only if that host allows it,
+and may not be able to reach the host at all. A request is forwarded at most once. If the second nimbus does not lead
+either, the response has status 503.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _PASSED_BACK: Final = frozenset(
 
 
 class LeaderProxy:
-    """Asks the leader over HTTP."""
+    """Forwards requests to the leader over HTTP."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
         self._nimbuses: tuple[float, dict[str, Presence]] = (float("-inf"), {})
 
     def applies(self, request: Request) -> bool:
-        """Whether another nimbus leads, as far as is known here, and this request was not forwarded already."""
+        """True if another nimbus leads, as far as this nimbus knows, and the request was not forwarded already."""
         leadership = self._office.leadership
         return leadership is not None and leadership.identity != self._office.identity and _MARK not in request.headers
 
     async def forward(self, request: Request, body: bytes) -> Response:
-        """The leader's answer. Raises UnavailableError if it cannot be asked."""
+        """Return the leader's response to a request. Raises UnavailableError if the leader cannot be reached."""
         host, port = await self._leader()
         target = request.url.path.encode()
         raw: bytes = request.scope.get("raw_path") or target

@@ -1,7 +1,7 @@
-"""The log viewer's paths: which worker's file a client means, and what it is told of it, in the form of Storm's.
+"""Requests and responses of the log viewer, in the form of Storm's.
 
-A file is named ``TOPOLOGY/PORT/NAME``. Where two machines have a worker of the topology at the same port, the client
-says which with ``host``, as all links that are given out here do.
+A file is named ``TOPOLOGY/PORT/NAME``. If two machines have a worker of the topology at the same port, the client
+selects the machine with ``host``. All links to worker logs in responses contain ``host``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..rpc_clients import address_of
 from .formatting import worker_log_link
 from .requests import ApiCall
 
-MAX_BYTES: Final = 10 * 1024 * 1024  # of a log in one answer
+MAX_BYTES: Final = 10 * 1024 * 1024  # longest part of a log in a response
 DEFAULT_BYTES: Final = 51_200
 MAX_MATCHES: Final = 1000
 DEFAULT_MATCHES: Final = 10
@@ -29,7 +29,7 @@ CONTEXT_LINES: Final = 3
 
 @dataclass(frozen=True)
 class WorkerPlace:
-    """A worker's slot, and the supervisor to ask for what is there."""
+    """A worker's slot, and the supervisor that serves the worker's files."""
 
     topology_id: str
     host: str
@@ -38,7 +38,7 @@ class WorkerPlace:
 
 
 def file_of(call: ApiCall) -> tuple[str, int, str]:
-    """Topology id, port and name of the file that ``file`` names. Raises UsageError."""
+    """Return topology id, port and file name from the ``file`` parameter. Raises UsageError."""
     parts = call.query.get("file", "").split("/")
     if len(parts) == 3 and all(parts) and parts[1].isascii() and parts[1].isdigit() and len(parts[1]) <= 5:
         return parts[0], int(parts[1]), parts[2]
@@ -46,9 +46,9 @@ def file_of(call: ApiCall) -> tuple[str, int, str]:
 
 
 def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> WorkerPlace:
-    """Where a worker's files are: at the supervisor that has the slot now, else at any that offers the port.
+    """Return the place of a worker's files: the supervisor with the assigned slot, else any with a slot at the port.
 
-    Raises NotFoundError if there is none, UsageError if there are several and ``host`` does not say which.
+    Raises NotFoundError if no supervisor matches, UsageError if several match.
     """
     view.record(topology_id)
     assigned = [
@@ -69,7 +69,7 @@ def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> Worke
 
 
 def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[WorkerPlace]:
-    """Every worker of a topology, or those at a port. Raises NotFoundError for an unknown topology."""
+    """Return every worker of a topology, or those at ``port``. Raises NotFoundError for an unknown topology."""
     view.record(topology_id)
     return [
         WorkerPlace(topology_id, one.host, one.port, address_of(view.loaded.supervisors[one.supervisor_id]))
@@ -79,7 +79,7 @@ def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[Worker
 
 
 def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> dict[str, Any]:
-    """Part of a log as JSON."""
+    """Return part of a log as JSON."""
     return {
         "file": f"{place.topology_id}/{place.port}/{name}",
         "host": place.host,
@@ -94,13 +94,13 @@ def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> d
 
 
 def matching(data: bytes, grep: str) -> str:
-    """The text, or those lines of it that hold a word."""
+    """Decode the data; with ``grep``, return only the lines that contain the word."""
     text = data.decode("utf-8", "replace")
     return text if not grep else "".join(line for line in text.splitlines(keepends=True) if grep in line)
 
 
 def listed(files: Sequence[tuple[WorkerPlace, supervisor_pb2.LogFile]]) -> list[str]:
-    """``listLogs`` and ``searchLogs``: names as ``file`` takes them."""
+    """``listLogs`` and ``searchLogs``: names for the ``file`` parameter."""
     return sorted({f"{place.topology_id}/{file.port}/{file.name}" for place, file in files})
 
 
@@ -146,7 +146,7 @@ def search_result(
 
 
 def match(call: ApiCall, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> dict[str, Any]:
-    """One match with its context."""
+    """Return one match with its context."""
     text = call.query.get("search-string", "")
     before, found, after = one.line.partition(text)
     if not found:
@@ -166,7 +166,7 @@ def match(call: ApiCall, place: WorkerPlace, one: supervisor_pb2.LogMatch) -> di
 def deep_result(
     call: ApiCall, found: Sequence[tuple[WorkerPlace, Sequence[Mapping[str, Any]]]], reasons: Sequence[str]
 ) -> dict[str, Any]:
-    """``deepSearch/{topology}``: matches by file, of every worker."""
+    """``deepSearch/{topology}``: matches in the logs of all workers, by file."""
     files: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for place, matches in found:
         for one in matches:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the REST interface, made of the table of paths and the table of fields."""
+"""The OpenAPI 3.1 description of the REST API, generated from the tables of paths and fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .schema_objects import Type
 from .schemas import BYTES, FAILURE, REPLIES, TEXT
 
 Parameter = tuple[dict[str, Any], str, bool]
-"""Schema, meaning, and whether it must be given."""
+"""Schema, description, and True if the parameter is required."""
 
 _JSON: Final = "application/json"
 _WINDOWED: Final = frozenset(
@@ -111,7 +111,7 @@ _FAILURES: Final = {
 
 
 class Described(Protocol):
-    """What is needed of an endpoint."""
+    """The attributes of an endpoint that the description needs."""
 
     @property
     def method(self) -> str: ...
@@ -124,7 +124,7 @@ class Described(Protocol):
 
 
 def description(endpoints: Sequence[Described], prefix: str, version: str) -> dict[str, Any]:
-    """The whole document."""
+    """Return the OpenAPI document."""
     paths: dict[str, Any] = {}
     for one in endpoints:
         paths.setdefault(prefix + one.path, {})[one.method.lower()] = _operation(one)
@@ -141,7 +141,7 @@ def description(endpoints: Sequence[Described], prefix: str, version: str) -> di
 
 
 def schema(kind: Type) -> dict[str, Any]:
-    """A type of schema_objects.py as a JSON schema."""
+    """Return the JSON schema of a type of schema_objects.py."""
     if isinstance(kind, list):
         return {"type": "array", "items": schema(kind[0])}
     if isinstance(kind, str):
@@ -162,7 +162,7 @@ def schema(kind: Type) -> dict[str, Any]:
 
 
 def query_of(path: str) -> dict[str, Parameter]:
-    """The parameters of a GET path, with schema, meaning, and whether it must be given; without callback."""
+    """Return the query parameters of a GET path by name, except ``callback``."""
     found = dict(_QUERY.get(path, {}))
     if path in _WINDOWED:
         found["window"] = ({"type": "string", "enum": list(WINDOWS), "default": ALL_TIME}, "the window", False)

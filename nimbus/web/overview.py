@@ -1,4 +1,4 @@
-"""What every topology did in the last ten minutes, in one page: what the UI's first view judges by. Not Storm's."""
+"""Activity of every topology in the last ten minutes, for the UI's first view. An addition to Storm's API."""
 
 from __future__ import annotations
 

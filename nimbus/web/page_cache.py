@@ -1,4 +1,4 @@
-"""Pages that were built just now: however many clients look at one, it is built at most once a second."""
+"""Cache of built responses: each is built at most once a second, regardless of the number of clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Built = tuple[str, bytes]  # content type and text
 
 
 class PageCache:
-    """Keeps pages for a second. A page that failed is not kept. All in the event loop's thread."""
+    """Responses of the last second. Failures are not cached. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[float, Built]] = OrderedDict()
@@ -25,7 +25,7 @@ class PageCache:
         self._generation = 0
 
     async def get(self, key: Hashable, build: Callable[[], Awaitable[Built]]) -> Built:
-        """The page of ``key``, built now unless it was within a second or is being built at the moment."""
+        """Return the response for ``key``: cached within the last second, from a build in progress, or newly built."""
         found = self._kept.get(key)
         if found is not None and time.monotonic() - found[0] < FRESH_S:
             return found[1]
@@ -37,7 +37,7 @@ class PageCache:
         return await asyncio.shield(building)
 
     def clear(self) -> None:
-        """Something was changed: what was built before, or is being built, is not shown any more."""
+        """Drop all responses, including those being built, after a change."""
         self._kept.clear()
         self._building.clear()
         self._bytes = 0
@@ -58,7 +58,7 @@ class PageCache:
         if self._building.get(key) is done:
             del self._building[key]
         if not done.cancelled():
-            done.exception()  # everybody who waited has it
+            done.exception()  # mark as retrieved; all waiters received the exception
 
     def _forget(self, key: Hashable) -> None:
         found = self._kept.pop(key, None)

@@ -1,6 +1,6 @@
-"""How far batches, pipelines and checkpoints are: what tasks say of themselves, and what ZooKeeper holds.
+"""Progress of batches, pipelines and checkpoints, from the statuses of tasks and the state in ZooKeeper.
 
-A status was written by user code of any version: it is passed on as it is, and whatever is missing stays missing.
+User code of any version may have written a status. The status is passed on unchanged, and missing fields stay missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .topology import Topology
 
 
 def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
-    """What the tasks of a topology say of themselves now: those of a kind, or all."""
+    """Return the current statuses of a topology's tasks, of one kind or of all kinds."""
     shown = []
     for component_id in sorted(topology.record.tasks):
         for one in topology.statistics.statuses(topology.tasks(component_id), topology.view.now_s):
@@ -33,7 +33,7 @@ def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
 
 
 def lag(topology: Topology) -> dict[str, Any]:
-    """``topology/{id}/lag``: of every coordinator and pipeline that says one, in the form of Storm's spouts' lag."""
+    """``topology/{id}/lag``: the lag of coordinators and pipelines, in the form of Storm's spout lag."""
     found: dict[str, Any] = {}
     for one in statuses(topology):
         status = one["status"]
@@ -74,7 +74,7 @@ def pipelines(topology: Topology) -> dict[str, Any]:
 
 
 def transactions(topology: Topology, stored: Mapping[str, Mapping[str, Any]], why_not: str) -> dict[str, Any]:
-    """``transactions/{id}``. ``stored``: by transactional id; ``why_not``: why it could not be read."""
+    """``transactions/{id}``. ``stored``: by transactional id. ``why_not``: the reason for missing entries."""
     shown = []
     for one in statuses(topology, "coordinator"):
         status = one["status"]
@@ -120,7 +120,7 @@ def checkpoints(topology: Topology, stored: Mapping[str, Mapping[str, Any]], why
 
 
 def ids_of(topology: Topology, kind: str, key: str) -> list[str]:
-    """The ids that tasks of a kind say their progress is stored under."""
+    """Return the ids under which tasks of a kind store their progress, according to their statuses."""
     found = {one["status"].get(key) for one in statuses(topology, kind)}
     return sorted(one for one in found if isinstance(one, str) and one)
 

@@ -1,4 +1,4 @@
-"""One request to the REST interface: what a client may say, checked, and what it gets back as text."""
+"""Parsing and validation of REST requests, and encoding of responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tupletree.errors import (
 from .formatting import window_of
 
 MAX_BODY_BYTES: Final = 1_000_000
-MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES  # of a body that is refused
+MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES  # read at most of a refused body
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 _YES: Final = frozenset({"1", "true", "yes"})
@@ -44,34 +44,34 @@ _STATUSES: Final = (
 
 @dataclass(frozen=True)
 class ApiCall:
-    """A request as endpoints get it."""
+    """A request, as passed to endpoints."""
 
-    path: Mapping[str, str] = field(default_factory=dict)  # what stands for {…} in the path
+    path: Mapping[str, str] = field(default_factory=dict)  # values of {…} in the path
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None  # parsed JSON; None if there was none
-    base: str = ""  # this nimbus as the client calls it: http://host:port
+    base: str = ""  # URL of this nimbus as the client addresses it: http://host:port
     user: str = ""
     accept: str = ""
 
     @property
     def window(self) -> str:
-        """Raises UsageError for an unknown one."""
+        """The requested window. Raises UsageError for an unknown window."""
         return window_of(self.query.get("window", ""))
 
     @property
     def sys(self) -> bool:
-        """Whether the system's own components and streams are shown."""
+        """True if system components and streams are included."""
         return self.query.get("sys", "").lower() in _YES
 
     @property
     def wants_json(self) -> bool:
-        """Whether a log is wanted as JSON rather than as text."""
+        """True if the client requests a log as JSON rather than text."""
         return self.query.get("format") == "json" or (
             not self.query.get("format") and "application/json" in self.accept
         )
 
     def seconds(self, name: str) -> float:
-        """A number of seconds in the path. Raises UsageError."""
+        """Parse a number of seconds in the path. Raises UsageError."""
         text = self.path[name]
         try:
             return float(text)
@@ -79,7 +79,7 @@ class ApiCall:
             raise UsageError(f"{name} is a number of seconds, not {text[:40]!r}") from None
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number in the query. Raises UsageError."""
+        """Parse a whole number in the query. Raises UsageError."""
         text = self.query.get(name, "")
         if not text:
             return default
@@ -89,7 +89,7 @@ class ApiCall:
 
 
 def encode(value: Any, callback: str = "") -> tuple[str, bytes]:
-    """Content type and body of a reply. Raises UsageError for a callback that is no name of a JavaScript function."""
+    """Return content type and body of a response. Raises UsageError if ``callback`` is no JavaScript function name."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if not callback:
         return "application/json", text.encode("utf-8", "replace")
@@ -100,7 +100,7 @@ def encode(value: Any, callback: str = "") -> tuple[str, bytes]:
 
 
 def decode_body(data: bytes) -> Any:
-    """A request's JSON; None for an empty one. Raises UsageError."""
+    """Parse a request's JSON body; None for an empty body. Raises UsageError."""
     if not data.strip():
         return None
     try:
@@ -110,7 +110,7 @@ def decode_body(data: bytes) -> Any:
 
 
 def failure(error: BaseException) -> tuple[HTTPStatus, dict[str, str]]:
-    """The status and the JSON of an error. What is not ours reveals nothing."""
+    """Return the HTTP status and JSON body of an error. Unexpected errors reveal no details."""
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status, refusal(status, str(error))
@@ -118,26 +118,26 @@ def failure(error: BaseException) -> tuple[HTTPStatus, dict[str, str]]:
 
 
 def refusal(status: HTTPStatus, sentence: str) -> dict[str, str]:
-    """An error as Storm's clients read it."""
+    """Return an error body in Storm's format."""
     return {"error": f"{status.value} {status.phrase}", "errorMessage": sentence}
 
 
 def base_of(scheme: str, host: str, fallback: str) -> str:
-    """This nimbus as the client calls it; ``fallback`` (host:port) if the client names it in no sensible way."""
+    """Return the URL of this nimbus from the Host header; from ``fallback`` (host:port) if the header is invalid."""
     return f"{scheme}://{host if len(host) <= 300 and _HOST.fullmatch(host) else fallback}"
 
 
 def forbidden_post(headers: Mapping[str, str]) -> str | None:
-    """Why a POST is refused as possibly sent by a foreign page; None if it is not.
+    """Return the reason for refusing a POST as possibly cross-site; None if the POST is allowed.
 
-    A browser says where a page comes from, and asks before it sends JSON or an unusual header to another site; to
-    that question the answer is no.
+    A browser sends the page's Origin. Before sending JSON or a custom header to another site, a browser makes a CORS
+    preflight request, which nimbus never grants.
     """
     origin = headers.get("origin", "")
     if origin:
         try:
             own = origin != "null" and urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-        except ValueError:  # it is no address at all
+        except ValueError:  # not a valid URL
             own = False
         return None if own else f"a page of {origin[:200]} may not change anything here"
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,4 +1,4 @@
-"""Every path of the REST interface: how it is asked, which right it takes, and what answers."""
+"""Every path of the REST API, with its method, required right and handler."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Endpoint:
     """One path and method."""
 
     method: Literal["GET", "POST"]
-    path: str  # below PREFIX, with {…} for what varies
-    right: Right  # what a user must be allowed, on the topology {id} if the path has one
+    path: str  # below PREFIX, with {…} for path parameters
+    right: Right  # required right, on the topology {id} if the path has one
     answer: Answer
     summary: str
-    is_kept: bool = False  # built at most once a second, however many ask
+    is_kept: bool = False  # cached for a second
 
 
 def _get(path: str, answer: Answer, summary: str, right: Right = "read", is_kept: bool = True) -> Endpoint:

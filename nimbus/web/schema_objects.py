@@ -1,7 +1,7 @@
-"""The fields of what replies are made of: of topologies, components, workers, ackers and so on.
+"""Fields of the objects in responses: topologies, components, workers, ackers and so on.
 
-A type is ``string``, ``integer``, ``number``, ``boolean`` or ``any``, with ``?`` where it may be null; ``[type]`` is a
-list, a dict an object, and a dict with the one key ``*`` an object of any keys.
+A type is ``string``, ``integer``, ``number``, ``boolean`` or ``any``, with the suffix ``?`` if nullable. ``[type]`` is
+a list, a dict is an object, and a dict with the single key ``*`` is an object with arbitrary keys.
 """
 
 from __future__ import annotations

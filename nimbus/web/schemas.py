@@ -1,6 +1,6 @@
-"""Every field of every reply: the one table behind the OpenAPI description, docs/rest.md and their tests.
+"""Every field of every response: the source of the OpenAPI description, docs/rest.md and their tests.
 
-Types are written as in schema_objects.py.
+The notation of types is that of schema_objects.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""nimbus's HTTP server: uvicorn in the daemon's own event loop, with the limits of the other daemons' server.
+"""The HTTP server of nimbus: uvicorn in the daemon's event loop, with the limits of the other daemons' HTTP server.
 
-uvicorn itself waits for ever for the rest of a request and for a client that does not take its answer, and turns all
-away when there are too many connections. Here each has its time, and the oldest connection makes room for a new one,
-so that silent clients cannot keep a health check out (``tupletree._daemon.http_connection.Limits``).
+uvicorn itself waits forever for the rest of a request and for a client that does not read the response, and rejects
+all requests beyond its connection limit. Here requests and responses have a time limit, and a new connection replaces
+the oldest, so that idle clients cannot block a health check (``tupletree._daemon.http_connection.Limits``).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tupletree._daemon.http_connection import Limits
 from tupletree._net import bind
 
 _GRACE_S: Final = 1.0
-_WRITE_BUFFER_BYTES: Final = 0  # what is not taken by the client is not ours to hold
+_WRITE_BUFFER_BYTES: Final = 0  # buffer no data that the client does not read
 LIMITS: Final = Limits()
 
 
 class WebServer:
-    """Serves an application until ``stop``."""
+    """HTTP server for an ASGI application, running until ``stop``."""
 
     def __init__(self, application: ASGIApp, limits: Limits = LIMITS, tls: ssl.SSLContext | None = None) -> None:
         config = uvicorn.Config(
@@ -40,7 +40,7 @@ class WebServer:
             lifespan="off",
             log_config=None,
             access_log=False,
-            log_level="critical",  # who sends rubbish is answered, and no news
+            log_level="critical",  # malformed requests are answered, not logged
             proxy_headers=False,
             server_header=False,
             backlog=128,
@@ -53,7 +53,7 @@ class WebServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
+        """Listen on ``host:port`` (0: any free port) and return the actual port. Raises UsageError if in use."""
         listener = bind(host, port)
         bound = int(listener.getsockname()[1])
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
@@ -64,7 +64,7 @@ class WebServer:
         return bound
 
     async def stop(self) -> None:
-        """Stop listening, and end open connections within a second. Idempotent."""
+        """Stop listening, and close open connections within a second. Idempotent."""
         serving, self._serving = self._serving, None
         if serving is not None:
             self._server.finish()
@@ -72,7 +72,7 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """Without signal handlers, and without waking ten times a second to see whether to go on."""
+    """uvicorn's server without signal handlers, and without a poll for shutdown ten times a second."""
 
     def __init__(self, config: uvicorn.Config, handshake_s: float) -> None:
         super().__init__(config)
@@ -80,7 +80,10 @@ class _Server(uvicorn.Server):
         self._finished = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, but a handshake has its time too: until it is over, no clock runs and nobody counts it."""
+        """Start like uvicorn, with a timeout for the TLS handshake.
+
+        The timers and the connection limit of ``_Connection`` apply only after the handshake.
+        """
         config, loop = self.config, asyncio.get_running_loop()
 
         def protocol() -> asyncio.Protocol:
@@ -115,7 +118,7 @@ class _Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
-            connection.shutdown()  # the idle ones end now, the others after their answer
+            connection.shutdown()  # idle connections close now, the others after their response
         deadline_s = time.monotonic() + _GRACE_S
         while self.server_state.connections and time.monotonic() < deadline_s:
             await asyncio.sleep(0.01)
@@ -130,10 +133,10 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """The protocol of one connection, with a clock.
+    """The protocol of one connection, with timeouts.
 
-    idle_s runs between requests, request_s while a request is on its way or its answer is not taken; while the
-    application works on an answer no clock runs.
+    ``idle_s`` applies between requests. ``request_s`` applies while a request is being received, and while the client
+    does not read the response. No timeout applies while the application builds the response.
     """
 
     limits: Limits
@@ -149,7 +152,7 @@ class _Connection(H11Protocol):
             oldest.transport.abort()
         self.made_s = self.loop.time()
         super().connection_made(transport)
-        # asyncio's TLS takes a limit of nothing for one that is reached already.
+        # asyncio's TLS transport treats a limit of 0 as already reached.
         is_tls = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(1 if is_tls else _WRITE_BUFFER_BYTES)
         self._follow()
@@ -176,7 +179,7 @@ class _Connection(H11Protocol):
         self._follow()
 
     def _follow(self) -> None:
-        """Set the clock anew if another phase has begun."""
+        """Restart the timer if the phase has changed."""
         phase = self._present_phase()
         if phase == self._phase:
             return

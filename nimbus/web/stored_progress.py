@@ -1,4 +1,4 @@
-"""Progress as ZooKeeper holds it, read for a page. A topology may keep it at another ensemble, which is not asked."""
+"""Progress stored in the cluster's ZooKeeper. A topology with an ensemble of its own for progress is not read."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tupletree.transactional.zookeeper import ZooKeeperStore
 from tupletree.v1 import topology_pb2 as pb
 
 Stored = tuple[dict[str, Mapping[str, Any]], str]
-"""By id; and why nothing could be read, empty if it could."""
+"""Progress by id, and the reasons why entries could not be read; empty if all were read."""
 
 
 def stored_transactions(store: Store, record: pb.TopologyRecord, ids: Sequence[str]) -> Stored:
-    """Of transactional ids. Blocks on ZooKeeper. Raises UnavailableError."""
+    """Read the progress of transactional ids. Blocks on ZooKeeper. Raises UnavailableError."""
     return _read(store, record, ids, _transaction)
 
 
 def stored_checkpoints(store: Store, record: pb.TopologyRecord, ids: Sequence[str]) -> Stored:
-    """Of state ids, likewise."""
+    """Read the progress of state ids. Blocks on ZooKeeper. Raises UnavailableError."""
     return _read(store, record, ids, _checkpoint)
 
 
@@ -48,7 +48,7 @@ def _read(
             continue
         except UnavailableError:
             raise
-        except Exception as error:  # whatever a topology wrote there, the page shows the rest
+        except Exception as error:  # topologies may have written anything; the rest is still shown
             failures.append(f"{one!r} cannot be read: {error}")
     return found, "; ".join(failures)
 

@@ -1,4 +1,4 @@
-"""What pages ask supervisors: logs, searches, profiles and stacks of workers."""
+"""Requests to supervisors for the REST API: logs, searches, profiles and stack dumps of workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_PROFILE_S: Final = 600.0
 
 
 class Supervisors:
-    """Calls over the leader's own channels. Each raises what the supervisor says, or UnavailableError."""
+    """Calls over the leader's gRPC channels. Each call raises the supervisor's error, or UnavailableError."""
 
     def __init__(self) -> None:
         self._profiles: dict[tuple[str, str, int], asyncio.Task[None]] = {}
@@ -34,7 +34,7 @@ class Supervisors:
     async def read(
         self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, max_bytes: int
     ) -> tuple[int, bytes]:
-        """Part of a file: from ``start``, or for None the last bytes. Returns where it begins, and the bytes."""
+        """Read part of a file, from ``start`` or, with None, the last bytes. Returns the offset and the bytes."""
         request = self._tail(place, name, start, max_bytes)
         at, data = start or 0, bytearray()
         async with _translated(place):
@@ -49,7 +49,7 @@ class Supervisors:
         return at, bytes(data[:max_bytes])
 
     async def whole(self, reconciler: Reconciler, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
-        """All of a file, in pieces. The first is asked for at once, so that a missing file is an error here."""
+        """Read a whole file in pieces. The first piece is read at once, so that a missing file raises here."""
         call = _stub(reconciler, place).TailLog(self._tail(place, name, 0, 0), timeout=10 * _TAIL_S)
         async with _translated(place):
             first: Any = await call.read()
@@ -66,7 +66,7 @@ class Supervisors:
         return pieces()
 
     async def files(self, reconciler: Reconciler, place: WorkerPlace) -> list[pb.LogFile]:
-        """What a worker has written."""
+        """Return the files that a worker has written."""
         request = pb.ListLogsRequest(topology_id=place.topology_id, port=place.port)
         async with _translated(place):
             reply = await _stub(reconciler, place).ListLogs(request, timeout=_CALL_S)
@@ -75,7 +75,7 @@ class Supervisors:
     async def search(
         self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int
     ) -> tuple[list[pb.LogMatch], str]:
-        """Lines with a text, oldest first; and why not everything was searched."""
+        """Return the lines that contain a text, oldest first, and the reason why the search is incomplete, or ""."""
         request = pb.SearchLogRequest(
             topology_id=place.topology_id,
             port=place.port,
@@ -96,14 +96,18 @@ class Supervisors:
         return found, incomplete
 
     async def stacks(self, reconciler: Reconciler, place: WorkerPlace) -> str:
-        """What every thread of a worker is doing."""
+        """Return the stacks of every thread of a worker."""
         request = pb.DumpStacksRequest(topology_id=place.topology_id, port=place.port)
         async with _translated(place):
             reply = await _stub(reconciler, place).DumpStacks(request, timeout=_STACKS_S)
         return str(reply.text)
 
     def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
-        """Begin to profile a worker; the file is there at the end. Raises ConflictError while one is at work."""
+        """Start profiling a worker. The file exists once the profile ends.
+
+        Raises ConflictError while the worker is being profiled or too many profiles are running, UsageError for an
+        invalid duration.
+        """
         if not 0 < seconds <= _MAX_PROFILE_S:
             raise UsageError(f"a profile takes more than 0 and up to {_MAX_PROFILE_S / 60:.0f} minutes")
         key = (place.topology_id, place.host, place.port)
@@ -114,17 +118,17 @@ class Supervisors:
         task.add_done_callback(lambda _: self._profiles.pop(key, None))
 
     def stop_profile(self, place: WorkerPlace) -> bool:
-        """End a profile before its time, without a file. Whether there was one."""
+        """Cancel a running profile, without writing a file. Returns True if a profile was running."""
         task = self._profiles.get((place.topology_id, place.host, place.port))
         return task is not None and task.cancel()
 
     def profiling(self, topology_id: str) -> list[tuple[str, int]]:
-        """The workers of a topology that are being profiled for somebody who asked over HTTP."""
+        """Return host and port of each worker of a topology with a profile started over HTTP."""
         return sorted((host, port) for one, host, port in self._profiles if one == topology_id)
 
     async def _profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         request = pb.ProfileWorkerRequest(topology_id=place.topology_id, port=place.port, seconds=seconds)
-        with contextlib.suppress(grpc.aio.AioRpcError):  # the file is missing then
+        with contextlib.suppress(grpc.aio.AioRpcError):  # no file is written then
             async for _ in _stub(reconciler, place).ProfileWorker(request, timeout=seconds + _PROFILE_MORE_S):
                 pass
 
@@ -136,7 +140,7 @@ class Supervisors:
 
 
 def _stub(reconciler: Reconciler, place: WorkerPlace) -> Any:
-    """The asynchronous stub, which the generated types do not tell from the other."""
+    """Return an asynchronous stub. The generated types do not distinguish asynchronous from synchronous stubs."""
     return reconciler.supervisor(place.supervisor)
 
 

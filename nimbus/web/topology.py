@@ -1,4 +1,4 @@
-"""The pages of topologies, in Storm's fields."""
+"""Responses about topologies, with Storm's fields."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _ERROR_LENGTH = 200
 
 @dataclass(frozen=True)
 class Topology:
-    """One topology at one moment: what its pages are made of. ``spec`` comes without objects."""
+    """Snapshot of one topology, from which responses are built. ``spec`` holds no objects."""
 
     view: ClusterView
     record: pb.TopologyRecord
     spec: pb.TopologySpec
     errors: Sequence[pb.ComponentError]  # newest first
-    base: str  # this nimbus as the client calls it
+    base: str  # URL of this nimbus as the client addresses it
 
     @property
     def statistics(self) -> TopologyStatistics:
@@ -59,24 +59,24 @@ class Topology:
 
     @cached_property
     def remarks(self) -> dict[str, Remark]:
-        """Remarks on components, by id, as health makes them."""
+        """Remarks on components, by id, as in ``cluster/health``."""
         return remarks(self.statistics, self.record, self.kinds, self.view.now_s)
 
     def remark(self, component_id: str) -> dict[str, str]:
-        """The remark on a component; empty strings if there is none."""
+        """Return the remark on a component; empty strings without a remark."""
         found = self.remarks.get(component_id, Remark())
         return {"remark": found.sentence, "remarkKind": found.kind}
 
     @cached_property
     def complaints(self) -> list[Complaint]:
-        """Its errors, newest first; those of a component that say the same are one."""
+        """Errors, newest first. Errors with the same component and message are merged."""
         return folded(self.view, self.record, self.errors)
 
     def tasks(self, component_id: str) -> range:
         return task_ranges(dict(self.record.tasks))[component_id]
 
     def executors(self, component_id: str) -> list[range]:
-        """The executors of a component, each as its tasks."""
+        """Return the executors of a component, each as a range of tasks."""
         tasks = self.tasks(component_id)
         found = (range(first, last + 1) for first, last in executors_of_record(self.record))
         return [one for one in found if one.start in tasks]
@@ -86,7 +86,7 @@ class Topology:
         return Figures(counts)
 
     def workers_ready(self) -> int:
-        """How many of its workers are ready, as they said lately."""
+        """Return the number of workers that are ready according to their recent reports."""
         ready = (worker["ready"] for worker in cluster.workers(self.view, self.record, self.base))
         return sum(ready)
 
@@ -94,7 +94,7 @@ class Topology:
         return self.statistics.capacity(self.executors(component_id), self.view.now_s)
 
     def components(self, kind: pb.ComponentKind, sys: bool) -> list[str]:
-        """The ids of a kind, ascending."""
+        """Return the ids of the components of a kind, sorted."""
         known = self.kinds
         return [one for one in sorted(self.record.tasks) if known.get(one) == kind and (sys or not is_system(one))]
 
@@ -106,7 +106,7 @@ def summaries(view: ClusterView, owner: str | None = None) -> dict[str, Any]:
 
 
 def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
-    """What every list of topologies shows of one."""
+    """Return the entry of a topology in lists of topologies."""
     assignment = view.assignment(record.id)
     uptime_s = max(0, int(view.now_unix_s - record.submitted_unix_s))
     return {
@@ -134,10 +134,10 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
 
 @lru_cache(maxsize=1000)
 def _version(conf_json: str) -> str | None:
-    """The version that users give their topologies."""
+    """Return the user's version of a topology (``topology.version``)."""
     try:
         version = json.loads(conf_json or "{}").get("topology.version")
-    except (ValueError, AttributeError, RecursionError):  # one record's failure is not the list's
+    except (ValueError, AttributeError, RecursionError):  # one bad record must not fail the list
         return None
     return None if version is None else str(version)
 
@@ -179,7 +179,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
 def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
     """``topology/{id}/series``: the last ten minutes of the topology, or of one component.
 
-    Acked and failed of a topology are trees, as are its latencies and what is pending: those of its spouts.
+    For a topology, acked, failed, latencies and pending refer to tuple trees, so they are those of its spouts.
     """
     view, record, statistics = topology.view, topology.record, topology.statistics
     if component_id and component_id not in record.tasks:
@@ -222,7 +222,7 @@ def worker_list(topology: Topology, port: int) -> dict[str, Any]:
 
 
 def error(complaint: Complaint, topology: Topology) -> dict[str, Any]:
-    """An error with its traceback, as Storm gives it in one text; and how often it came."""
+    """Return an error with its traceback in one string, as in Storm, and the number of occurrences."""
     one = complaint.latest
     return {
         "component": one.component_id,
@@ -240,7 +240,7 @@ def error(complaint: Complaint, topology: Topology) -> dict[str, Any]:
 
 
 def _place(topology: Topology, one: pb.ComponentError) -> dict[str, Any]:
-    """Where an error was, and how long ago."""
+    """Return the place and age of an error."""
     return {
         "errorHost": one.host,
         "errorPort": one.port,
@@ -250,7 +250,7 @@ def _place(topology: Topology, one: pb.ComponentError) -> dict[str, Any]:
 
 
 def spout_totals(figures: Iterable[Figures]) -> Figures:
-    """Several components as one."""
+    """Return the sum of several components' metrics."""
     total: Counts = {}
     for one in figures:
         add_counts(total, one.counts)
@@ -258,7 +258,7 @@ def spout_totals(figures: Iterable[Figures]) -> Figures:
 
 
 def _stats(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
-    """A topology in one window. Acked and failed are trees, so those of its spouts."""
+    """Return a topology's metrics in one window. Acked and failed count tuple trees: those of its spouts."""
     spouts = topology.components(pb.COMPONENT_KIND_SPOUT, sys=True)
     figures = {one: topology.figures(one, window) for one in topology.record.tasks}
     trees = spout_totals(figures[one] for one in spouts)

@@ -1,4 +1,4 @@
-"""What flows between components: figures by stream, and the graph that Storm's page draws."""
+"""Traffic between components: metrics by stream, and the graph drawn by Storm's UI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metrics(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
 
 
 def boxes(topology: Topology, sys: bool) -> dict[str, Any]:
-    """``topology/{id}/visualization-init``: a check box for each stream, in rows."""
+    """``topology/{id}/visualization-init``: a check box per stream, in rows."""
     names = sorted({one.stream for component in topology.spec.components for one in component.inputs})
     shown = [
         {"stream": one, "sani-stream": sanitized(one), "checked": not is_system(one)}
@@ -46,14 +46,14 @@ def boxes(topology: Topology, sys: bool) -> dict[str, Any]:
 
 
 def graph(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
-    """``topology/{id}/visualization``: every component with what it receives and what its executors have sent."""
+    """``topology/{id}/visualization``: every component with its inputs and its executors' transferred tuples."""
     return {
         one: _node(topology, one, window, sys) for kind in (_SPOUT, _BOLT) for one in topology.components(kind, sys)
     }
 
 
 def sanitized(stream: str) -> str:
-    """A stream's name as Storm's page uses it for ids of elements."""
+    """Return a stream's name in the form that Storm's UI uses for element ids."""
     name = re.sub(r"[^A-Za-z_\-:.]", "_", stream)
     return name if name[:1].isalpha() else f"_s{name}"
 
@@ -96,7 +96,7 @@ def _node(topology: Topology, component_id: str, window: str, sys: bool) -> dict
 
 
 def _latencies(figures: Figures, is_spout: bool, sys: bool) -> dict[str, float]:
-    """In milliseconds: of a spout by stream that it emits, of a bolt by stream that it receives."""
+    """Return latencies in milliseconds: per emitted stream of a spout, per received stream of a bolt."""
     if is_spout:
         return {one: round(figures.stream_complete_ms(one), 3) for one in figures.streams(sys)}
     return {
@@ -106,8 +106,11 @@ def _latencies(figures: Figures, is_spout: bool, sys: bool) -> dict[str, float]:
 
 
 def _executors(topology: Topology, component_id: str, window: str, transferred: dict[str, int]) -> list[dict[str, Any]]:
-    """Each executor's share. Of a window only sums are kept by executor, so that a component of one stream has all,
-    and one of several has the share of each stream that its sum is."""
+    """Return each executor's transferred tuples, by stream.
+
+    Per executor and window only the sum over all streams is kept. Each stream's count is therefore split among the
+    executors in proportion to their sums, which is exact for a component with a single stream.
+    """
     where = {
         run.first_task: worker
         for worker in topology.view.assignment(topology.record.id).workers

@@ -1,12 +1,12 @@
-"""The files that a worker leaves in its log directory, by name.
+"""The files in a worker's log directory, by name.
 
-    worker.log  worker.log.1 …        its log, and what was rotated away, ever older
-    worker.out  worker.out.1          what it printed
+    worker.log  worker.log.1 …        its log, and rotated logs, newest first
+    worker.out  worker.out.1          stdout and stderr
     events.jsonl  events.jsonl.1 …    sampled tuples and traced trees
     profile-20260131T120000.svg       profiles
 
-Only these are ever read for others, only as regular files, and never through a symbolic link: the directory belongs to
-user code, and a name comes from a stranger.
+Only these files are served, only if they are regular files, and never through a symbolic link: user code controls the
+directory, and file names in requests are untrusted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROFILE: Final = re.compile(rf"profile-\d{{8}}T\d{{6}}\.({'|'.join(PROFILE_SUFF
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file as a listing shows it."""
+    """One file in a listing."""
 
     port: int
     name: str
@@ -44,7 +44,7 @@ class LogFile:
 
 
 def check_name(name: str) -> str:
-    """The name of a file to read; empty stands for the log. Raises UsageError for what no worker writes."""
+    """Check the name of a file to read; "" means the log. Raises UsageError for a name that no worker writes."""
     if not name:
         return LOG
     if name in LOGS or _ROTATED.fullmatch(name) or _PROFILE.fullmatch(name):
@@ -55,9 +55,9 @@ def check_name(name: str) -> str:
 
 
 def files_of(directory: Path, name: str) -> list[Path]:
-    """The files that a checked name stands for, oldest first: a log's with those rotated, else the one itself.
+    """Return the files for a checked name, oldest first: a log with its rotated files, else the single file.
 
-    A worker that died before it had a log has only left ``worker.out``, which is then shown instead.
+    A worker that died before it opened its log leaves only ``worker.out``, which then replaces the log.
     """
     try:
         names = os.listdir(directory)
@@ -73,7 +73,7 @@ def files_of(directory: Path, name: str) -> list[Path]:
 
 
 def list_files(directory: Path, port: int) -> list[LogFile]:
-    """Every file of one worker's directory that may be read, by name."""
+    """Return the files in a worker's directory that may be read, sorted by name."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
@@ -91,16 +91,16 @@ def list_files(directory: Path, port: int) -> list[LogFile]:
 
 
 def topology_directory(logs_dir: Path, topology_id: str) -> Path:
-    """Where a topology's workers write. Raises NotFoundError for what is no topology id."""
+    """Return the log directory of a topology. Raises NotFoundError if the id is invalid."""
     if not topology_id.isprintable() or "/" in topology_id or topology_id in ("", ".", "..") or len(topology_id) > 200:
         raise NotFoundError(f"{topology_id[:200]!r} is no topology id")
     return logs_dir / topology_id
 
 
 def last_written_unix_s(logs_dir: Path) -> dict[str, float]:
-    """When anything was last written below the directory of each topology, by topology id.
+    """Return the time of the newest write in each topology's log directory, by topology id.
 
-    What is not named like one is left alone: other things may lie beside them.
+    Other files and directories are ignored: only names of the form of a topology id count.
     """
     found = {}
     with contextlib.suppress(FileNotFoundError):
@@ -112,7 +112,7 @@ def last_written_unix_s(logs_dir: Path) -> dict[str, float]:
 
 
 def ports_in(directory: Path) -> list[int]:
-    """The slots whose workers of a topology have written here, ascending."""
+    """Return the ports of the slots with logs in a topology's directory, ascending."""
     try:
         return sorted(int(name) for name in os.listdir(directory) if name.isdecimal() and name.isascii())
     except (FileNotFoundError, NotADirectoryError):
@@ -120,7 +120,7 @@ def ports_in(directory: Path) -> list[int]:
 
 
 def open_log(path: Path) -> BinaryIO | None:
-    """A log to read; None if there is none, or something else under its name."""
+    """Open a log for reading, or return None if the path is not a regular file."""
     try:
         return open_regular(path)
     except OSError:
@@ -128,7 +128,7 @@ def open_log(path: Path) -> BinaryIO | None:
 
 
 def size_of(path: Path) -> int:
-    """In bytes; 0 if there is no such file."""
+    """Return the size of a file in bytes; 0 if there is no such file."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def size_of(path: Path) -> int:
 
 
 def inode_of(path: Path) -> int:
-    """What a file keeps when it is renamed; -1 if there is no such file."""
+    """Return the inode number of a file, which survives renaming; -1 if there is no such file."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:

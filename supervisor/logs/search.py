@@ -1,11 +1,11 @@
-"""Searching a worker's log, its rotated files too, within bounds.
+"""Bounded search in a worker's log, including rotated files.
 
-A supervisor must not be slowed down by what an operator looks for. So the search runs in a thread, no more than a few
-at a time, and ends after so many matches, bytes or seconds, saying which. Regular expressions are RE2's, by way of
-Arrow: they take time in proportion to the text and none can explode, at the price of back references and look-around.
-Arrow is loaded when somebody first uses one.
+A search must not slow down the supervisor. Searches therefore run in threads, only a few at a time, and end at a limit
+of matches, bytes or seconds, which the result names. Regular expressions are those of RE2, through Arrow: matching
+takes time linear in the text, without catastrophic backtracking, but there are no back references and no look-around.
+Arrow is loaded on the first use of a regular expression.
 
-A line of a log is text in UTF-8; what is not is replaced. A very long line is searched only at its beginning.
+Lines are decoded as UTF-8, with invalid bytes replaced. Only the beginning of a very long line is searched.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Matcher = Callable[[Sequence[str]], Sequence[bool]]
 
 @dataclass(frozen=True)
 class Query:
-    """What to look for, checked."""
+    """A validated search request."""
 
     pattern: str
     is_regex: bool = False
@@ -62,7 +62,7 @@ class Query:
 
 @dataclass
 class Match:
-    """A line that matches, with its neighbours."""
+    """A matching line with its context."""
 
     file: str
     offset: int
@@ -73,14 +73,14 @@ class Match:
 
 @dataclass(frozen=True)
 class End:
-    """How far the search has come; ``incomplete`` says in words why no further."""
+    """The end of a search, with the bytes searched. ``incomplete`` is the reason for an early end, or empty."""
 
     searched_bytes: int
     incomplete: str = ""
 
 
 def matcher(query: Query) -> Matcher:
-    """What tells which of some lines match. Raises UsageError for a pattern that is none."""
+    """Return a function that tells for each line if it matches. Raises UsageError for an invalid pattern."""
     if query.is_regex:
         return _regex_matcher(query)
     if query.ignore_case:
@@ -92,7 +92,7 @@ def matcher(query: Query) -> Matcher:
 def search(
     files: Sequence[Path], query: Query, matches: Matcher, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Match | End | None]:
-    """Matches, oldest first, then one End. A None says that more was searched; the caller may stop after any."""
+    """Yield matches, oldest first, then one End. A None marks progress. The caller may stop after any item."""
     began_s = clock()
     searched = found = 0
     for path in files:
@@ -118,7 +118,7 @@ def search(
 
 
 class _Context:
-    """Gives each match the lines around it. A match is complete when enough lines came after it."""
+    """Adds context lines to matches. A match is complete once enough lines have followed."""
 
     def __init__(self, query: Query) -> None:
         self._after = query.after
@@ -141,7 +141,7 @@ class _Context:
 
 
 def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
-    """A file's lines and their offsets, some at a time. A file that is gone has none."""
+    """Yield a file's lines and their offsets in chunks. A missing file yields nothing."""
     file = open_log(path)
     if file is None:
         return
@@ -149,7 +149,7 @@ def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
         rest, at = b"", 0
         while chunk := file.read(CHUNK_BYTES):
             *whole, rest = (rest + chunk).split(b"\n")
-            if len(rest) > MAX_LINE_LENGTH:  # without an end in sight: what comes of it is not kept
+            if len(rest) > MAX_LINE_LENGTH:  # a very long line: the rest is skipped
                 whole, rest, skipped = [*whole, rest[:MAX_LINE_LENGTH]], b"", _skip_line(file, rest)
             else:
                 skipped = 0
@@ -165,7 +165,7 @@ def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
 
 
 def _skip_line(file: object, begun: bytes) -> int:
-    """Read to the end of a line of which this much is read; how long it was, with its line break."""
+    """Skip to the end of a line that is read up to ``begun``. Returns its total length with the line break."""
     length = len(begun)
     while piece := file.readline(CHUNK_BYTES):  # type: ignore[attr-defined]
         length += len(piece)

@@ -1,9 +1,9 @@
 """Reading a worker's log while the worker writes and rotates it.
 
-The worker keeps ``worker.log`` and, ever older, ``worker.log.1``, ``worker.log.2``, … (files.py has other names).
-An open file stays what it is when it is renamed, so a reader that has come to the end of its file looks where that file
-is now and goes on with the next younger one. Offsets count from the start of the file that holds the bytes: they begin
-again at 0 after a rotation. A reader that comes back names the file by its id, which survives the renaming.
+The worker keeps ``worker.log`` and the older files ``worker.log.1``, ``worker.log.2``, … (for other names see
+files.py). An open file survives renaming, so a reader at the end of its file looks up the file's current name and
+continues with the next newer file. Offsets count from the start of each file: they restart at 0 after a rotation. A
+reader that resumes names the file by its id, which survives renaming.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of a log, and where they are."""
+    """Bytes of a log with their position."""
 
     file_id: int
     offset: int
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: ``last_bytes`` before the end, or for 0 at ``offset`` of the newest file or of ``file_id``."""
+    """The start position: ``last_bytes`` before the end; if that is 0, ``offset`` in ``file_id`` or the newest file."""
 
     last_bytes: int = 0
     offset: int = 0
@@ -43,10 +43,10 @@ class Start:
 
 
 async def tail(directory: Path, start: Start, follow: bool, name: str = LOG) -> AsyncIterator[Piece]:
-    """Pieces of the log from there on.
+    """Yield the pieces of a log from ``start`` on.
 
-    Without ``follow`` it ends with what was there at the call; with it, never. Raises NotFoundError if there is no log
-    (with ``follow``: waits for one).
+    Without ``follow``, end at the size that the log had at the call, and raise NotFoundError if there is no log. With
+    ``follow``, never end, and wait for a log if there is none.
     """
     reader = LogReader(directory, name)
     try:
@@ -67,7 +67,7 @@ async def tail(directory: Path, start: Start, follow: bool, name: str = LOG) -> 
 
 
 class LogReader:
-    """One reader's place in a log. Blocks on the disk only."""
+    """A reader's position in a log. Blocks on disk I/O only."""
 
     def __init__(self, directory: Path, name: str = LOG) -> None:
         self._directory = directory
@@ -75,7 +75,7 @@ class LogReader:
         self._file: BinaryIO | None = None
 
     def start(self, start: Start) -> int | None:
-        """Go to the start; how many bytes there are from there on, None if there is no log yet."""
+        """Seek to the start. Returns the number of bytes from there on, or None if there is no log yet."""
         files = files_of(self._directory, self._name)
         if not files:
             return None
@@ -93,16 +93,16 @@ class LogReader:
     def _start_at(self, files: list[Path], start: Start) -> int:
         inodes = [inode_of(path) for path in files]
         place = len(files) - 1
-        if start.file_id:  # one that is deleted was the oldest: all that is left comes after it
+        if start.file_id:  # a deleted file was the oldest: all remaining files follow it
             place = inodes.index(start.file_id) if start.file_id in inodes else 0
         is_it = not start.file_id or inodes[place] == start.file_id
         size = size_of(files[place])
-        position = start.offset if is_it and start.offset <= size else 0  # else it was rotated or cut since
+        position = start.offset if is_it and start.offset <= size else 0  # else the file was rotated or truncated since
         self._open(files[place], position)
         return size - position + sum(map(size_of, files[place + 1 :]))
 
     def read(self, limit: int) -> Piece:
-        """The next bytes; b"" if there are none now."""
+        """Return the next piece; its data is b"" if there is none now."""
         if self._file is None:
             files = files_of(self._directory, self._name)
             if not files or not self._open(files[0], 0):
@@ -113,7 +113,7 @@ class LogReader:
         following = self._next_file()
         if following is None:
             return piece
-        piece = self._read(limit)  # what was written between the last read and the rotation
+        piece = self._read(limit)  # written between the last read and the rotation
         if piece.data:
             return piece
         self._open(following, 0)
@@ -129,18 +129,18 @@ class LogReader:
             return Piece(0, 0, b"")
         at = self._file.tell()
         facts = os.fstat(self._file.fileno())
-        if facts.st_size < at:  # cut short by its writer
+        if facts.st_size < at:  # truncated by its writer
             at = self._file.seek(0)
         return Piece(facts.st_ino, at, self._file.read(limit))
 
     def _next_file(self) -> Path | None:
-        """The file after the present one; None if that is the newest."""
+        """Return the file after the current one, or None if the current one is the newest."""
         assert self._file is not None
         here = os.fstat(self._file.fileno()).st_ino
         files = files_of(self._directory, self._name)
         inodes = [inode_of(path) for path in files]
         if here not in inodes:
-            return files[0] if files else None  # ours was deleted as the oldest, so all others are younger
+            return files[0] if files else None  # ours was the oldest and is deleted, so all others are newer
         place = inodes.index(here) + 1
         return files[place] if place < len(files) else None
 
@@ -155,9 +155,9 @@ class LogReader:
 
 
 def limit_output(path: Path, max_bytes: int) -> None:
-    """Keep what a worker prints bounded: over the limit, it is copied to ``<name>.1`` and cut to nothing.
+    """Bound a worker's output: above the limit, copy its last ``max_bytes`` to ``<name>.1`` and truncate the file.
 
-    The worker appends to the file, so it goes on at its new end; what it prints in between is lost.
+    The worker appends, so it continues at the new end. Output between copying and truncation is lost.
     """
     if size_of(path) <= max_bytes:
         return

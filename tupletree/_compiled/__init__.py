@@ -1,15 +1,14 @@
-"""The modules that every tuple passes through, compiled where there was a C compiler at installation.
+"""The modules on the path of every tuple, compiled if a C compiler was available at installation.
 
-Each has one source, a .py file, and beside it a .pxd file that says which of it is C. What was compiled of them lies in
-this directory, with a digest of all the sources; a finder puts it in place of the sources when they are imported. It is
-all of them or none, as they know the layout of each other's objects:
+Each module has one source, a .py file, with a .pxd file that declares its C types. The compiled modules are in this
+directory, with a digest of all sources; a finder replaces the sources with the compiled modules on import. Either all
+compiled modules are used or none, as they depend on the layout of each other's objects. None is used if
 
-*   ``TUPLETREE_PURE`` is set in the environment (to anything but nothing or 0): none, in this process and in those it
-    starts;
-*   nothing is here for this interpreter, because there was no compiler: none;
-*   a source is not what was compiled: none, until ``make setup`` or pip has compiled again.
+*   ``TUPLETREE_PURE`` is set in the environment (and neither empty nor 0), for this process and its children;
+*   this directory has no modules for this interpreter, because there was no compiler;
+*   a source has changed since compilation, until ``make setup`` or pip compiles again.
 
-setup.py compiles; docs/adr/0016-a-compiled-hot-path.md says why it is done so.
+setup.py compiles; docs/adr/0016-a-compiled-hot-path.md gives the reasons for this design.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ DIGEST = "SOURCES"
 
 
 def source_of(module: str) -> Path:
-    """The .py file of a module, installed or in a checkout, where the daemons stand at the root (docs/adr/0001)."""
+    """Return the .py file of a module, installed or in a checkout with the daemons at the root (docs/adr/0001)."""
     inside = DIRECTORY.parents[1] / f"{module.replace('.', '/')}.py"
     return inside if inside.exists() else DIRECTORY.parents[1] / f"{module.replace('.', '/').partition('/')[2]}.py"
 
 
 def digest() -> str:
-    """What the sources are now."""
+    """Return the digest of the current sources."""
     hashed = hashlib.sha256()
     for module in MODULES:
         source = source_of(module)
@@ -72,7 +71,7 @@ class CompiledFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a compiled module is to be loaded from; None for all others."""
+        """Return the spec of a compiled module; None for all other modules."""
         file = self._files.get(name)
         if file is None:
             return None
@@ -80,7 +79,7 @@ class CompiledFinder:
 
 
 def _choose() -> tuple[dict[str, Path], str]:
-    """The compiled modules to use, and in words what was chosen."""
+    """Return the compiled modules to use, and a description of the choice."""
     if os.environ.get("TUPLETREE_PURE", "0") not in ("", "0"):
         return {}, "plain Python (TUPLETREE_PURE is set)"
     files = {module: DIRECTORY / (module.rpartition(".")[2] + EXTENSION_SUFFIXES[0]) for module in MODULES}
@@ -96,7 +95,7 @@ def _choose() -> tuple[dict[str, Path], str]:
 
 
 def install() -> str:
-    """Let the compiled modules be imported where they fit, and return in words which are used."""
+    """Install the finder if the compiled modules are usable. Return a description of the choice."""
     files, choice = _choose()
     if files:
         sys.meta_path.insert(0, CompiledFinder(files))
@@ -104,5 +103,5 @@ def install() -> str:
 
 
 CHOICE = install()
-"""What this process runs, in words."""
+"""A description of the modules that this process uses."""
 IS_COMPILED = CHOICE == "compiled"

@@ -1,7 +1,7 @@
-"""Whether nodes in ZooKeeper are closed to strangers, and how they come to be.
+"""ZooKeeper ACLs: finding nodes that are open to everybody, and closing them.
 
-With ``zookeeper.auth.user`` everything that is created is closed from its first moment. Nodes that are older than the
-credentials stay open until somebody closes them: ``tupletree zookeeper secure``.
+With ``zookeeper.auth.user``, every node is created with closed ACLs. Nodes older than the credentials stay open until
+``tupletree zookeeper secure`` closes them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tupletree._coord.session import result, translated
 
 
 def open_nodes(client: KazooClient, root: str, most: int = 10_000) -> list[str]:
-    """The nodes at and below ``root`` that grant everybody something; of a large tree only ``most`` are looked at."""
+    """Return the nodes at and below ``root`` that grant rights to everybody. Checks at most ``most`` nodes."""
     found = []
     with translated(f"reading who may do what below {root}"):
         for number, path in enumerate(_tree(client, root)):
             if number >= most:
                 break
-            with suppress(NoNodeError, NoAuthError):  # ours no more, or never: then it is not open either
+            with suppress(NoNodeError, NoAuthError):  # deleted, or not readable for us: then it is not open either
                 acls, _ = result(client.get_acls_async(path))
                 if any(acl.id.scheme == "world" for acl in acls):
                     found.append(path)
@@ -31,9 +31,9 @@ def open_nodes(client: KazooClient, root: str, most: int = 10_000) -> list[str]:
 
 
 def close_nodes(client: KazooClient, root: str, credentials: tuple[str, str]) -> int:
-    """Close every open node at and below ``root`` to all but those with these credentials. Returns how many were open.
+    """Restrict every open node at and below ``root`` to these credentials. Returns the number of nodes closed.
 
-    It may run while the cluster does, as long as all of the cluster has the credentials already.
+    Safe while the cluster runs, provided that the whole cluster already uses the credentials.
     """
     acl = make_digest_acl(*credentials, all=True)
     closed = 0
@@ -45,7 +45,7 @@ def close_nodes(client: KazooClient, root: str, credentials: tuple[str, str]) ->
 
 
 def _tree(client: KazooClient, root: str) -> Iterator[str]:
-    """Every path at and below ``root``, parents first."""
+    """Yield every path at and below ``root``, parents first."""
     waiting = [f"/{root.strip('/')}"]
     while waiting:
         path = waiting.pop()

@@ -1,8 +1,9 @@
-"""Messages as they are stored in ZooKeeper.
+"""The stored form of messages in ZooKeeper.
 
-Everything is protobuf JSON, which ``zkCli`` can read, but a large assignment: ZooKeeper takes a message of 1 MiB, and
-JSON has 40 bytes for each executor. From 64 KiB of JSON on an assignment is a zero byte and a compressed
-``PackedAssignment``, in which an executor is two small numbers: how far it is from the one before, and its tasks.
+Everything is protobuf JSON, which ``zkCli`` can read, except large assignments: ZooKeeper accepts messages of 1 MiB,
+and JSON takes 40 bytes per executor. From 64 KiB of JSON, an assignment is stored as a zero byte and a compressed
+``PackedAssignment``, in which each executor is two small numbers: its distance from the previous executor, and its
+number of tasks.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from tupletree.v1 import topology_pb2 as pb
 
 _PACKED: Final = b"\x00"
 _PACKED_FROM_BYTES: Final = 64 * 1024
-_MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024  # what is larger was not written by a leader
+_MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024  # a leader writes nothing larger
 
 M = TypeVar("M", bound=Message)
 
 
 def encode(message: Message) -> bytes:
-    """A message as it is stored: protobuf JSON on one line; a large assignment is packed."""
+    """Return the stored form of a message: protobuf JSON on one line; a large assignment is packed."""
     data = json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
     if isinstance(message, pb.Assignment) and len(data) > _PACKED_FROM_BYTES:
         return _PACKED + zlib.compress(_packed(message).SerializeToString(deterministic=True), 9)
@@ -32,7 +33,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes, kind: type[M], path: str) -> M:
-    """The opposite of ``encode``. Fields of a newer version are ignored; anything else wrong is an InternalError."""
+    """Decode a stored message. Ignores fields of newer versions; raises InternalError on any other fault."""
     message = kind()
     try:
         if isinstance(message, pb.Assignment) and data.startswith(_PACKED):

@@ -1,14 +1,14 @@
-"""Leader election, and writes that a deposed leader cannot make.
+"""Leader election, and fenced writes that a deposed leader cannot make.
 
-Every nimbus puts an ephemeral sequential node under ``leader/candidates``; the one with the lowest sequence leads. It
-begins by raising the counter in ``leader/epoch`` with a compare-and-set, which leaves that node at a version that
-nobody else has. Each write of the leader is one ZooKeeper transaction::
+Every nimbus puts an ephemeral sequential node under ``leader/candidates``; the nimbus with the lowest sequence leads. A
+new leader first increments the counter in ``leader/epoch`` with a compare-and-set, which leaves the node at a version
+unique to this leadership. Each write of the leader is one ZooKeeper transaction::
 
-    check leader/epoch is still at my version    (else AuthorityError: another leadership has begun since)
-    + the writes, each with the version it was decided on    (else ConflictError: reload and decide again)
+    check that leader/epoch is still at my version    (else AuthorityError: another leadership has begun since)
+    + the writes, each with the version it was based on    (else ConflictError: reload and decide again)
 
-So a leader that was suspended, stopped or cut off, and does not know yet that another has taken over, changes nothing.
-It need not be prompt in standing down; the epoch is what protects, the callbacks only inform.
+Thus a leader that was suspended, stopped or cut off, and is unaware that another has taken over, changes nothing.
+Prompt standing down is not required: the epoch gives the protection, the callbacks only inform.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ Write = Create | Put | Delete
 
 # ZooKeeper closes the connection on a message of more than jute.maxbuffer, which is 1 MiB unless it is configured.
 MAX_TRANSACTION_BYTES = 1_000_000
-_OVERHEAD_BYTES = 256  # of one write: its header, its version, the access rights of what it creates
+_OVERHEAD_BYTES = 256  # per write: its header, its version, the ACL of a created node
 
 
 @dataclass(frozen=True)
 class Front:
-    """The first candidate: its node, where its nimbus is called, and whether it is this one."""
+    """The first candidate: its node and the address of its nimbus. ``is_me``: the candidate is this nimbus."""
 
     node: str
     address: str
@@ -90,9 +90,9 @@ class _Reign:
 
 
 class LeaderElection:
-    """One nimbus's part in the election, from ``start`` to ``stop``.
+    """A nimbus's participation in the election, from ``start`` to ``stop``.
 
-    ``on_elected(epoch)`` and ``on_deposed(epoch)`` alternate, in a thread of the election's own; they must not block.
+    ``on_elected(epoch)`` and ``on_deposed(epoch)`` alternate, in the election's own thread; they must not block.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LeaderElection:
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._loop = WakeLoop(f"election-{identity}", self._step)
-        self._lock = threading.Lock()  # guards what follows; held for assignments only
+        self._lock = threading.Lock()  # guards the fields below; held for assignments only
         self._prefix = ""  # of this enrolment's candidate node
         self._node = ""  # the candidate node; empty: not enrolled
         self._reign: _Reign | None = None
@@ -122,12 +122,12 @@ class LeaderElection:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of this nimbus's leadership, None while it does not lead as far as it knows."""
+        """The epoch of this nimbus's leadership; None while it does not lead, to its own knowledge."""
         reign = self._reign
         return None if reign is None else reign.epoch
 
     def start(self) -> None:
-        """Create what the cluster's tree needs, but do not stand yet. Raises UnavailableError."""
+        """Create the base nodes of the cluster's tree, without standing for election. Raises UnavailableError."""
         with translated("preparing the tree"):
             for folder in paths.folders(self._root):
                 result(self._client.ensure_path_async(folder))
@@ -140,7 +140,7 @@ class LeaderElection:
         self._watch = TreeWatch(self._client, roots, self._loop.wake).start()
 
     def stop(self) -> None:
-        """Stand down for good. ``on_deposed`` is called if this nimbus led."""
+        """Stand down permanently. Calls ``on_deposed`` if this nimbus led."""
         self._stopping = True
         self._client.remove_listener(self._on_state)
         if self._watch is not None:
@@ -151,19 +151,19 @@ class LeaderElection:
             self._withdraw()
 
     def stand(self) -> None:
-        """Take part, behind everybody who does already. Returns at once; nothing if this nimbus stands."""
+        """Join the election, behind all current candidates. Returns at once. No effect if it already stands."""
         if not self._standing:
             self._standing = True
             self._loop.wake()
 
     def stand_down(self) -> None:
-        """Give leadership, or the place in the queue, up until ``stand`` is called again. Returns at once."""
+        """Give up the leadership or the place in the queue, until ``stand`` is called again. Returns at once."""
         if self._standing:
             self._standing = False
             self._loop.wake()
 
     def front(self) -> Front | None:
-        """Who leads or is about to: the first in the queue. None if nobody stands."""
+        """Return the first candidate, which leads or is about to lead. None if there is no candidate."""
         folder = paths.leader_candidates(self._root)
         with translated("reading the candidates"):
             candidates = sorted(result(self._client.get_children_async(folder)), key=_sequence)
@@ -174,9 +174,9 @@ class LeaderElection:
         return None
 
     def unseat(self, front: Front) -> None:
-        """Remove a candidate whose process is known to be dead, without waiting for its session to end.
+        """Remove a candidate whose process is known to be dead, without waiting for the end of its session.
 
-        Should it live after all, it stands again behind the others; its writes as leader are refused meanwhile.
+        If the process is alive after all, it stands again behind the others; its writes as leader are refused.
         """
         with translated(f"unseating {front.node}"), suppress(NoNodeError):
             result(self._client.delete_async(paths.leader_candidate(self._root, front.node)))
@@ -185,9 +185,9 @@ class LeaderElection:
     def write(self, epoch: int, writes: Sequence[Write]) -> None:
         """Apply all of ``writes``, or none.
 
-        Raises AuthorityError if leadership ``epoch`` is over, ConflictError if a node is not as ``writes`` expect,
-        UsageError if they are more than ZooKeeper takes in one message, and UnavailableError while ZooKeeper is away:
-        then the writes may or may not have happened.
+        Raises AuthorityError if leadership ``epoch`` is over, ConflictError if a node differs from the expectation of
+        ``writes``, UsageError if the writes exceed ZooKeeper's message size, and UnavailableError while ZooKeeper is
+        unavailable: then the writes may or may not have been applied.
         """
         _check_size(writes)
         with self._lock:
@@ -218,12 +218,12 @@ class LeaderElection:
             if isinstance(outcome, Exception) and not isinstance(outcome, RolledBackError | RuntimeInconsistency):
                 raise ConflictError(f"{write.path} is not as expected ({type(outcome).__name__})")
 
-    # The election. All below runs in the loop's thread.
+    # The election. All methods below run in the loop's thread.
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.LOST:
             with self._lock:
-                self._node = ""  # it went with the session
+                self._node = ""  # the node was deleted with the session
         self._loop.wake()
 
     def _step(self) -> None:
@@ -245,18 +245,18 @@ class LeaderElection:
                 self._check_reign()
 
     def _enrol(self) -> list[str]:
-        """The candidates in order, this one among them."""
+        """Enrol if necessary and return all candidates in order."""
         folder = paths.leader_candidates(self._root)
         while True:
             candidates = sorted(result(self._client.get_children_async(folder)), key=_sequence)
             mine = [name for name in candidates if self._prefix and name.startswith(self._prefix)]
             if mine and (self._node == mine[0] or not self._node):
-                self._node = mine[0]  # when it was empty: the reply to its creation was lost
+                self._node = mine[0]  # empty until now if the reply to the creation was lost
                 return candidates
             if self._node:
                 self._node = ""
                 self._depose("its candidate node was removed")
-            # A new name for each enrolment, so that a lost reply can be told from an earlier session's node.
+            # A new name per enrolment, to distinguish a lost reply from an earlier session's node.
             self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
             created = result(
                 self._client.create_async(
@@ -298,7 +298,7 @@ class LeaderElection:
             self._on_deposed(reign.epoch)
 
     def _withdraw(self) -> None:
-        """Delete the candidate node; the next in the queue sees it at once."""
+        """Delete the candidate node, which notifies the next candidate at once."""
         with self._lock:
             node, self._node = self._node, ""
             self._prefix = ""
@@ -308,13 +308,13 @@ class LeaderElection:
 
 
 def size_of(write: Write) -> int:
-    """At most how many bytes a write takes of a transaction."""
+    """Return the maximum bytes that a write takes in a transaction."""
     data = b"" if isinstance(write, Delete) else write.data
     return len(write.path.encode()) + len(data) + _OVERHEAD_BYTES
 
 
 def parts(writes: Sequence[Write]) -> list[list[Write]]:
-    """The writes in order, in as few transactions as they fit into."""
+    """Split the writes, in order, into as few transactions as possible."""
     found: list[list[Write]] = []
     room = 0
     for write in writes:

@@ -1,4 +1,4 @@
-"""A thread that runs one step whenever it is woken: the shape that presences and elections share."""
+"""A thread that runs a step whenever it is woken, shared by presences and elections."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class WakeLoop:
-    """Runs ``step`` in a thread of its own, after each ``wake`` (several may be served by one run).
+    """Runs ``step`` in its own thread after each ``wake`` (one run can serve several wakes).
 
-    A step that raises a TupletreeError is run again ``retry_s`` later, or as soon as somebody wakes it. A step must be
-    level-triggered: it looks, and does what is missing.
+    A step that raises a TupletreeError is run again after ``retry_s``, or at the next wake if that is sooner. A step
+    must be level-triggered: it checks the current state and does the missing work.
     """
 
     def __init__(self, name: str, step: Callable[[], None], retry_s: float = 1.0) -> None:
@@ -31,11 +31,11 @@ class WakeLoop:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have ``step`` run soon. Callable from any thread; never blocks."""
+        """Schedule a run of ``step``. Callable from any thread; never blocks."""
         self._woken.set()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """No step begins after this; waits for the running one."""
+        """Wait for the running step; no step begins afterwards."""
         self._stopping.set()
         self._woken.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -60,7 +60,7 @@ class WakeLoop:
             self._last_trouble = trouble
             return self._retry_s
         except Exception:
-            # A thread that ended here would leave a daemon that looks alive and takes part in nothing.
+            # If the thread ended here, the daemon would look alive but do nothing.
             logger.exception("loop.failed loop=%s", self._thread.name)
             return self._retry_s
         self._last_trouble = ""

@@ -1,4 +1,4 @@
-"""Whose a topology is, from its record in ZooKeeper."""
+"""Access lists of topologies, from their records in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from tupletree._security.rights import Acl, acl_of
 
 
 def whose(store: Store, by: str, named: str) -> Acl | None:
-    """By "name", or by id under whatever field it came; None if there is none. Blocks. Raises UnavailableError."""
+    """Return the access list of the topology that a call refers to, or None if there is no such topology.
+
+    ``by``: "name" or "port" look up ``named`` as a topology name, any other field as an id. Blocks. Raises
+    UnavailableError.
+    """
     if by not in ("name", "port"):
-        is_name = named.isprintable() and "/" not in named and named not in ("", ".", "..")  # of a node
+        is_name = named.isprintable() and "/" not in named and named not in ("", ".", "..")  # valid as a node name
         stored = store.topology(named) if is_name else None
         return None if stored is None else acl_of(stored.value)
     found = (stored.value for stored in store.topologies().values() if stored.value.name == named)

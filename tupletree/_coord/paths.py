@@ -1,4 +1,4 @@
-"""Every ZooKeeper path that Tupletree uses, and nothing else.
+"""Every ZooKeeper path that Tupletree uses.
 
 The tree, below ``zookeeper.root`` (default ``/tupletree``). Values are protobuf JSON, so ``zkCli`` can read them;
 a large assignment is packed (see ``forms.py``).
@@ -7,9 +7,9 @@ Every write by the leader is a transaction that also checks the version of ``lea
 =========================================  ==========  ====================  =================  ====================
 node                                       writer      reader                lifetime           bound
 =========================================  ==========  ====================  =================  ====================
-leader/epoch                               the leader  all daemons           for ever           one, 300 bytes
+leader/epoch                               the leader  all daemons           forever            one, 300 bytes
 leader/candidates/<id>-<sequence>          nimbuses    nimbuses              ephemeral          its address
-counter                                    the leader  the leader            for ever           one, 20 bytes
+counter                                    the leader  the leader            forever            one, 20 bytes
 topologies/<topology>                      the leader  nimbuses, workers     until removed      600 KB when submitted
 assignments/<topology>                     the leader  supervisors, workers  until removed      64 KiB of JSON; then
                                                                                                 packed, about 250 KB
@@ -26,8 +26,9 @@ errors/<topology>/<component>              workers     nimbuses              unt
 errors/<topology>/<component>/e<sequence>  workers     nimbuses              newest 10 kept     20 KiB
 =========================================  ==========  ====================  =================  ====================
 
-``workers/<topology>``, ``statistics/<topology>`` and ``errors/<topology>`` come and go with the topology's record, in
-one transaction each; nobody else creates them, so that a late worker of a removed topology leaves nothing behind.
+``workers/<topology>``, ``statistics/<topology>`` and ``errors/<topology>`` are created and deleted together with the
+topology's record, in one transaction. They are never created otherwise, so that a late worker of a removed topology
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _PRESENCE_FOLDERS: dict[PresenceKind, str] = {"supervisor": "supervisors", "acke
 
 
 def check_path(path: str) -> None:
-    """Refuse what is no path of a node, with a UsageError: ZooKeeper would not take it, or kazoo not encode it."""
+    """Raise a UsageError for an invalid path, which ZooKeeper would refuse or kazoo could not encode."""
     names = path[1:].split("/") if path != "/" else []
     if not path.startswith("/"):
         why = "it does not begin with a slash"
@@ -60,14 +61,14 @@ def check_path(path: str) -> None:
 
 
 def segment(text: str) -> str:
-    """``text`` as one segment of a path: slashes, spaces and the names ``.`` and ``..`` are escaped."""
+    """Return ``text`` as one path segment: slashes, spaces and the names ``.`` and ``..`` are escaped."""
     if text in {".", ".."}:
         return text.replace(".", "%2E")
     return quote(text, safe="@:+,=~$!'()")
 
 
 def identity_of(node: str) -> str:
-    """The text that the last segment of a path stands for."""
+    """Return the unescaped last segment of a path."""
     return unquote(node.rpartition("/")[2])
 
 
@@ -124,7 +125,7 @@ def worker(root: str, topology_id: str, supervisor_id: str, port: int) -> str:
 
 
 def worker_of(node: str) -> tuple[str, int]:
-    """The supervisor id and port that a child of ``workers_of`` stands for."""
+    """Return the supervisor id and the port encoded in the name of a child of ``workers_of``."""
     supervisor, _, port = node.rpartition(":")
     return unquote(supervisor), int(port)
 
@@ -150,7 +151,7 @@ def errors_of_component(root: str, topology_id: str, component_id: str) -> str:
 
 
 def folders(root: str) -> tuple[str, ...]:
-    """The nodes that must exist before the first leader writes."""
+    """Return the nodes that must exist before the first leader writes."""
     return (
         leader_candidates(root),
         topologies(root),

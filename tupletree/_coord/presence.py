@@ -1,8 +1,8 @@
-"""A process's own node in ZooKeeper: there while it lives, gone with its session.
+"""The ephemeral ZooKeeper node of a process, which ends with the process's session.
 
-The node is ephemeral. When the session was lost (ZooKeeper or the network away for longer than the session timeout) it
-is written again under the new one. A node of the same id left by an earlier session is taken over: a daemon that keeps
-its id was restarted before its old session ended.
+If the session was lost (ZooKeeper or the network unavailable for longer than the session timeout), the node is written
+again under the new session. A node with the same id left by an earlier session is taken over: the daemon was restarted
+with the same id before its old session ended.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class Registration:
         self._path = paths.presence(root.rstrip("/"), kind, presence.id)
         self._data = encode(presence)
         self._identity = presence.id
-        self._takes_over = True  # once per session, else two processes of one id would throw each other out for ever
+        self._takes_over = True  # once per session, else two processes with one id would replace each other forever
         self._loop = WakeLoop(f"presence-{presence.id}", self._ensure)
         self._watch: TreeWatch | None = None
 
     def start(self) -> None:
-        """Register. When this returns, the node is there. Raises UnavailableError while ZooKeeper is away."""
+        """Register. When this returns, the node exists. Raises UnavailableError while ZooKeeper is unavailable."""
         self._ensure()
         self._loop.start()
         self._client.add_listener(self._on_state)
         self._watch = TreeWatch(self._client, [(self._path, 0)], self._loop.wake).start()
 
     def update(self, presence: pb.Presence) -> None:
-        """Show other facts from now on. Returns at once; written as soon as ZooKeeper answers."""
+        """Replace the presence. Returns at once; the new value is written as soon as ZooKeeper answers."""
         self._data = encode(presence)
         self._loop.wake()
 
     def stop(self) -> None:
-        """Take the node away, if ZooKeeper answers; else it goes with the session."""
+        """Delete the node if ZooKeeper answers; otherwise it ends with the session."""
         self._client.remove_listener(self._on_state)
         if self._watch is not None:
             self._watch.cancel()
@@ -76,7 +76,7 @@ class Registration:
                 pass
 
     def _attempt(self) -> bool:
-        """One try; False when somebody else changed the node in between."""
+        """Try once; returns False if another process changed the node in between."""
         data = self._data
         try:
             result(self._client.create_async(self._path, data, ephemeral=True, makepath=True))

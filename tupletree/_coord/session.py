@@ -1,8 +1,8 @@
-"""The session with ZooKeeper: how it is opened, and how its errors become ours.
+"""The session with ZooKeeper: opening it, and translating its errors.
 
-Requests are encoded by kazoo's connection thread, which ends with the first exception that this raises; every later
-call then says that ZooKeeper is away, for ever. So a ``Session`` encodes each request once before, in the caller's
-thread, and refuses what cannot be encoded. Should the thread end all the same, ``on_death`` is told.
+Requests are encoded in kazoo's connection thread, which ends at the first encoding exception; from then on, every call
+fails as if ZooKeeper were unavailable. Therefore, a ``Session`` first encodes each request in the caller's thread and
+refuses requests that cannot be encoded. If the connection thread ends all the same, ``on_death`` is called.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tupletree.errors import ConfigError, ConflictError, ForbiddenError, Interna
 
 log = logging.getLogger(__name__)
 
-# How long one request may take before the caller hears UnavailableError. While the session is suspended kazoo keeps
-# requests queued without end; every write here is a compare-and-set or idempotent, so a late one does no harm.
+# The time after which a request fails with UnavailableError. While the session is suspended, kazoo queues requests
+# indefinitely; every write here is a compare-and-set or idempotent, so that a late write does no harm.
 REQUEST_TIMEOUT_S = 10.0
 
-# Of the time for connecting: a server that is just starting may take a connection and never answer on it, where kazoo
-# would wait as long as a session may be silent, which is longer than all of that time.
+# Shares of the connection timeout, one per attempt: a server that is just starting can accept a connection and never
+# answer. kazoo would then wait for the session timeout, which is longer than the whole connection timeout.
 _SHARES = (0.2, 0.8)
 
 _AWAY = (
@@ -59,7 +59,7 @@ _CONFLICT = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
 
 
 def connect_string(conf: Mapping[str, Any]) -> str:
-    """``host:port,host:port`` from ``zookeeper.servers`` (each with or without a port) and ``zookeeper.port``."""
+    """Return ``host:port,host:port`` from ``zookeeper.servers`` (ports are optional) and ``zookeeper.port``."""
     port = int(conf["zookeeper.port"])
     servers = [str(server) for server in conf["zookeeper.servers"]]
     return ",".join(server if _has_port(server) else f"{server}:{port}" for server in servers)
@@ -72,7 +72,7 @@ def _has_port(server: str) -> bool:
 
 
 def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The user and password that ZooKeeper is shown; None without. Raises ConfigError if one is without the other."""
+    """Return ZooKeeper's user and password, or None. Raises ConfigError if only one of them is set."""
     user, password = conf.get("zookeeper.auth.user"), conf.get("zookeeper.auth.password")
     path = conf.get("zookeeper.auth.password.file")
     if path and not password:
@@ -87,10 +87,10 @@ def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's client, on the two ways between it and its connection thread.
+    """kazoo's client, guarded against the death of its connection thread.
 
     Attributes:
-        on_death: called when that thread ends though nobody stopped it, in its last moments. It must not wait for it.
+        on_death: called in the connection thread when that thread ends without ``stop``. Must not wait for the thread.
     """
 
     on_death: Callable[[], None] | None = None
@@ -101,7 +101,7 @@ class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     def _session_callback(self, state: Any) -> None:
         super()._session_callback(state)
-        # Only the end of the thread leaves this state; a session that was lost or has expired is connected again.
+        # Only the end of the thread leads to this state; a lost or expired session reconnects.
         if state == KeeperState.CLOSED and not self._stopped.is_set():
             servers = ",".join(f"{host}:{port}" for host, port in self.hosts)
             event(log, "zookeeper.thread_ended", level=logging.ERROR, servers=servers)
@@ -110,7 +110,7 @@ class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
 
 def check_request(request: Any) -> None:
-    """Refuse a request to ZooKeeper that cannot be encoded, or a path that is none, with a UsageError."""
+    """Raise a UsageError for a ZooKeeper request that cannot be encoded or has an invalid path."""
     for one in getattr(request, "operations", (request,)):
         if (path := getattr(one, "path", None)) is not None:
             check_path(path)
@@ -124,14 +124,14 @@ def check_request(request: Any) -> None:
 
 
 def end_process() -> None:
-    """What daemons do on the death of their session: without it they would neither work nor be replaced."""
+    """End the process: the ``on_death`` of daemons, which without a session would neither work nor be replaced."""
     end_now(EXIT_FAILED)
 
 
 def unstarted(conf: Mapping[str, Any]) -> Session:
-    """A client for the ensemble that ``conf`` names. Once started it reconnects for ever, at least once a second.
+    """Return an unstarted client for the ensemble in ``conf``. It reconnects forever, at least once a second.
 
-    With credentials it shows them, and whatever it creates is closed to everybody who has not the same.
+    With credentials, the client authenticates, and the nodes it creates are restricted to these credentials.
     """
     shown = credentials(conf)
     protection: dict[str, Any] = {}
@@ -149,9 +149,9 @@ def unstarted(conf: Mapping[str, Any]) -> Session:
 
 
 def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None) -> Session:
-    """A started client for the ensemble that ``conf`` names. The caller ends it with ``disconnect``.
+    """Return a started client for the ensemble in ``conf``. The caller ends it with ``disconnect``.
 
-    ``on_death``: of its Session.
+    ``on_death``: as in ``Session``.
 
     Raises UnavailableError, in one sentence, if no server answers within ``zookeeper.connection.timeout``.
     """
@@ -163,12 +163,12 @@ def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None)
         client.start_async().wait(share * timeout_s)
         if client.connected:
             return client
-        Thread(target=disconnect, args=(client,), daemon=True).start()  # which may take a session's timeout
+        Thread(target=disconnect, args=(client,), daemon=True).start()  # can take a session timeout
     raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s")
 
 
 def disconnect(client: KazooClient) -> None:
-    """End the session, which removes its ephemeral nodes at once. Safe to call twice."""
+    """End the session, which deletes its ephemeral nodes at once. Idempotent."""
     with suppress(KazooException, KazooTimeoutError):
         client.stop()
     with suppress(KazooException, KazooTimeoutError):
@@ -177,7 +177,7 @@ def disconnect(client: KazooClient) -> None:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Inside, kazoo's errors become ours; ``what`` begins the sentence ("reading the assignments")."""
+    """Translate kazoo's errors inside the context. ``what`` begins the message ("reading the assignments")."""
     try:
         yield
     except _AWAY as error:
@@ -193,5 +193,5 @@ def translated(what: str) -> Iterator[None]:
 
 
 def result(pending: Any, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
-    """The value of one of kazoo's ``…_async`` calls, or its exception, within ``timeout_s``."""
+    """Return the value of a kazoo ``…_async`` call, or raise its exception, within ``timeout_s``."""
     return pending.get(timeout=timeout_s)

@@ -1,12 +1,12 @@
-"""Typed access to what lies in ZooKeeper. Loads return snapshots; watches only wake.
+"""Typed access to the data in ZooKeeper. Loads return snapshots; watches only wake.
 
-Every method may be called from any thread but kazoo's own, and blocks for a round trip or two; async daemons go through
-``asyncio.to_thread``. Every method raises UnavailableError while ZooKeeper is away.
+Every method can be called from any thread except kazoo's own, and blocks for one or two round trips; async daemons use
+``asyncio.to_thread``. Every method raises UnavailableError while ZooKeeper is unavailable.
 
-A method that reads a single node raises InternalError if nobody can make sense of it. A method that reads a folder
-leaves such a node out, so that a damaged node is the trouble of its owner only, and logs it once.
+A method that reads a single node raises InternalError if the node is unreadable. A method that reads a folder skips an
+unreadable node and logs it once, so that a damaged node affects only its owner.
 
-What the leader alone writes (records, assignments) is written in ``leader.py``, fenced by its epoch.
+Data that only the leader writes (records, assignments) is written by ``leader.py``, fenced by the leader's epoch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True)
 class Leadership:
-    """Who leads. ``node`` is its candidate node in the election."""
+    """The current leader. ``node`` is the leader's candidate node in the election."""
 
     epoch: int
     identity: str
@@ -62,7 +62,7 @@ class Leadership:
 
 
 class Store:
-    """Everything below one root. Holds no state but the client, and which unreadable nodes are logged already."""
+    """The data below one root. Holds only the client and the set of unreadable nodes already logged."""
 
     def __init__(self, client: KazooClient, root: str) -> None:
         self.client = client
@@ -70,18 +70,18 @@ class Store:
         self._logged: set[str] = set()
 
     def sync(self) -> None:
-        """Let what is read next hold everything written before this call, by whomever."""
+        """Ensure that later reads see everything that any client wrote before this call."""
         with translated("catching up with ZooKeeper"):
             result(self.client.sync_async(self.root))
 
     # Topologies and assignments
 
     def topologies(self) -> Found[pb.TopologyRecord]:
-        """Every record, by topology id."""
+        """Return every record, by topology id."""
         return self._load_all(paths.topologies(self.root), pb.TopologyRecord, lambda record: record.id)
 
     def topologies_of(self, topology_ids: Iterable[str]) -> Found[pb.TopologyRecord]:
-        """The records of some topologies, by topology id."""
+        """Return the records of the given topologies, by topology id."""
         names = [paths.segment(one) for one in topology_ids]
         return self._load_named(paths.topologies(self.root), names, pb.TopologyRecord, lambda record: record.id)
 
@@ -89,14 +89,14 @@ class Store:
         return self._load(paths.topology(self.root, topology_id), pb.TopologyRecord)
 
     def assignments(self) -> Found[pb.Assignment]:
-        """Every assignment, by topology id."""
+        """Return every assignment, by topology id."""
         return self._load_all(paths.assignments(self.root), pb.Assignment, lambda one: one.topology_id)
 
     def assignment(self, topology_id: str) -> Versioned[pb.Assignment] | None:
         return self._load(paths.assignment(self.root, topology_id), pb.Assignment)
 
     def counter(self) -> Versioned[int]:
-        """How many topologies were ever submitted here; version -1 if none."""
+        """Return the number of topologies ever submitted; version -1 if none."""
         path = paths.counter(self.root)
         with translated("reading the topology counter"):
             try:
@@ -106,7 +106,7 @@ class Store:
         return Versioned(int(data), stat.version)
 
     def statistics(self, topology_ids: Iterable[str]) -> dict[str, bytes]:
-        """What an earlier leader kept of the topologies' statistics, by topology id."""
+        """Return the topologies' statistics stored by an earlier leader, by topology id."""
         paths_by_id = {one: paths.statistics_of(self.root, one) for one in topology_ids}
         pending = {one: self.client.get_async(path) for one, path in paths_by_id.items()}
         with translated("reading the statistics"):
@@ -125,12 +125,12 @@ class Store:
         return self.presences("nimbus")
 
     def presences(self, kind: PresenceKind) -> dict[str, pb.Presence]:
-        """Who is registered, by id. The node of a process that was killed lingers for the session timeout."""
+        """Return the registered processes, by id. A killed process stays listed for the session timeout."""
         found = self._load_all(paths.presences(self.root, kind), pb.Presence, lambda presence: presence.id)
         return {identity: one.value for identity, one in found.items()}
 
     def leadership(self) -> Leadership | None:
-        """Who leads, None while nobody does. A killed leader is still named until its session has ended."""
+        """Return the current leader, or None. A killed leader is still returned until its session has ended."""
         with translated("asking who leads"):
             try:
                 data, _ = result(self.client.get_async(paths.leader_epoch(self.root)))
@@ -143,20 +143,20 @@ class Store:
         return leadership if alive else None
 
     def candidates(self) -> int:
-        """How many nimbuses stand for election, which those do that hold every topology's bundle."""
+        """Return the number of candidates: the nimbuses that hold every topology's bundle."""
         with translated("asking who stands for election"):
             return len(self._children(paths.leader_candidates(self.root)))
 
     # Workers
 
     def worker_presences(self, topology_id: str) -> dict[tuple[str, int], pb.WorkerPresence]:
-        """The workers of a topology that their supervisors believe alive, by (supervisor id, port)."""
+        """Return the workers of a topology that their supervisors consider alive, by (supervisor id, port)."""
         folder = paths.workers_of(self.root, topology_id)
         found = self._load_all(folder, pb.WorkerPresence, lambda one: f"{one.supervisor_id}:{one.port}")
         return {(one.value.supervisor_id, one.value.port): one.value for one in found.values()}
 
     def worker_slots(self, topology_ids: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
-        """The keys of ``worker_presences`` of several topologies, without the values."""
+        """Return the keys of ``worker_presences`` for several topologies, without the values."""
         pending = [(one, self.client.get_children_async(paths.workers_of(self.root, one))) for one in topology_ids]
         slots = {}
         for topology_id, one in pending:
@@ -165,7 +165,7 @@ class Store:
         return slots
 
     def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence) -> None:
-        """Say which incarnation of a worker runs in a slot; replaces an earlier one.
+        """Record the incarnation of the worker in a slot; replaces an earlier incarnation.
 
         Raises NotFoundError if the topology is gone.
         """
@@ -186,7 +186,7 @@ class Store:
         raise NotFoundError(f"topology {topology_id} is gone")
 
     def remove_worker_presence(self, topology_id: str, supervisor_id: str, port: int, worker_id: str) -> bool:
-        """Say that this incarnation is gone. Does nothing, and returns False, if the slot shows another or none."""
+        """Remove this incarnation. Returns False, with no effect, if the slot holds another incarnation or none."""
         path = paths.worker(self.root, topology_id, supervisor_id, port)
         with translated(f"removing worker {worker_id}"):
             try:
@@ -201,7 +201,7 @@ class Store:
     # Errors
 
     def errors(self, topology_id: str) -> list[pb.ComponentError]:
-        """The newest errors of every component of a topology, newest first."""
+        """Return the newest errors of every component of a topology, newest first."""
         folder = paths.errors_of(self.root, topology_id)
         with translated(f"reading the errors of {topology_id}"):
             components = self._children(folder)
@@ -211,10 +211,10 @@ class Store:
         return sorted(found, key=lambda error: -error.at_unix_s)
 
     def report_error(self, topology_id: str, error: pb.ComponentError) -> None:
-        """Keep an error, and forget all but the newest 10 of its component. Does nothing for a removed topology.
+        """Store an error, and delete all but the newest 10 of its component. No effect for a removed topology.
 
-        Message and traceback are cut to 1 and 16 KiB, the traceback keeping its end. One with a ``count`` of two or
-        more takes the place of that with a smaller count.
+        The message is cut to 1 KiB, the traceback to its last 16 KiB. An error with a ``count`` of two or more replaces
+        the same error with a smaller count.
         """
         bounded = pb.ComponentError()
         bounded.CopyFrom(error)
@@ -238,7 +238,7 @@ class Store:
                     result(pending)
 
     def _earlier(self, folder: str, names: Sequence[str], error: pb.ComponentError) -> list[str]:
-        """Those of some kept errors that ``error`` counts again."""
+        """Return the names of stored errors that are earlier counts of ``error``."""
         loaded = self._load_nodes([f"{folder}/{name}" for name in names], pb.ComponentError, {})
         return [
             path.rpartition("/")[2]
@@ -246,14 +246,14 @@ class Store:
             if _counted(one.value) == _counted(error) and one.value.count < error.count
         ]
 
-    # Watches: see watch.py for what a wake promises. Each returns a handle to cancel().
+    # Watches: see watch.py for the guarantees of a wake. Each method returns a handle with cancel().
 
     def watch_topologies(self, wake: Wake) -> TreeWatch:
-        """Every topology's record."""
+        """Watch every topology's record."""
         return TreeWatch(self.client, [(paths.topologies(self.root), 1)], wake).start()
 
     def watch_topology(self, topology_id: str, wake: Wake) -> TreeWatch:
-        """One topology's record, its assignment and its workers' presences."""
+        """Watch one topology's record, its assignment and its workers' presences."""
         roots = [
             (paths.topology(self.root, topology_id), 0),
             (paths.assignment(self.root, topology_id), 0),
@@ -262,19 +262,19 @@ class Store:
         return TreeWatch(self.client, roots, wake).start()
 
     def watch_assignments(self, wake: Wake) -> TreeWatch:
-        """Every topology's assignment."""
+        """Watch every topology's assignment."""
         return TreeWatch(self.client, [(paths.assignments(self.root), 1)], wake).start()
 
     def watch_workers(self, wake: Wake) -> TreeWatch:
-        """Every worker's presence, in all topologies."""
+        """Watch every worker's presence, in all topologies."""
         return TreeWatch(self.client, [(paths.workers(self.root), 2)], wake).start()
 
     def watch_presence(self, kind: PresenceKind, wake: Wake) -> TreeWatch:
-        """Every registered process of a kind."""
+        """Watch every registered process of a kind."""
         return TreeWatch(self.client, [(paths.presences(self.root, kind), 1)], wake).start()
 
     def watch_leadership(self, wake: Wake) -> TreeWatch:
-        """Who leads, and who would."""
+        """Watch the leader and the candidates."""
         roots = [(paths.leader_epoch(self.root), 0), (paths.leader_candidates(self.root), 1)]
         return TreeWatch(self.client, roots, wake).start()
 
@@ -293,7 +293,7 @@ class Store:
         return self._load_named(folder, sorted(names), kind, key)
 
     def _load_named(self, folder: str, names: Sequence[str], kind: type[M], key: Callable[[M], str]) -> Found[M]:
-        """Some nodes of a folder; ``key``: what a node is named after."""
+        """Return the given nodes of a folder; ``key`` extracts the id that a node is named after."""
         unreadable: dict[str, str] = {}
         found: Found[M] = Found()
         for node, one in self._load_nodes([f"{folder}/{name}" for name in names], kind, unreadable):
@@ -313,9 +313,9 @@ class Store:
     def _load_nodes(
         self, nodes: Sequence[str], kind: type[M], unreadable: dict[str, str]
     ) -> list[tuple[str, Versioned[M]]]:
-        """The nodes that exist, read in one go: all requests are sent before the first answer is awaited.
+        """Read the existing nodes in a batch: all requests are sent before the first answer is awaited.
 
-        Nodes that hold no such message are left out, and ``unreadable`` gets the reason of each.
+        Unreadable nodes are skipped, with the reason added to ``unreadable``.
         """
         pending = [(node, self.client.get_async(node)) for node in nodes]
         found: list[tuple[str, Versioned[M]]] = []
@@ -331,7 +331,7 @@ class Store:
         return found
 
     def tree_below(self, node: str) -> list[str]:
-        """A node and everything below it, children before their parents. Empty if there is no such node."""
+        """Return a node and all its descendants, children first. Empty if there is no such node."""
         found: list[str] = []
         level = [node]
         while level:

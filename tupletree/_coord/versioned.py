@@ -1,4 +1,4 @@
-"""Stored values together with their versions: what a compare-and-set needs."""
+"""Stored values with their versions, for compare-and-set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Versioned(Generic[T]):
-    """A stored value and the version that a compare-and-set of it must name. Version -1: not stored yet."""
+    """A stored value and its version, for compare-and-set. Version -1: not stored yet."""
 
     value: T
     version: int
@@ -19,8 +19,8 @@ class Versioned(Generic[T]):
 class Found(dict[str, Versioned[T]]):
     """The readable values of one folder in ZooKeeper, by id.
 
-    ``unreadable``: the reasons why other nodes of the folder cannot be read, by the id that a node is named after. An
-    id in ``unreadable`` is not gone: whoever acts on what is gone must leave it alone.
+    ``unreadable``: the reasons why other nodes of the folder are unreadable, by the id in the node's name. An id in
+    ``unreadable`` still exists: code that acts on removed ids must leave it alone.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""Watches that only wake: something below these nodes may have changed, look again.
+"""Watches that only wake: a node in a watched tree may have changed, read it again.
 
-ZooKeeper's own watches fire once, and all fire when the connection drops. A TreeWatch keeps one armed for every node of
-a small tree and promises: ``wake`` is called at least once after every change, and after every reconnect. It is called
-only when every watch is armed again, so a snapshot read because of a wake cannot miss a change silently: the change
-either happened before the snapshot, or wakes again.
+ZooKeeper's own watches fire once, and all fire when the connection drops. A TreeWatch keeps a watch armed on every node
+of a small tree and guarantees: ``wake`` is called at least once after every change and after every reconnect. ``wake``
+is called only when every watch is armed again, so that a snapshot read after a wake cannot miss a change silently: the
+change either happened before the snapshot or causes another wake.
 
-    fired --> arm again (and arm what is new below) --> all answered --> wake()
+    fired --> arm again (and arm new descendants) --> all answered --> wake()
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class TreeWatch:
         self._client = client
         self._roots = tuple(roots)
         self._wake = wake
-        self._lock = threading.Lock()  # guards all below; callbacks come from three of kazoo's threads
-        self._generation = 0  # of the connection; answers and events of an older one are void
+        self._lock = threading.Lock()  # guards all fields below; callbacks come from three kazoo threads
+        self._generation = 0  # incremented per connection; answers and events of older generations are void
         self._armed: set[_Key] = set()
         self._unanswered = 0
         self._cancelled = False
@@ -51,7 +51,7 @@ class TreeWatch:
         return self
 
     def cancel(self) -> None:
-        """No wake begins after this."""
+        """Stop watching. No wake begins afterwards."""
         with self._lock:
             self._cancelled = True
             self._armed.clear()
@@ -91,7 +91,7 @@ class TreeWatch:
             self._armed.discard(key)
         kind, path, depth = key
         if kind == "node" and event.type == EventType.DELETED and not self._is_root(path):
-            return  # its parent's children watch fired too, and sees it come back
+            return  # the parent's children watch fired, too, and detects a new creation
         self._arm_all(generation, _keys(path, depth) if kind == "node" else [key])
 
     def _answered(self, generation: int, key: _Key, pending: Any) -> None:
@@ -119,7 +119,7 @@ class TreeWatch:
 
 
 def _keys(path: str, depth: int) -> list[_Key]:
-    """The watches for one node. A missing node has no children watch; its node watch sees it created."""
+    """Return the watches of one node. A missing node has only a node watch, which detects its creation."""
     keys: list[_Key] = [("node", path, depth)]
     if depth > 0:
         keys.append(("children", path, depth))

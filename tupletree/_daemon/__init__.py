@@ -1,1 +1,1 @@
-"""What every daemon process is made of: run loop, logging, readiness, HTTP, announcing its ports."""
+"""Common parts of all daemon processes: run loop, logging, readiness, HTTP, port announcement."""

@@ -1,4 +1,4 @@
-"""How the one who started a daemon learns which ports it got: a small JSON file, there once the daemon serves."""
+"""Announcement of a daemon's ports to its starter: a small JSON file, written once the daemon serves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def announce(path: str | None, **facts: Any) -> None:
-    """Write ``facts`` and this process' ``pid`` to ``path`` as JSON; nothing without a path.
+    """Write ``facts`` and this process' ``pid`` to ``path`` as JSON. Does nothing without a path.
 
     Daemons pass ``role``, ``id``, ``host``, ``grpc_port`` and ``http_port``. The file appears complete or not at all.
     """

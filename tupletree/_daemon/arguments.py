@@ -1,4 +1,4 @@
-"""The command line that all daemons share."""
+"""The command line shared by all daemons."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NoReturn
 
 
 class _OneSentence(argparse.ArgumentParser):
-    """Says what is wrong in one line, as the rest of the command line does."""
+    """A parser that reports errors in one line, like the rest of the command line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}. Try '{self.prog} --help'.\n")
 
 
 def daemon_parser(role: str, description: str) -> argparse.ArgumentParser:
-    """A parser of a daemon's arguments: ``conf``, ``overrides`` and ``announce``. A mistake ends with status 2."""
+    """Return a parser of a daemon's arguments: ``conf``, ``overrides`` and ``announce``. Errors exit with status 2."""
     parser = _OneSentence(prog=f"tupletree {role}", description=description)
     parser.add_argument("--conf", metavar="FILE", help="a tupletree.yaml; default: the usual places")
     parser.add_argument("-c", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="set one key")

@@ -1,4 +1,4 @@
-"""A daemon's certificate while it runs: taken anew when its files change, warned of before it ends."""
+"""A running daemon's certificate: reloaded when its files change, with a warning before it expires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY_S: Final = 24 * 3600.0
 
 
 class CertificateWatch:
-    """Keeps the contexts it gave out up to date with the files, and says when the certificate ends."""
+    """Keeps the contexts it created up to date with the files, and exposes the certificate's expiry."""
 
     def __init__(self, tls: Tls, registry: CollectorRegistry) -> None:
         self._tls = tls
@@ -35,29 +35,29 @@ class CertificateWatch:
         ends.set_function(lambda: self._expires_unix_s)
 
     def server_context(self) -> ssl.SSLContext:
-        """A context whose certificate is always that of the files. Raises ConfigError."""
+        """Return a context whose certificate follows the files. Raises ConfigError."""
         context = self._tls.server_context()
         self._contexts.append(context)
         return context
 
     async def keep(self, look_s: float = LOOK_S) -> None:
-        """Look at the files every ``look_s``, for ever."""
+        """Check the files every ``look_s`` seconds, forever."""
         while True:
             self.look(time.time())
             await asyncio.sleep(look_s)
 
     def look(self, now_unix_s: float) -> None:
-        """Take files that have changed, and warn once a day of a certificate that ends soon."""
+        """Reload changed files, and warn once a day if the certificate expires soon."""
         try:
             stamp = self._tls.stamp()
             if stamp != self._stamp:
-                self._tls.check()  # before any context has a half of it
+                self._tls.check()  # before any context is partially updated
                 for context in self._contexts:
                     self._tls.load_into(context)
                 self._stamp, self._warned_s = stamp, None
                 self._expires_unix_s = self._tls.expires_unix_s() or 0.0
                 event(log, "tls.reloaded", certificate=self._tls.cert)
-        except (ConfigError, OSError) as error:  # half replaced, or gone: what is loaded goes on
+        except (ConfigError, OSError) as error:  # half replaced, or gone: keep the loaded files
             event(log, "tls.not_reloaded", level=logging.WARNING, cause=error)
         left_days = (self._expires_unix_s - now_unix_s) / _DAY_S
         is_told = self._warned_s is not None and now_unix_s - self._warned_s < _WARN_AGAIN_S

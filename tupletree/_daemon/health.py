@@ -1,4 +1,4 @@
-"""Whether a daemon is fit for work, and why not: the one source of /readyz and grpc.health.v1."""
+"""Readiness of a daemon, with reasons: the single source of /readyz and grpc.health.v1."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 
 class Readiness:
-    """Named checks, each fine or with a reason why not. Ready means that every check is fine.
+    """Named checks, each passing or failing with a reason. The daemon is ready if every check passes.
 
-    A daemon sets each of its checks to a reason before it serves ("zookeeper", "connecting"), so that it is not
-    ready until it says so. Any thread may call any method; callbacks run in the thread that made the change, outside
-    the lock, and must only wake somebody.
+    Before it serves, a daemon sets each check to a reason ("zookeeper", "connecting"), so that it is not ready until
+    every reason is cleared. Thread-safe. Callbacks run in the thread that made the change, outside the lock, and must
+    do no more than wake another thread or task.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Readiness:
         self._callbacks: list[Callable[[], None]] = []
 
     def set(self, check: str, reason: str | None) -> None:
-        """``reason`` is why ``check`` fails, in a few words; None if it is fine."""
+        """Set the ``reason`` why ``check`` fails, in a few words; None if the check passes."""
         with self._lock:
             before = dict(self._failing)
             if reason is None:
@@ -38,12 +38,12 @@ class Readiness:
 
     @property
     def reasons(self) -> list[str]:
-        """One "check: reason" for each check that fails, by name."""
+        """Return "check: reason" for each failing check, sorted by name."""
         with self._lock:
             return [f"{check}: {reason}" for check, reason in sorted(self._failing.items())]
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``callback()`` after every change of ``reasons``. Returns a call that ends this."""
+        """Call ``callback()`` after every change of ``reasons``. Returns a function that removes the callback."""
         with self._lock:
             self._callbacks.append(callback)
 

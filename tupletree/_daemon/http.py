@@ -1,4 +1,4 @@
-"""The HTTP side of a daemon: /healthz, /readyz, /metrics and whatever routes the daemon adds."""
+"""A daemon's HTTP server: /healthz, /readyz, /metrics and the daemon's own routes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HANDSHAKE_S: Final = 10.0
 class HttpServer:
     """Serves a daemon's health and metrics in the daemon's own event loop.
 
-    /healthz  200 while the process answers at all
+    /healthz  200 while the process can answer
     /readyz   200 {"ready": true, "reasons": []}, or 503 with the reasons
     /metrics  Prometheus text of ``registry``
 
-    ``routes`` adds pages by path, or replaces these. TLS, and who may see which page, are as
-    ``security`` says; None: as this process has them.
+    ``routes`` adds handlers by path, or replaces these. ``security`` determines TLS and access to
+    each path; None: the security settings of this process.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HttpServer:
         await server.wait_closed()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:  # accepted before stop, and only heard of after it
+        if self._server is None:  # accepted before stop, but reported only afterwards
             writer.transport.abort()
             return
         if len(self._open) >= self._limits.connections:
@@ -130,6 +130,6 @@ def _sentence(status: HTTPStatus, error: TupletreeError) -> Page:
 
 
 def json_page(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Page:
-    """A page of JSON. Raises TypeError or ValueError if ``value`` has no JSON, as for NaN."""
+    """Return a JSON response. Raises TypeError or ValueError if ``value`` is not valid JSON, as for NaN."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return status, "application/json", text.encode()

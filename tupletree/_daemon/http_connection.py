@@ -1,10 +1,10 @@
-"""One HTTP/1.1 connection: h11 says what the bytes mean, this moves them, calls handlers and keeps the limits.
+"""One HTTP/1.1 connection: h11 parses the bytes; this module transfers them, calls handlers and enforces limits.
 
     wait (idle_s) -> read a request (request_s, header_bytes) -> answer it (request_s) -> wait …
                                 \\_ not HTTP, too slow, too large, a body: one answer, then the end
 
-Requests are answered one after the other, also those that a client sends without waiting. A handler takes no arguments:
-a query is ignored, a request body is refused. Whether the client may see a page is asked before its handler is called.
+Requests are answered in order, also if a client pipelines them. A handler takes no arguments: a query is ignored, a
+request body is refused. The client's right to the path is checked before the handler is called.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ import h11
 log = logging.getLogger("tupletree.http")
 
 Page = tuple[HTTPStatus, str, bytes]
-"""Status, content type, body."""
+"""A response: status, content type, body."""
 Handler = Callable[[], Page | Awaitable[Page]]
-"""What serves GET and HEAD of one path, in the daemon's event loop. What it raises is logged and answered with 500."""
+"""Serves GET and HEAD of one path, in the daemon's event loop. An exception is logged and answered with 500."""
 
 Guard = Callable[[str, str | None], Awaitable[Page | None]]
-"""Of a path and an Authorization header: the answer for a client that may not see the page, None for one that may."""
+"""Checks access to a path, given the Authorization header: returns the refusal, or None if access is allowed."""
 
 _CHUNK_BYTES: Final = 16 * 1024
-_CLOSE_S: Final = 0.5  # for the client to take what was sent, before the connection is cut
+_CLOSE_S: Final = 0.5  # for the client to read the last answer before the connection is cut
 _METHODS: Final = (b"GET", b"HEAD")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may ask of the server, seconds and bytes."""
+    """Limits on clients, in seconds and bytes."""
 
     header_bytes: int = 16 * 1024  # request line and headers
-    request_s: float = 10.0  # for a request to arrive once it has begun, and for its answer to be taken
+    request_s: float = 10.0  # for a request to arrive once begun, and for its answer to be read
     idle_s: float = 75.0  # between requests
-    connections: int = 128  # one more, and the oldest is ended
+    connections: int = 128  # a further connection ends the oldest
 
 
 class Connection:
-    """Serves one client until it leaves, breaks a limit, or its task is cancelled; the caller then aborts the socket.
+    """Serves one client until it leaves, breaks a limit, or the task is cancelled; the caller then aborts the socket.
 
-    The caller does so because a task that is cancelled before its first step runs nothing.
+    Aborting is up to the caller because a task cancelled before its first step runs no code.
     """
 
     def __init__(
@@ -65,22 +65,22 @@ class Connection:
         self._routes = routes
         self._limits = limits
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
-        # What drain has waited for is no longer ours to lose. (TLS takes a limit of nothing for one already reached.)
+        # drain returns only when the kernel has all bytes. (With TLS, a limit of 0 would count as already reached.)
         writer.transport.set_write_buffer_limits(0 if writer.get_extra_info("sslcontext") is None else 1)
 
     async def serve(self) -> None:
-        """Answer requests, then close the connection. Cancelled, it closes it within half a second."""
+        """Answer requests, then close the connection. After cancellation, closes within half a second."""
         try:
             while await self._exchange():
                 self._http.start_next_cycle()
             await self._linger()
         except OSError:
-            pass  # the client is gone, or does not take its answer
+            pass  # the client is gone, or does not read its answer
         finally:
             await self._close()
 
     async def _exchange(self) -> bool:
-        """Read a request and answer it. Returns whether another one may follow."""
+        """Read a request and answer it. Returns True if another request can follow."""
         request = None
         try:
             request = await self._next_request()
@@ -95,9 +95,9 @@ class Connection:
         return self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
 
     async def _next_request(self) -> h11.Request | None:
-        """The next request; None if the client has left or sent nothing for too long.
+        """Return the next request; None if the client has left or was idle for too long.
 
-        Raises RemoteProtocolError if it is not HTTP, TimeoutError if the rest of a request does not come.
+        Raises RemoteProtocolError if the bytes are not HTTP, TimeoutError if a request is not completed in time.
         """
         if not self._http.trailing_data[0]:
             try:
@@ -133,7 +133,7 @@ class Connection:
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     async def _send(self, page: Page, *, with_body: bool) -> None:
-        """Answer. Raises OSError, TimeoutError included, if the client does not take it."""
+        """Send a response. Raises OSError, including TimeoutError, if the client does not read it."""
         status, content_type, body = page
         headers = [
             ("date", formatdate(usegmt=True)),
@@ -144,7 +144,7 @@ class Connection:
             headers.append(("www-authenticate", "Bearer"))
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("allow", b", ".join(_METHODS).decode()))
-        if self._http.their_state is not h11.DONE:  # what else the client sends is not understood, or not read
+        if self._http.their_state is not h11.DONE:  # further bytes from the client are invalid or unread
             headers.append(("connection", "close"))
         events: list[h11.Event] = [h11.Response(status_code=status, reason=status.phrase, headers=headers)]
         if with_body:
@@ -155,7 +155,7 @@ class Connection:
             await self._writer.drain()
 
     async def _linger(self) -> None:
-        """Let the client read the last answer: to close while it still sends would reset the connection under it."""
+        """Let the client read the last answer: closing while the client still sends would reset the connection."""
         if not self._writer.can_write_eof():  # TLS has no half-closed connections
             return
         self._writer.write_eof()
@@ -177,5 +177,5 @@ def _authorization(request: h11.Request) -> str | None:
 
 
 def plain(status: HTTPStatus) -> Page:
-    """A page that says no more than its status does."""
+    """Return a response that contains only its status."""
     return status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode()

@@ -1,6 +1,6 @@
-"""What every daemon and worker shows at /metrics: the process, its event loop, its readiness, its disk, its calls.
+"""Metrics of every daemon and worker at /metrics: process, event loop, readiness, disk, calls.
 
-All names begin with ``tupletree_`` or are those that Prometheus' client library gives to any Python process.
+All names begin with ``tupletree_``, except those that Prometheus' client library adds to any Python process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 from tupletree._daemon.health import Readiness
 
 LOOKS_S: Final = 1.0
-"""How often the event loop is asked how late it is."""
+"""Interval of the event loop lag measurement."""
 
 _LAG_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -40,11 +40,11 @@ calls_failed = Counter(
 calls_active = Gauge(
     "tupletree_grpc_calls_active", "Calls that are being served here, streams included.", ["method"], registry=None
 )
-"""Of this process' gRPC server (tupletree/_rpc/server.py). Methods are those that are offered, codes those of gRPC."""
+"""Calls of this process' gRPC server (tupletree/_rpc/server.py), by offered method and gRPC status code."""
 
 
 class Buckets:
-    """Counts seconds, or whatever has bounds, by size: what a histogram shows. One thread writes."""
+    """The data of a histogram: counts of values (such as seconds) by bucket. Written by one thread only."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -60,7 +60,7 @@ class Buckets:
 
 
 def cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
-    """Counts by bucket the way Prometheus wants them: each with all below it; the last without a bound."""
+    """Return cumulative counts by bucket, as Prometheus expects; the last bucket has no upper bound."""
     total, buckets = 0, []
     for bound, count in zip([*map(_shown, bounds), "+Inf"], counts, strict=True):
         total += count
@@ -73,7 +73,7 @@ def _shown(bound: float) -> str:
 
 
 class _Loop(Collector):
-    """How late the event loop is: a call that was due at a moment comes when what runs then lets it."""
+    """Event loop lag: the delay between the due time of a scheduled call and its execution."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -120,7 +120,7 @@ class _Daemon(Collector):
         for use, directory in self._directories.items():
             try:
                 disk = shutil.disk_usage(directory)
-            except OSError:  # it is not there yet
+            except OSError:  # the directory does not exist yet
                 continue
             free.add_metric([use], disk.free)
             size.add_metric([use], disk.total)
@@ -129,9 +129,9 @@ class _Daemon(Collector):
 
 
 def daemon_registry(role: str, readiness: Readiness, directories: Mapping[str, str] | None = None) -> CollectorRegistry:
-    """A registry with what every daemon shows. To be called in its event loop; without one the loop is left out.
+    """Return a registry with the metrics of every daemon. Call in the event loop; without a loop, lag is left out.
 
-    ``directories``: what it keeps on disk, by use, for the free space of these disks.
+    ``directories``: the daemon's directories, by use, to report the free space of their disks.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""The run loop of a daemon process: signals, exit status, and the one sentence that a failure gets."""
+"""The run loop of a daemon process: signals, exit status, and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Main = Callable[[asyncio.Event], Awaitable[int | None]]
 def run_daemon(main: Main) -> int:
     """Run ``main(stop)`` in a new event loop until it returns; returns the exit status for ``sys.exit``.
 
-    SIGTERM and SIGINT set ``stop``, upon which ``main`` is expected to finish; a second one ends the process at once.
-    A UsageError ends as one sentence on stderr and 2, another TupletreeError the same way and 1, anything else as a
-    traceback and 1. Must be called from the main thread, and be the last thing that the process does. Threads that
-    still hang two seconds after ``main`` returned (a call into a dead ZooKeeper, a pool of a component that raised) do
-    not hold the process: it then exits without waiting for them.
+    SIGTERM and SIGINT set ``stop``, after which ``main`` must finish; a second signal ends the process at once. A
+    UsageError gives one sentence on stderr and status 2, another TupletreeError one sentence and status 1, any other
+    exception a traceback and status 1. Must be called from the main thread, as the last action of the process. If
+    threads still hang two seconds after ``main`` returned (a call to a dead ZooKeeper, a thread pool of a component
+    that raised), the process exits without waiting for them.
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -72,7 +72,7 @@ def _say(text: str) -> None:
 
 
 def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
-    """Cancel what is left, as asyncio.run does, but wait for threads only briefly."""
+    """Cancel the remaining tasks, as asyncio.run does, but wait for threads only briefly."""
     try:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
@@ -93,13 +93,13 @@ def _wind_up(loop: asyncio.AbstractEventLoop, code: int) -> None:
 
 
 def _exit_later(code: int) -> None:
-    """End a process that still waits for threads which are not ours."""
+    """End a process that still waits for foreign threads."""
     time.sleep(_THREADS_GRACE_S)
     end_now(code)
 
 
 def end_now(code: int) -> None:
-    """End the process at once, with what was logged and printed written out. Any thread."""
+    """End the process at once, after flushing logs and output. Callable from any thread."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

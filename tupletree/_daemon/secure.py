@@ -1,4 +1,4 @@
-"""The first thing that a daemon does with its configuration: see that it may listen where it is told to."""
+"""A daemon's first use of its configuration: checking that it may listen on the configured address."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ log = logging.getLogger("tupletree.daemon")
 
 
 def secure_daemon(conf: Mapping[str, Any], role: str) -> None:
-    """Have every channel and server of this process made as ``conf`` says.
+    """Apply the security settings of ``conf`` to every channel and server of this process.
 
-    Raises ConfigError if a file of it is not as it must be, or the daemon would be open to the network.
+    Raises ConfigError if a configured file is invalid, or if the daemon would be unprotected on the network.
     """
     why = exposure.refusal(conf)
     if why is not None:

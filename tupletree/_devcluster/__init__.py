@@ -1,4 +1,4 @@
-"""A whole cluster of real processes on this machine: for tests, the demo and ``tupletree dev``."""
+"""A complete cluster of real processes on this machine, for tests, the demo and ``tupletree dev``."""
 
 from tupletree._devcluster.cluster import DevCluster
 from tupletree._devcluster.running import ProcessInfo

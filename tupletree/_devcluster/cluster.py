@@ -1,4 +1,4 @@
-"""DevCluster: a whole cluster of real processes for a test, the demo, or an afternoon."""
+"""DevCluster: a complete cluster of real processes for tests, the demo and experiments."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _ROLES: Final = ("zookeeper", "nimbus", "supervisor", "acker", "worker")
 
 
 class DevCluster:
-    """ZooKeeper, nimbuses, supervisors and ackers as processes of their own, on free ports of the loopback interface.
+    """ZooKeeper, nimbuses, supervisors and ackers as separate processes, on free ports of the loopback interface.
 
         with DevCluster(supervisors=2, slots=2) as cluster:
             cluster.client.submit("word-count", topology, {"topology.workers": 2})
             cluster.kill("worker")
 
-    ``slots`` is per supervisor. ``conf`` is laid over the defaults for every daemon; files, environment and ports of
-    an installed cluster play no part. Entering waits until every daemon is ready and a nimbus leads (a few seconds).
+    ``slots`` is per supervisor. ``conf`` overrides the defaults for every daemon; files, environment and ports of an
+    installed cluster are ignored. Entering waits until every daemon is ready and a nimbus leads (a few seconds).
 
-    Everything lives in one temporary directory (``directory``). On leaving, however the program ends, every process
-    is killed, workers and killed supervisors' workers included, and the directory is removed.
+    All files are in one temporary directory (``directory``). On exit, however the program ends, every process is
+    killed, including workers and the workers of killed supervisors, and the directory is removed.
 
-    Raises UsageError (a wrong size or configuration, no Java) or UnavailableError (a daemon does not start), in one
-    sentence, from ``start`` or on entering. One thread at a time.
+    ``start`` and entering raise UsageError (a wrong size or configuration, no Java) or UnavailableError (a daemon does
+    not start), in one sentence. Not thread-safe.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DevCluster:
         self.directory = ""
 
     def start(self) -> None:
-        """What entering does. Pair it with ``close``."""
+        """Start the cluster, like entering. Pair it with ``close``."""
         if self._running is not None:
             raise UsageError("this cluster runs already")
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-cluster-"))
@@ -79,7 +79,7 @@ class DevCluster:
             raise
 
     def close(self) -> None:
-        """What leaving does. Idempotent."""
+        """End the cluster, like leaving. Idempotent."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -98,27 +98,27 @@ class DevCluster:
 
     @property
     def conf(self) -> dict[str, Any]:
-        """The complete configuration of a client of this cluster, ZooKeeper's address included."""
+        """The complete configuration of a client of this cluster, including ZooKeeper's address."""
         return {**defaults(), **self._cluster().plan.conf}
 
     @property
     def client(self) -> NimbusClient:
-        """A client of this cluster; it ends with the cluster."""
+        """A client of this cluster, closed with the cluster."""
         if self._client is None:
             self._client = NimbusClient(conf=self.conf)
         return self._client
 
     @property
     def processes(self) -> list[ProcessInfo]:
-        """Every living process: ZooKeeper, nimbuses, supervisors, ackers, then workers by supervisor and port."""
+        """All live processes: ZooKeeper, nimbuses, supervisors, ackers, then workers by supervisor and port."""
         return self._cluster().processes()
 
     def kill(self, role: str, index: int = 0, signal: int = signal.SIGKILL) -> int:
-        """Send a signal to one process and return its id. After SIGKILL, waits until it is gone.
+        """Send a signal to one process and return its process id. After SIGKILL, waits until the process is gone.
 
         ``role`` is zookeeper, nimbus, supervisor, acker or worker. ``index`` counts the daemons of the role in the
-        order they were started first, dead ones included; workers as ``processes`` lists them now.
-        Raises NotFoundError if that process does not run.
+        order of their first start, including dead daemons; it counts workers in the current order of ``processes``.
+        Raises NotFoundError if the process is not running.
         """
         if role == "worker":
             return self._kill_worker(index, signal)
@@ -136,11 +136,11 @@ class DevCluster:
         return daemon.pid
 
     def restart(self, role: str, index: int = 0) -> None:
-        """Start a daemon again on its ports and data, first stopping it if it runs; waits until it is ready.
+        """Restart a daemon on its ports and data, after stopping it if it is running; waits until it is ready.
 
-        A worker is started by its supervisor: after ``kill("worker", index)`` this waits until that slot has a new
-        process; otherwise the supervisor is asked to restart the worker at ``index``.
-        Raises UnavailableError if the process does not come up.
+        Workers are started by their supervisor: after ``kill("worker", index)``, this waits until the slot has a new
+        process; otherwise, it asks the supervisor to restart the worker at ``index``.
+        Raises UnavailableError if the process does not start.
         """
         if role == "worker":
             self._restart_worker(index)
@@ -173,7 +173,7 @@ class DevCluster:
         wait_for(daemon.ready, time.monotonic() + START_TIMEOUT_S, late)
 
     def _wait_complete(self, deadline: float) -> None:
-        """Until a nimbus leads and every supervisor and acker is registered."""
+        """Wait until a nimbus leads and every supervisor and acker is registered."""
         seen = "no nimbus leads"
 
         def complete() -> bool:

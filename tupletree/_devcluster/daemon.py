@@ -1,4 +1,4 @@
-"""One daemon process of a cluster on this machine: start it, see that it serves, end it."""
+"""One daemon process of a cluster on this machine: start, readiness check and end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAIL_BYTES: Final = 4096
 
 
 class DaemonProcess:
-    """The process of one plan. It may be started again after it ended, on the same ports and data."""
+    """The process of one plan. After its end, it can be started again on the same ports and data."""
 
     def __init__(self, plan: DaemonPlan, host: str, tls: Tls | None = None) -> None:
         self._context = None if tls is None else tls.client_context()
@@ -40,7 +40,7 @@ class DaemonProcess:
         return self.process.pid if self.process is not None else 0
 
     def launch(self) -> None:
-        """Start the process without waiting for it; nothing if it runs."""
+        """Start the process without waiting for it. No effect if it is running."""
         if self.running:
             return
         plan = self.plan
@@ -63,7 +63,7 @@ class DaemonProcess:
             )
 
     def announced(self) -> dict[str, Any] | None:
-        """What the running process announced; None while it has not. Raises as ``failure`` if it ended."""
+        """Return the announcement of the running process; None before it. Raises the ``failure`` if it has ended."""
         try:
             with open(self.plan.announce_path, encoding="utf-8") as file:
                 facts: dict[str, Any] = json.load(file)
@@ -76,11 +76,11 @@ class DaemonProcess:
         return None
 
     def ready(self) -> bool:
-        """Whether the process serves and calls itself ready. Raises as ``failure`` if it ended."""
+        """True if the process serves and reports ready. Raises the ``failure`` if the process ended."""
         return self.announced() is not None and self.not_ready() == []
 
     def not_ready(self) -> list[str]:
-        """Why the process is not ready, in its own words; empty if it is."""
+        """Return the process's own reasons for not being ready; empty if ready."""
         scheme = "http" if self._context is None else "https"
         url = f"{scheme}://{self._host}:{self.plan.http_port}/readyz"
         try:
@@ -95,12 +95,12 @@ class DaemonProcess:
         return []
 
     def failure(self) -> TupletreeError:
-        """Why it does not run, in one sentence with the end of what it printed."""
+        """Return the error of a process that is not running, in one sentence with the end of its output."""
         kind = UsageError if self.process is not None and self.process.poll() == _EXIT_USAGE else UnavailableError
         return kind(f"{self.plan.name} {self.ending()}")
 
     def ending(self) -> str:
-        """How the process ended, with the last thing it said and where there is more."""
+        """Return how the process ended, with its last output and the path of its log."""
         status = self.process.poll() if self.process is not None else None
         if status is not None and status < 0:
             return f"was ended by {signal.Signals(-status).name}"
@@ -109,7 +109,7 @@ class DaemonProcess:
         return f"ended with status {status}: {said} (see {log})"
 
     def signal(self, number: int) -> None:
-        """Send a signal; after SIGKILL, wait until the process is gone. Nothing if it does not run."""
+        """Send a signal; after SIGKILL, wait until the process is gone. No effect if it is not running."""
         if self.process is None or not self.running:
             return
         self.process.send_signal(number)
@@ -117,7 +117,7 @@ class DaemonProcess:
             self.process.wait()
 
     def stop(self, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL after ``timeout_s`` seconds; waits until it is gone. Nothing if it does not run."""
+        """Send SIGTERM, and SIGKILL after ``timeout_s`` seconds; wait for the end. No effect if not running."""
         if self.process is None:
             return
         self.signal(signal.SIGTERM)
@@ -128,7 +128,7 @@ class DaemonProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without the variables that would override what the plan says. TUPLETREE_PURE is no configuration."""
+    """Return our environment without the variables that would override the plan. TUPLETREE_PURE is kept."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -137,7 +137,7 @@ def _environment() -> dict[str, str]:
 
 
 def last_line(path: str) -> str:
-    """The last line of a file that says something; "" if there is none."""
+    """Return the last non-empty line of a file; "" if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))

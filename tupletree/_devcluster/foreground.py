@@ -1,4 +1,4 @@
-"""A cluster in the foreground of a terminal: started, watched, daemons that die started again, ended by a signal."""
+"""A cluster in the foreground of a terminal: restarts daemons that die, and ends on a signal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DAEMONS_STOP_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonDied:
-    """A daemon was found dead and will be started again after ``restart_in_s``."""
+    """A daemon was found dead and will be restarted after ``restart_in_s``."""
 
     name: str
     reason: str
@@ -45,7 +45,7 @@ Event = DaemonDied | DaemonRestarted
 
 
 def check_ports(plan: ClusterPlan) -> None:
-    """Raises UnavailableError, naming who needs it, for the first port of the plan that is in use."""
+    """Raise UnavailableError if a port of the plan is in use, naming the process that needs the port."""
     for port, who, key in plan.listeners():
         try:
             bind(str(plan.conf.get("bind.host", plan.host)), port).close()
@@ -55,7 +55,7 @@ def check_ports(plan: ClusterPlan) -> None:
 
 @contextmanager
 def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside, the first SIGINT, SIGTERM or SIGHUP calls ``stop``, and a further one raises KeyboardInterrupt."""
+    """Inside the context, call ``stop`` on the first SIGINT, SIGTERM or SIGHUP; raise KeyboardInterrupt on a second."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupt(number: int, frame: object) -> None:
@@ -76,7 +76,7 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(directory: str) -> Iterator[None]:
-    """Hold ``directory`` for one cluster, creating it. Raises UsageError if another process holds it."""
+    """Create and lock ``directory`` for one cluster. Raises UsageError if another process holds the lock."""
     path = os.path.join(directory, "lock")
     try:
         os.makedirs(directory, exist_ok=True)
@@ -101,7 +101,7 @@ def _take(lock: IO[str], directory: str) -> None:
 
 
 class Foreground:
-    """Runs a plan until ``stop`` is called or a signal arrives. ``report`` hears of every death and restart."""
+    """Runs a plan until ``stop`` is called. ``report`` is called on every death and restart."""
 
     def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool, report: Callable[[Event], None]) -> None:
         self._cluster = RunningCluster(plan, remove=remove, durable=durable)
@@ -115,23 +115,23 @@ class Foreground:
         return self._cluster
 
     def start(self, timeout_s: float) -> None:
-        """Start everything. Raises UsageError or UnavailableError (also for a port in use) after ending
-        what had started."""
-        end_all(self._cluster.plan.directory)  # what an earlier cluster in this directory may have left
+        """Start all processes. On failure, ends the started processes and raises UsageError or UnavailableError
+        (also for a port in use)."""
+        end_all(self._cluster.plan.directory)  # leftovers of an earlier cluster in this directory
         check_ports(self._cluster.plan)
         self._cluster.start(timeout_s)
         for schedule in self._schedules.values():
             schedule.started(time.monotonic())
 
     def watch(self) -> None:
-        """Restart what dies until ``stop``."""
+        """Restart dead processes until ``stop``."""
         while not self._stop.wait(_LOOK_EVERY_S):
             self._look("zookeeper", self._cluster.zookeeper)
             for daemon in self._cluster.daemons:
                 self._look(daemon.plan.name, daemon)
 
     def stop(self) -> None:
-        """End ``watch`` soon. May be called from a signal handler."""
+        """End ``watch`` soon. Can be called from a signal handler."""
         self._stop.set()
 
     def _look(self, name: str, process: DaemonProcess | EmbeddedZooKeeper) -> None:
@@ -141,7 +141,7 @@ class Foreground:
         if schedule.due(now_s):
             try:
                 process.launch()
-            except TupletreeError as error:  # its port was taken meanwhile
+            except TupletreeError as error:  # such as a port taken meanwhile
                 schedule.started(now_s)
                 self._report(DaemonDied(name, str(error), schedule.died(now_s)))
                 return
@@ -151,9 +151,9 @@ class Foreground:
             self._report(DaemonDied(name, process.ending(), schedule.died(now_s)))
 
     def close(self) -> None:
-        """End the cluster in order: workers get to close their components, then the daemons, then ZooKeeper."""
+        """End the cluster in order: supervisors, workers (which close their components), other daemons, ZooKeeper."""
         supervisors = self._cluster.daemons_of("supervisor")
-        for daemon in supervisors:  # first, so that no worker is started again
+        for daemon in supervisors:  # first, so that no worker is restarted
             daemon.stop(_DAEMONS_STOP_S)
         self._end_workers()
         rest = [daemon for daemon in self._cluster.daemons if daemon not in supervisors]

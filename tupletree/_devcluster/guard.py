@@ -1,18 +1,18 @@
-"""Ends every process of a cluster directory when their owner is gone, however it went.
+"""Ends every process of a cluster directory when its owner ends for any reason.
 
-The owner starts this file as a process of its own and holds the only writing end of its standard input:
+The owner runs this file as a separate process and holds the only write end of its standard input:
 
     owner                          guard                       cluster processes
-      | -- "armed" ----------------> | waits for the end of its input
+      | -- "armed" ----------------> | waits for EOF on its input
       | -- (closes, dies, is killed) |
-                                     | -- SIGKILL -----------------> | each whose command line names the directory
-                                     | removes the directory, if told to, and exits
+                                     | -- SIGKILL -----------------> | each process of the directory
+                                     | removes the directory, if requested, and exits
 
-A process belongs to the directory if one of its arguments is a path under it and it is one of ours (``-m`` and a
-daemon, or ZooKeeper's main class). Workers are found this way too, though they survive the supervisor that started
-them. Process ids are not remembered, so none that was given to somebody else can be hit.
+A process belongs to the directory if one of its arguments is a path in the directory and its command line is ours
+(``-m`` and a daemon, or ZooKeeper's main class). This also finds workers, which survive the supervisor that started
+them. Process ids are not stored, so that a reused id cannot be hit.
 
-This file imports nothing but the standard library and runs as a plain script, so that it is up in milliseconds.
+This file imports only the standard library and runs as a plain script, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _END_TIMEOUT_S = 10.0
 
 
 def processes_of(directory: str) -> list[int]:
-    """The ids of the living processes that belong to ``directory``, ascending."""
+    """Return the ids of the live processes that belong to ``directory``, ascending."""
     return list(command_lines_of(directory))
 
 
 def command_lines_of(directory: str) -> dict[int, list[str]]:
-    """The living processes that belong to ``directory`` with their arguments, by ascending id."""
+    """Return the arguments of the live processes that belong to ``directory``, by ascending id."""
     root = os.path.realpath(directory)
-    # The command line of a zombie is empty, so it belongs to nobody.
+    # The command line of a zombie is empty, so a zombie never belongs.
     return {pid: arguments for pid, arguments in _command_lines() if _belongs(arguments, root)}
 
 
@@ -55,10 +55,10 @@ def _belongs(arguments: list[str], root: str) -> bool:
 
 
 def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
-    """Kill the processes of ``directory``, each with its process group if it leads one, until none is left.
+    """Kill the processes of ``directory``, each with its process group if it is the group leader, until none is left.
 
-    Returns the ids of those killed. A supervisor may start one more worker before it dies itself, so this looks
-    again until it finds nobody. Children of the caller are left for it to reap.
+    Returns the ids of the killed processes. A supervisor can start one more worker before it dies, so the search is
+    repeated until it finds no process. The caller must reap its own children.
     """
     killed: list[int] = []
     deadline = time.monotonic() + timeout_s
@@ -78,7 +78,7 @@ def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
 
 
 class Guard:
-    """The owner's handle on a guard process for ``directory``; ``remove`` says whether the directory goes too."""
+    """The owner's handle on a guard process for ``directory``. ``remove``: also remove the directory."""
 
     def __init__(self, directory: str, *, remove: bool) -> None:
         self._process = subprocess.Popen(
@@ -91,7 +91,7 @@ class Guard:
         )
 
     def close(self) -> None:
-        """Let the guard do its work now, and wait until it has. Idempotent."""
+        """Trigger the guard now and wait until it has finished. Idempotent."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Finding what the embedded ZooKeeper needs: a Java of 17 or newer, and the jars that PySpark brings."""
+"""Finding the requirements of the embedded ZooKeeper: Java 17 or newer, and the jars in PySpark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEDY: Final = f"Java {MINIMUM_JAVA} or newer is needed: on Debian, run `apt-ge
 
 _INSTALLED: Final = "/usr/lib/jvm/*/bin/java"
 
-# The few of PySpark's 300 jars that a standalone server loads; a class path of all of them starts half a second later.
+# The few of PySpark's 300 jars that a standalone server loads; with all jars, it starts half a second later.
 _SERVER_JARS: Final = (
     "zookeeper-[0-9]*.jar",
     "zookeeper-jute-*.jar",
@@ -36,9 +36,9 @@ _SERVER_JARS: Final = (
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """The path of a ``java`` of version 17 or newer: from JAVA_HOME, then PATH, then /usr/lib/jvm.
+    """Return the path of ``java`` 17 or newer: from JAVA_HOME, then PATH, then /usr/lib/jvm.
 
-    Raises UsageError, whose one sentence says how to install it, if there is none.
+    Raises UsageError, with installation advice in one sentence, if there is none.
     """
     too_old = ""
     for path in _java_candidates(environ):
@@ -62,7 +62,7 @@ def _java_candidates(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def java_version(path: str) -> int | None:
-    """The feature version (8, 11, 17, …) of a ``java``, from its ``release`` file or by asking it; else None."""
+    """Return the feature version (8, 11, 17, …) of ``java``, from its ``release`` file or by running it; else None."""
     release = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(path))), "release")
     try:
         with open(release, encoding="utf-8", errors="replace") as file:
@@ -85,9 +85,9 @@ def java_version(path: str) -> int | None:
 
 
 def zookeeper_class_path() -> str:
-    """The class path of a standalone ZooKeeper server, from PySpark's jars. PySpark is located, not imported.
+    """Return the class path of a standalone ZooKeeper server, from PySpark's jars. PySpark is located, not imported.
 
-    Raises UsageError if PySpark is not installed or brings no ZooKeeper.
+    Raises UsageError if PySpark is not installed or contains no ZooKeeper.
     """
     spec = importlib.util.find_spec("pyspark")
     for home in (spec.submodule_search_locations or []) if spec is not None else []:

@@ -1,11 +1,11 @@
-"""Which processes a cluster on one machine has, where each listens and what it is configured with. Pure.
+"""The processes of a cluster on one machine, with their ports and configurations. Pure.
 
-Every daemon gets a directory of its own below the cluster's, so that several supervisors or nimbuses on one machine
-are as separate as on several:
+Every daemon has its own directory below the cluster's, so that several supervisors or nimbuses on one machine are as
+separate as on several machines:
 
     <cluster>/zookeeper/                 data of ZooKeeper
     <cluster>/logs/zookeeper.log
-    <cluster>/<name>/tupletree.yaml      what the daemon is started with
+    <cluster>/<name>/tupletree.yaml      the configuration of the daemon
     <cluster>/<name>/announce.json       written by the daemon once it serves
     <cluster>/<name>/out.log             its standard output and error
     <cluster>/<name>/data/               its local.dir
@@ -27,7 +27,7 @@ PORT_STEP: Final = 100  # between the ports of the first and the second daemon o
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many of each. ``slots`` is per supervisor."""
+    """The number of processes of each role. ``slots`` is per supervisor."""
 
     supervisors: int = 1
     slots: int = 4
@@ -41,13 +41,13 @@ class Size:
 
     @property
     def ports(self) -> int:
-        """How many ports such a cluster listens on, ZooKeeper's and the workers' included."""
+        """The number of ports that the cluster listens on, including those of ZooKeeper and the workers."""
         return 1 + 2 * (self.nimbuses + self.supervisors + self.ackers) + self.supervisors * self.slots
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonPlan:
-    """One daemon process. ``conf`` is all that differs from the defaults."""
+    """One daemon process. ``conf`` holds the differences from the defaults."""
 
     role: Role
     index: int
@@ -80,7 +80,7 @@ class DaemonPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The whole cluster. ``conf`` is what a client of it needs."""
+    """The whole cluster. ``conf`` is the configuration of its clients."""
 
     directory: str
     host: str
@@ -97,7 +97,7 @@ class ClusterPlan:
         return f"{self.directory}/logs"
 
     def listeners(self) -> Iterator[tuple[int, str, str]]:
-        """Each port, who listens there, and the configuration key that moves it."""
+        """Yield each port, its listener, and the configuration key that sets the port."""
         yield self.zookeeper_port, "ZooKeeper", "zookeeper.port"
         for daemon in self.daemons:
             yield daemon.grpc_port, daemon.name, f"{daemon.role}.port"
@@ -107,7 +107,7 @@ class ClusterPlan:
 
 
 class _Dealt:
-    """Ports from a list, one after the other."""
+    """Ports assigned from a list, one after the other."""
 
     def __init__(self, ports: list[int]) -> None:
         self._ports = iter(ports)
@@ -123,7 +123,7 @@ class _Dealt:
 
 
 class _Fixed:
-    """The configured ports for the first daemon of each role, PORT_STEP more for each further one."""
+    """The configured ports for the first daemon of each role, plus PORT_STEP for each further daemon."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         self._conf = conf
@@ -141,14 +141,14 @@ class _Fixed:
 
 
 def plan_with_ports(directory: str, size: Size, ports: list[int], conf: Mapping[str, Any]) -> ClusterPlan:
-    """A plan on the given ``size.ports`` ports; ``conf`` is what shall differ from the defaults."""
+    """Return a plan on the given ``size.ports`` ports; ``conf`` overrides the defaults."""
     return _plan(directory, size, _Dealt(ports), conf)
 
 
 def plan_with_fixed_ports(
     directory: str, size: Size, complete: Mapping[str, Any], conf: Mapping[str, Any]
 ) -> ClusterPlan:
-    """A plan on the ports that the ``complete`` configuration names. Raises UsageError if two daemons need the same."""
+    """Return a plan on the ports of the ``complete`` configuration. Raises UsageError if two daemons share a port."""
     plan = _plan(directory, size, _Fixed(complete), conf)
     taken: dict[int, str] = {}
     for port, who, _ in plan.listeners():
@@ -194,5 +194,5 @@ def _daemon(
     if slots:
         conf["supervisor.slots.ports"] = list(slots)
     if role == "supervisor" and index > 0:
-        conf.pop("supervisor.id", None)  # one identity cannot serve two
+        conf.pop("supervisor.id", None)  # two daemons cannot share one identity
     return DaemonPlan(role, index, directory, ports[0], ports[1], slots, conf)

@@ -1,7 +1,7 @@
-"""How long to wait before a daemon that died is started again. Pure; the clock is an argument.
+"""Backoff for restarts of a daemon that died. Pure; the clock is an argument.
 
-The first restart comes at once, each further one after twice the pause, up to a limit: a daemon that cannot start (its
-port is taken, its disk is full) does not keep the machine busy. One that ran for a while starts anew.
+The first restart is immediate; each further restart doubles the pause, up to a limit, so that a daemon that cannot
+start (port in use, disk full) does not keep the machine busy. After a steady run, the pause is reset.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class RestartSchedule:
         self._due_s: float | None = None
 
     def started(self, now_s: float) -> None:
-        """The process was started."""
+        """Record a start of the process."""
         self._started_s = now_s
         self._due_s = None
 
     def died(self, now_s: float) -> float:
-        """The process was found dead; returns the pause before its restart. Counts once until it is started again."""
+        """Record a death and return the remaining pause before the restart. Repeated calls count once until a start."""
         if self._due_s is None:
             if now_s - self._started_s >= STEADY_S:
                 self._pause_s = 0.0
@@ -37,9 +37,9 @@ class RestartSchedule:
 
     @property
     def waiting(self) -> bool:
-        """Whether a death was counted and no start since."""
+        """True if a death was recorded and no start since."""
         return self._due_s is not None
 
     def due(self, now_s: float) -> bool:
-        """Whether a dead process is to be started now."""
+        """True if a dead process is due for a restart."""
         return self._due_s is not None and now_s >= self._due_s

@@ -1,4 +1,4 @@
-"""The processes of a planned cluster, started together and ended together."""
+"""The processes of a planned cluster, started and ended together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One living process of a cluster. Ports are 0 where it has none, or where nobody knows it yet."""
+    """One live process of a cluster. A port is 0 if there is none or it is not known yet."""
 
     role: str
     name: str
@@ -34,9 +34,9 @@ class ProcessInfo:
 
 
 class RunningCluster:
-    """Starts what a plan says. ``remove`` says whether the directory goes when the cluster ends.
+    """Starts the processes of a plan. ``remove``: remove the directory when the cluster ends.
 
-    Whatever happens to this process, the guard ends all the others, workers included.
+    Whatever happens to this process, the guard ends all others, including workers.
     """
 
     def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool) -> None:
@@ -50,9 +50,9 @@ class RunningCluster:
         self._remove = remove
 
     def start(self, timeout_s: float) -> None:
-        """Start all at once and wait until each says that it is ready.
+        """Start all processes at once and wait until each reports ready.
 
-        Raises UsageError or UnavailableError, in one sentence that names the process at fault, after ending the rest.
+        Raises UsageError or UnavailableError, in one sentence that names the failed process, after ending the rest.
         """
         self._guard = Guard(self.plan.directory, remove=self._remove)
         try:
@@ -74,11 +74,11 @@ class RunningCluster:
         return f"{self.plan.host}:{daemon.plan.grpc_port}"
 
     def workers(self) -> list[LiveWorker]:
-        """The living workers, by supervisor and port."""
+        """Return the live workers, by supervisor and port."""
         return [worker for daemon in self.daemons_of("supervisor") for worker in live_workers(daemon.plan.directory)]
 
     def processes(self) -> list[ProcessInfo]:
-        """Every living process: ZooKeeper, nimbuses, supervisors, ackers, workers."""
+        """Return all live processes: ZooKeeper, nimbuses, supervisors, ackers, workers."""
         found = []
         if self.zookeeper.running and self.zookeeper.process is not None:
             pid, port = self.zookeeper.process.pid, self.zookeeper.port
@@ -112,7 +112,7 @@ class RunningCluster:
         ]
 
     def close(self) -> None:
-        """Kill whatever still runs, and take the directory away if it shall go. Idempotent."""
+        """Kill the remaining processes, and remove the directory if requested. Idempotent."""
         end_all(self.plan.directory)
         self.zookeeper.stop()
         for daemon in self.daemons:
@@ -130,7 +130,7 @@ def _late(daemon: DaemonProcess, timeout_s: float) -> UnavailableError:
 
 
 def wait_for(condition: Callable[[], bool], deadline: float, late: Callable[[], Exception]) -> None:
-    """Wait until ``condition()``; after ``deadline`` on the monotonic clock raises what ``late()`` returns."""
+    """Wait until ``condition()`` is true. After ``deadline`` on the monotonic clock, raise the result of ``late()``."""
     while not condition():
         if time.monotonic() > deadline:
             raise late()

@@ -1,7 +1,7 @@
 """Finding the worker processes of a cluster on this machine.
 
-The process table says which ones live, and each one's launch file who it is; this also holds while their supervisor is
-down. Their HTTP ports are known to the supervisors alone, which are asked with ListSlots.
+The process table lists the live workers, and each worker's launch file identifies the worker, even while its supervisor
+is down. Only the supervisors know the HTTP ports of workers, which ListSlots returns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LiveWorker:
 
 
 def live_workers(directory: str) -> list[LiveWorker]:
-    """The workers that run below a supervisor's (or a whole cluster's) directory, by path and port."""
+    """Return the live workers below a supervisor's (or a whole cluster's) directory, by port and process id."""
     found = []
     for pid, arguments in command_lines_of(directory).items():
         if "tupletree.worker" not in arguments or "--launch" not in arguments[:-1]:
@@ -44,14 +44,14 @@ def live_workers(directory: str) -> list[LiveWorker]:
             with open(path, encoding="utf-8") as file:
                 launch: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
-            continue  # it is being cleaned away
+            continue  # the launch file is being removed
         log_path = os.path.join(launch["log_dir"], "worker.log")
         found.append(LiveWorker(pid, int(launch["port"]), launch["topology_id"], launch["worker_id"], log_path))
     return sorted(found, key=lambda worker: (worker.port, worker.pid))
 
 
 def http_ports(supervisor_addresses: Iterable[str], security: Security = OFF) -> dict[int, int]:
-    """The HTTP port of each worker by process id, as far as the supervisors answer and know it."""
+    """Return the HTTP ports of workers by process id, as far as the supervisors answer and know them."""
     ports: dict[int, int] = {}
     for address in supervisor_addresses:
         with channel(address, security) as peer:
@@ -65,7 +65,7 @@ def http_ports(supervisor_addresses: Iterable[str], security: Security = OFF) ->
 
 
 def restart_worker(supervisor_address: str, port: int, security: Security = OFF) -> None:
-    """Ask a supervisor to kill the worker on ``port`` and start it again. Raises grpc.RpcError."""
+    """Ask a supervisor to restart the worker on ``port``. Raises grpc.RpcError."""
     with channel(supervisor_address, security) as peer:
         stub = supervisor_pb2_grpc.SupervisorStub(peer)
         stub.RestartWorker(supervisor_pb2.RestartWorkerRequest(epoch=0, port=port), timeout=10)

@@ -1,8 +1,8 @@
-"""The real ZooKeeper server as a child process, from PySpark's jars: for dev clusters, tests and small machines.
+"""A real ZooKeeper server as a child process, from PySpark's jars, for dev clusters, tests and small machines.
 
-Everything it keeps is in its data directory: ``zoo.cfg`` (written at each start), ``version-2/`` (ZooKeeper's own log
-and snapshots) and, without another log directory, ``zookeeper.log``. A server started on the same directory and port
-continues where an earlier one ended, however that one ended.
+All its files are in its data directory: ``zoo.cfg`` (written at each start), ``version-2/`` (ZooKeeper's own log
+and snapshots) and, unless another log directory is given, ``zookeeper.log``. A server started on the same directory and
+port continues with the data of the earlier server, however that server ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tupletree.errors import UnavailableError, UsageError
 _START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.02
-_TICK_MS: Final = 500  # session timeouts are checked once a tick; the shortest one possible is two ticks
+_TICK_MS: Final = 500  # session timeouts are checked once per tick; the minimum is two ticks
 
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
@@ -41,9 +41,9 @@ logger.cnxn.level = off
 class EmbeddedZooKeeper:
     """One standalone ZooKeeper server.
 
-    ``port`` 0 takes a free port, kept over restarts. ``durable`` False leaves out the disk flush of each write: what
-    was acknowledged survives a kill of the process but not a power cut. The server gets a process group of its own,
-    so that a Ctrl-C in the terminal reaches its owner first. The owner stops it; nothing here does at exit.
+    ``port`` 0 takes a free port and keeps it across restarts. ``durable`` False omits the disk flush of each write:
+    acknowledged writes survive a kill of the process but not a power cut. The server has its own process group, so that
+    Ctrl-C in the terminal reaches only its owner. The owner must stop the server; there is no cleanup at exit.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EmbeddedZooKeeper:
         return self.process.pid if self.process is not None else 0
 
     def start(self) -> None:
-        """Start the server and wait until it answers; nothing if it runs.
+        """Start the server and wait until it answers. No effect if it is running.
 
         Raises UsageError (no Java, no PySpark, port in use) or UnavailableError with the end of its log.
         """
@@ -85,7 +85,7 @@ class EmbeddedZooKeeper:
         self.wait_ready()
 
     def launch(self) -> None:
-        """The first half of ``start``: the process, without waiting for it."""
+        """Start the process without waiting for it: the first half of ``start``."""
         if self.running:
             return
         java, class_path = find_java(), zookeeper_class_path()
@@ -107,7 +107,7 @@ class EmbeddedZooKeeper:
             )
 
     def wait_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """The second half of ``start``. Raises UnavailableError if the process ends or does not answer in time."""
+        """Wait until the server answers: the second half of ``start``. Raises UnavailableError on end or timeout."""
         deadline = time.monotonic() + timeout_s
         while not self.answers():
             if not self.running:
@@ -118,7 +118,7 @@ class EmbeddedZooKeeper:
             time.sleep(_POLL_S)
 
     def answers(self) -> bool:
-        """Whether the server serves clients now."""
+        """True if the server serves clients now."""
         try:
             with socket.create_connection((self.host, self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")
@@ -130,7 +130,7 @@ class EmbeddedZooKeeper:
         return b"Mode:" in reply
 
     def stop(self) -> None:
-        """End the process (SIGTERM, then SIGKILL) and wait for it; nothing if it does not run."""
+        """End the process (SIGTERM, then SIGKILL) and wait for it. No effect if it is not running."""
         process = self.process
         if process is None:
             return
@@ -143,7 +143,7 @@ class EmbeddedZooKeeper:
         process.wait()
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send the process a signal; after SIGKILL, wait until it is gone."""
+        """Send a signal to the process; after SIGKILL, wait until the process is gone."""
         if self.process is None:
             raise UsageError("this ZooKeeper does not run")
         self.process.send_signal(number)
@@ -164,7 +164,7 @@ class EmbeddedZooKeeper:
         self._reserved.release()
 
     def ending(self) -> str:
-        """How the process ended, with the last line of its log."""
+        """Return how the process ended, with the last line of its log."""
         status = self.process.poll() if self.process is not None else None
         if status is not None and status < 0:
             return f"was ended by {signal.Signals(-status).name}"

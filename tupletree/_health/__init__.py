@@ -1,1 +1,1 @@
-"""The health of a cluster, as ``tupletree health``, REST and the UI state it."""
+"""The health of a cluster, as shown by ``tupletree health``, the REST interface and the web UI."""

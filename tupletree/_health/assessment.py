@@ -1,14 +1,14 @@
-"""One verdict for a whole cluster, from what its leading nimbus knows of it. Pure.
+"""One health verdict for a whole cluster, from the knowledge of its leading nimbus. Pure.
 
-    healthy     a nimbus leads, every daemon that is registered answers, every active topology has all its workers
-    degraded    topologies run, but something of that is missing, or one of them does not get on
-    down        nobody leads or can be asked, or there is nothing to run topologies or to track their tuples
+    healthy     a nimbus leads, every registered daemon answers, every active topology has all its workers
+    degraded    topologies run, but one of these conditions is not met, or a topology makes no progress
+    down        no leader can be reached, or no daemon can run topologies or track their tuples
 
-A topology that is being killed or rebalanced, or was submitted a moment ago, is not at fault for lacking workers.
+A topology that is being killed or rebalanced, or was just submitted, is not at fault for lacking workers.
 
-What makes a verdict worse is a fault. A note changes no verdict: a *warning* is what somebody should look at although
-all runs (tuples fail, a bolt is saturated), a mere *note* is advice, or as somebody wanted it (a topology is not
-active). The command, the REST interface and the web UI all say what is found here, in these words.
+A fault makes the verdict worse; a note does not. A *warning* is a note that deserves attention although everything runs
+(tuples fail, a bolt is saturated). A plain *note* is advice, or a state that a user chose (a topology is inactive). The
+command, the REST interface and the web UI all show these findings, in these words.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Severity = Literal["down", "degraded", "warning", "note"]
 
 DEATHS: Final = 3  # in a row: a crash loop
 FAILURES: Final = 3  # in a row, of a commit or of a checkpoint
-STARTING_S: Final = 20.0  # after its submission a topology may lack workers for so long
-LATELY_S: Final = 600.0  # of what figures and errors a note is made
-SATURATED: Final = 0.9  # the share of its time that a bolt's busiest executor is at work
+STARTING_S: Final = 20.0  # grace period after submission in which a topology may lack workers
+LATELY_S: Final = 600.0  # the period of metrics and errors that notes are based on
+SATURATED: Final = 0.9  # busy share of a bolt's busiest executor
 _MIN_STALL_S: Final = 60.0
-_MAX_TEXT_LENGTH: Final = 1000  # of what user code says
+_MAX_TEXT_LENGTH: Final = 1000  # of text from user code
 _ORDER: Final = ("down", "degraded", "warning", "note")
 _RUNNING: Final = frozenset({pb.TOPOLOGY_STATUS_ACTIVE, pb.TOPOLOGY_STATUS_INACTIVE})
 _WANTED: Final = {
@@ -44,7 +44,7 @@ _WANTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AckerFacts:
-    """An acker that is registered, and what it said last. ``silence``: why it does not answer; empty if it does."""
+    """A registered acker and its last answer. ``silence``: the reason why it does not answer; "" if it does."""
 
     id: str
     address: str
@@ -56,7 +56,7 @@ class AckerFacts:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorFacts:
-    """A supervisor that is registered, and its slots if it answered."""
+    """A registered supervisor, and its slots if it answered."""
 
     id: str
     host: str
@@ -67,25 +67,25 @@ class SupervisorFacts:
 
 @dataclass(frozen=True, slots=True)
 class ComponentFacts:
-    """What a component says of itself, and what it did in the last LATELY_S."""
+    """The statuses reported by a component, and its metrics over the last LATELY_S."""
 
     id: str
     is_spout: bool = False
     statuses: Sequence[nimbus_pb2.TaskStatus] = ()
     failed: int = 0  # trees of a spout, tuples of a bolt
-    timeouts: int = 0  # of these
+    timeouts: int = 0  # of the failed
     capacity: float = 0.0  # of a bolt's busiest executor
     is_congested: bool = False
-    stuck: int = 0  # tasks that have had tuples waiting for longer than stall_s() and executed none
-    stuck_s: float = 0.0  # the longest of them
-    unacked: int = 0  # trees of a spout that failed since one was acked, if that is longer ago
+    stuck: int = 0  # tasks with tuples waiting for longer than stall_s() that executed none
+    stuck_s: float = 0.0  # the longest time a task is stuck
+    unacked: int = 0  # trees of a spout that failed since the last ack, if that ack is older than stall_s()
     unacked_s: float = 0.0
-    unheard: int = 0  # of the failed trees of a spout, those that it gave up: it does not override fail
-    remark: str = ""  # of a bolt that acks nothing
-    is_timing_out: bool = False  # trees of its topology did lately
-    long_call: str = ""  # a call of its code that does not end, and in which worker
+    unheard: int = 0  # failed trees that a spout dropped, as it does not override fail
+    remark: str = ""  # about a bolt that acks nothing
+    is_timing_out: bool = False  # trees of its topology timed out recently
+    long_call: str = ""  # a call of user code that does not return, and its worker
     port: int = 0  # of that worker
-    blocks: str = ""  # that executors were found blocking and have threads of their own, and what to do
+    blocks: str = ""  # a sentence on executors found blocking and moved to their own threads, with advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +97,28 @@ class TopologyFacts:
     workers_used: int
     workers_ready: int
     unscheduled: str = ""
-    has_moved: bool = False  # it was assigned again after it was first placed
-    executors: int = 0  # 0: not known
+    has_moved: bool = False  # reassigned after its first placement
+    executors: int = 0  # 0: unknown
     components: Sequence[ComponentFacts] = ()
     complaints: Sequence[Complaint] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is not as it should be: ``kind`` for programs, a sentence for people, and where to look next."""
+    """A finding: ``kind`` for programs, a sentence for people, and a command for a closer look."""
 
     severity: Severity
     kind: str  # such as "acker.not_ready"
-    subject: str  # whose fault: the name of a topology, the id of a daemon
+    subject: str  # the topology name or daemon id at fault
     sentence: str
     look: str = ""  # a command
-    topology_id: str = ""  # if it is about one
-    component: str = ""  # likewise
+    topology_id: str = ""  # if the finding is about a topology
+    component: str = ""  # if the finding is about a component
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The status, which is the worst of the faults', the faults and the notes; of each the worst first."""
+    """The status (that of the worst fault), the faults and the notes, each sorted worst first."""
 
     status: Status
     faults: tuple[Fault, ...]
@@ -135,7 +135,7 @@ class Verdict:
 
 
 def unreachable(reason: str) -> Verdict:
-    """The verdict where no leader could be asked."""
+    """Return the verdict if no leader could be reached."""
     return Verdict.of([Fault("down", "nimbus.unreachable", "nimbus", reason, "tupletree version")])
 
 
@@ -146,11 +146,11 @@ def judge(
     absent_nimbuses: Sequence[str] = (),
     unread: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """The verdict on what a leader knows.
+    """Return the verdict on a leader's knowledge.
 
-    What happens in slots is said of ``topologies`` only, so that nobody reads of one that they may not see.
-    ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered. ``unread``: topologies of which no
-    more is known than why their records cannot be read, by id.
+    Findings about slots are limited to ``topologies``, so that a user does not learn of topologies hidden from them.
+    ``absent_nimbuses``: addresses in nimbus.seeds at which no nimbus is registered. ``unread``: for each topology id
+    with an unreadable record, the reason.
     """
     found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
     for one, why in (unread or {}).items():
@@ -221,7 +221,7 @@ def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord
 
 
 def _deaths(supervisors: Sequence[SupervisorFacts]) -> dict[str, int]:
-    """The most deaths in a row of a worker of each topology."""
+    """Return the highest number of consecutive worker deaths of each topology."""
     most: dict[str, int] = {}
     for slot in (slot for one in supervisors for slot in one.slots):
         most[slot.topology_id] = max(slot.deaths, most.get(slot.topology_id, 0))
@@ -237,7 +237,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
         what = f"has {topology.workers_ready} of {topology.workers_used} workers ready"
         sentence = f"topology '{name}' {what if topology.workers_used else 'has no worker'}"
         look = f"tupletree describe {name}"
-        if 0 < deaths < DEATHS:  # more are a crash loop, which says so itself
+        if 0 < deaths < DEATHS:  # more deaths are a crash loop, reported separately
             sentence, look = f"{sentence}: a worker died {_plural(deaths, 'time')} in a row", f"tupletree errors {name}"
         if topology.uptime_s < STARTING_S and not deaths:
             why = "its workers were just placed anew" if topology.has_moved else "it was just submitted"
@@ -253,7 +253,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
 
 
 def _notes(topology: TopologyFacts) -> Iterator[Fault]:
-    """What figures and errors of the last ten minutes, and the status that somebody gave it, are worth saying."""
+    """Yield notes on metrics and errors of the last ten minutes, and on the status that a user chose."""
     name, topology_id = topology.record.name, topology.record.id
     if topology.record.status in _WANTED:
         kind, what = _WANTED[topology.record.status]
@@ -287,7 +287,7 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
 
 
 def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
-    """Components that get nothing done although there is something to do."""
+    """Yield findings on components that make no progress although they have work."""
     name, topology_id = topology.record.name, topology.record.id
     describe = f"tupletree describe {name}"
     failed = f"tupletree trace {name} --failed --for {1.5 * message_timeout_s(topology.record):.0f}"
@@ -310,7 +310,7 @@ def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
 
 
 def _progress(topology: TopologyFacts) -> Iterator[Fault]:
-    """Commits and checkpoints that do not get on, as tasks say. That is user code: any field may be wrong."""
+    """Yield findings on stalled commits and checkpoints. Statuses come from user code: any field can be wrong."""
     name, topology_id = topology.record.name, topology.record.id
     if not any(component.statuses for component in topology.components):
         return
@@ -362,7 +362,7 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
 
 
 def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
-    """What is worth a note of any kind of status."""
+    """Yield notes that apply to any kind of status."""
     batches = [*_objects(status.get("active")), *_objects(status.get("batches"))]
     worst = max(batches, key=lambda one: _number(one.get("failures")), default={})
     if failures := int(_number(worst.get("failures"))):
@@ -386,12 +386,12 @@ _STALLS: Final = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoin
 
 
 def stall_s(record: pb.TopologyRecord) -> float:
-    """How long something of a topology may take before it does not get on: twice the topology's message timeout."""
+    """Return the seconds after which a topology's operation is stalled: twice the topology's message timeout."""
     return max(_MIN_STALL_S, 2 * message_timeout_s(record))
 
 
 def message_timeout_s(record: pb.TopologyRecord) -> float:
-    """The topology's own message timeout."""
+    """Return the topology's message timeout."""
     try:
         return float(json.loads(record.conf_json or "{}").get("topology.message.timeout.secs") or 30)
     except (ValueError, TypeError, AttributeError):
@@ -415,7 +415,7 @@ def _plural(number: int, what: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """Of what user code says, one line that a terminal can bear."""
+    """Return text from user code as one line that is safe for a terminal."""
     text = " ".join(str(value or "no reason given").split())
     if len(text) > _MAX_TEXT_LENGTH:
         text = f"{text[: _MAX_TEXT_LENGTH - 1]}…"

@@ -1,9 +1,9 @@
-"""Errors of a topology's components, repeats folded, and which of them are over. Pure.
+"""Errors of a topology's components, with repeats folded, classified as current or over. Pure.
 
-An error is *over* when its component is healthy since: every worker that runs the component is ready, and
+An error is *over* when its component has recovered: every worker that runs the component is ready, and
 
-*   the worker that had the error was started again after it, and has run for 90 seconds; or
-*   it is ten minutes old: the component has reported it and gone on, and has not reported it again.
+*   the worker with the error was restarted after the error and has run for 90 seconds; or
+*   the error is ten minutes old: the component continued after it and has not reported it again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
-RESTARTED_S = 90.0  # longer than a supervisor remembers deaths (60 s), so that health never contradicts
+RESTARTED_S = 90.0  # longer than a supervisor remembers deaths (60 s), to agree with the health verdict
 QUIET_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One error of a component, however often it came: ``latest`` is the newest."""
+    """One error of a component, with all its repeats. ``latest`` is the newest occurrence."""
 
     latest: pb.ComponentError
     count: int
@@ -38,9 +38,9 @@ def complaints(
     now_unix_s: float,
     component: str | None = None,
 ) -> list[Complaint]:
-    """The errors of a topology, newest first; those that say the same of one component are one.
+    """Return the errors of a topology, newest first. Equal messages of a component are folded into one entry.
 
-    ``tasks``: how many tasks each of its components has. ``workers``: those that it has now.
+    ``tasks``: the number of tasks of each component. ``workers``: the topology's current workers.
     """
     groups: dict[tuple[str, str], list[pb.ComponentError]] = {}
     for error in errors:
@@ -55,7 +55,7 @@ def complaints(
 
 
 def latest_of_each(found: Sequence[Complaint]) -> list[Complaint]:
-    """The newest of each component."""
+    """Return the first entry of each component; ``found`` is sorted newest first."""
     first: dict[str, Complaint] = {}
     for one in found:
         first.setdefault(one.latest.component_id, one)
@@ -81,7 +81,7 @@ def _folded(
 
 
 def _count(group: Sequence[pb.ComponentError]) -> int:
-    """How often an error came. One that is counted where it comes from is here once, or with older counts beside it."""
+    """Return how often an error occurred. An entry with a count can appear together with its own older counts."""
     counted: dict[tuple[str, int, float], int] = {}
     for error in group:
         series = (error.host, error.port, error.first_unix_s)

@@ -1,1 +1,1 @@
-"""gRPC between daemons: servers, channels, ports, and the one table between errors and status codes."""
+"""gRPC between daemons: servers, channels, ports, and the mapping between errors and status codes."""

@@ -1,9 +1,9 @@
-"""Channels to other daemons: one place for the options that decide how fast a dead peer is noticed.
+"""Channels to other daemons, with the options that determine how fast a dead peer is detected.
 
-A peer whose process died answers with a reset at once. A peer whose machine is gone answers nothing: keep-alive pings
-find that in ``KEEPALIVE_TIME_MS + KEEPALIVE_TIMEOUT_MS``. gRPC answers pings from its own threads, so a peer that is
-merely busy in Python stays connected. Reconnecting starts quickly and never waits more than a second, because a daemon
-that was restarted is normally back within one.
+A peer whose process died answers with a reset at once. A peer whose machine is gone does not answer: keep-alive pings
+detect this within ``KEEPALIVE_TIME_MS + KEEPALIVE_TIMEOUT_MS``. gRPC answers pings from its own threads, so a peer that
+is merely busy in Python stays connected. Reconnecting starts quickly and never waits more than a second, because a
+restarted daemon is normally back within a second.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 2_000),  # also the time one attempt may take
+    ("grpc.min_reconnect_backoff_ms", 2_000),  # also the timeout of one attempt
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_http_proxy", 0),  # daemons talk to each other, never through a proxy meant for the web
-    ("grpc.use_local_subchannel_pool", 1),  # a new channel starts without another one's backoff
+    ("grpc.use_local_subchannel_pool", 1),  # a new channel does not inherit another channel's backoff
 )
 
 
 def aio_channel(address: str, security: Security | None = None) -> grpc.aio.Channel:
-    """A channel to ``host:port`` for asyncio code. Connects at the first call; close it when done.
+    """Return a channel to ``host:port`` for asyncio code. Connects at the first call; close it when done.
 
-    ``security`` None: that of this process. Raises ConfigError if a file of ``tls.*`` cannot be read any more.
+    ``security`` None: that of this process. Raises ConfigError if a file of ``tls.*`` is no longer readable.
     """
     security = current() if security is None else security
     options = list(CHANNEL_OPTIONS)
@@ -52,7 +52,7 @@ def aio_channel(address: str, security: Security | None = None) -> grpc.aio.Chan
 
 
 def channel(address: str, security: Security | None = None) -> grpc.Channel:
-    """A channel to ``host:port`` for threads; otherwise as ``aio_channel``."""
+    """Return a channel to ``host:port`` for threads; otherwise as ``aio_channel``."""
     security = current() if security is None else security
     options = list(CHANNEL_OPTIONS)
     if security.tls is None:
@@ -63,8 +63,8 @@ def channel(address: str, security: Security | None = None) -> grpc.Channel:
 
 
 class _Introduced:
-    """A channel whose calls say who makes them. gRPC's own means for that want TLS, or cost something at each message
-    of a stream."""
+    """A channel whose calls carry the caller's token. gRPC's own mechanisms for this require TLS, or add a cost to
+    each message of a stream."""
 
     def __init__(self, opened: grpc.Channel | grpc.aio.Channel, security: Security) -> None:
         self._opened: Any = opened

@@ -31,7 +31,7 @@ from tupletree.errors import ProtocolError, TupletreeError, UsageError
 log = logging.getLogger("tupletree.rpc")
 
 MAX_CONTROL_BYTES: Final = 16 * 1024 * 1024
-"""Of a request to a nimbus or supervisor: the largest is what a worker with thousands of tasks reports."""
+"""Maximum request to a nimbus or supervisor. The largest is the report of a worker with thousands of tasks."""
 
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -41,8 +41,8 @@ SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_ping_strikes", 2),  # who pings more often than that is sent away
-    ("grpc.max_concurrent_streams", 1_000),  # on one connection
+    ("grpc.http2.max_ping_strikes", 2),  # a client that pings more often is disconnected
+    ("grpc.max_concurrent_streams", 1_000),  # per connection
     ("grpc.max_allowed_incoming_connections", 5_000),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.absolute_max_metadata_size", 32 * 1024),
@@ -53,7 +53,7 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 Handler = Callable[[Any, Any], Any]
 
-_MAX_SENTENCE_LENGTH: Final = 1000  # what quotes its input must fit into a header all the same
+_MAX_SENTENCE_LENGTH: Final = 1000  # a sentence that quotes its input must still fit into a header
 _UNDECODABLE: Final = object()
 _UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
 
@@ -61,14 +61,14 @@ _UNDECODABLE_SENTENCE: Final = "the request cannot be decoded"
 async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContext[Any, Any]) -> None:
     """End the call with the status of ``error``. Always raises.
 
-    gRPC keeps the exception that this raises with the call. A frame in a traceback that holds the call or its request
-    would keep both until the garbage collector comes by: so frames are cleared, and callers let go of theirs.
+    gRPC stores the raised exception with the call. A traceback frame that references the call or its request would keep
+    both alive until garbage collection: so frames are cleared here, and callers drop their references.
     """
     clear_frames(error.__traceback__)
-    if isinstance(error, NotImplementedError):  # the generated base class of a method that a daemon does not offer
+    if isinstance(error, NotImplementedError):  # from the generated base class: a method not offered
         code, sentence = grpc.StatusCode.UNIMPLEMENTED, "this call is not offered here"
     else:
-        # A DecodeError is from the stream of requests.
+        # A DecodeError comes from the request stream.
         code, sentence = to_status(ProtocolError(_UNDECODABLE_SENTENCE) if isinstance(error, DecodeError) else error)
         calls_failed.labels(method, code.name).inc()
     if not isinstance(error, TupletreeError) and code is grpc.StatusCode.INTERNAL:
@@ -80,7 +80,7 @@ async def _abort(method: str, error: Exception, context: grpc.aio.ServicerContex
 
 
 def _translated(method: str, handler: Handler) -> Handler:
-    """``handler`` with its errors turned into status. A generator stays one: gRPC looks at what kind it is."""
+    """Return ``handler`` with errors translated to status codes. A generator stays a generator, as gRPC requires."""
 
     started, active = calls_started.labels(method), calls_active.labels(method)
 
@@ -128,7 +128,7 @@ def _check_decoded(request: Any) -> None:
 
 
 def _lenient(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
-    """``deserialize``, but bytes that are no message come to the handler: gRPC would log a traceback for each."""
+    """Return ``deserialize``, but pass undecodable bytes on to the handler: gRPC would log a traceback for each."""
     assert deserialize is not None
 
     def decode(data: bytes) -> Any:
@@ -141,7 +141,7 @@ def _lenient(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], An
 
 
 class ErrorTranslation(grpc.aio.ServerInterceptor):
-    """A TupletreeError raised by a servicer becomes its status; anything else is logged and becomes INTERNAL.
+    """Translates a TupletreeError of a servicer to its status code; other exceptions are logged and become INTERNAL.
 
     Handlers must be coroutine functions or asynchronous generator functions.
     """
@@ -161,7 +161,7 @@ class ErrorTranslation(grpc.aio.ServerInterceptor):
 
 
 class HealthService(health_aio.HealthServicer):  # type: ignore[misc]
-    """The standard health service, whose watchers end when the server stops instead of holding it open."""
+    """The standard health service, except that a stop ends its watchers, which would otherwise hold the server open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,14 +183,14 @@ class HealthService(health_aio.HealthServicer):  # type: ignore[misc]
     async def stop(self) -> None:
         """Tell every watcher NOT_SERVING, then end its stream."""
         await self.enter_graceful_shutdown()
-        await asyncio.sleep(0)  # lets the watchers write what they were just told
+        await asyncio.sleep(0)  # lets the watchers send the new status
         self._stopping = True
         for task in tuple(self._watchers):
             task.cancel()
 
 
 class RpcServer:
-    """A running server. ``port`` is the real one."""
+    """A running server. ``port`` is the actual port."""
 
     def __init__(self, server: grpc.aio.Server, port: int, health: HealthService, readiness: Readiness | None) -> None:
         self.port = port
@@ -202,8 +202,8 @@ class RpcServer:
         self._cancel_readiness = readiness.on_change(self._readiness_changed) if readiness else None
 
     def _readiness_changed(self) -> None:
-        # Called from whichever thread changed it.
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        # Called from the thread that changed the readiness.
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no watcher is left
             self._loop.call_soon_threadsafe(self._start_update)
 
     def _start_update(self) -> None:
@@ -216,7 +216,7 @@ class RpcServer:
         await self._health.set("", _SERVING if ready else _NOT_SERVING)
 
     async def stop(self, grace_s: float = 0.0) -> None:
-        """Refuse new calls at once, give those in flight ``grace_s`` seconds, then cancel them. Idempotent."""
+        """Refuse new calls at once, give calls in flight ``grace_s`` seconds, then cancel them. Idempotent."""
         if self._cancel_readiness is not None:
             self._cancel_readiness()
         await self._health.stop()
@@ -233,11 +233,11 @@ async def start_server(
 ) -> RpcServer:
     """Bind ``host:port`` (0: any free port), add the services and serve.
 
-    ``servicers`` are calls that add one service each: ``functools.partial(add_AckerServicer_to_server, servicer)``.
+    ``servicers`` are functions that add one service each: ``functools.partial(add_AckerServicer_to_server, servicer)``.
     The standard health service is added; the status of "" follows ``readiness`` (None: always serving).
-    ``gate`` judges every call but those of the health service; None: one that knows no topologies. A request is at most
-    ``most_message_bytes`` long. TLS is as this process has it.
-    Raises UsageError if the port is in use or the address is not this machine's.
+    ``gate`` authorizes every call except those of the health service; None: a gate without knowledge of topologies. A
+    request is at most ``most_message_bytes`` long. TLS follows the settings of this process.
+    Raises UsageError if the port is in use or the address is not an address of this machine.
     """
     gate = gate or Gatekeeper(current())
     limit = ("grpc.max_receive_message_length", max_message_bytes)
@@ -254,7 +254,7 @@ async def start_server(
 
 
 def _bind(server: grpc.aio.Server, host: str, port: int, tls: Tls | None) -> int:
-    bind(host, port).close()  # gRPC would say neither what is wrong nor be silent about it
+    bind(host, port).close()  # gRPC itself would neither explain the failure nor stay silent
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         if tls is None:

@@ -1,8 +1,8 @@
-"""The one table between our errors and gRPC status codes, both ways.
+"""The mapping between Tupletree's errors and gRPC status codes, in both directions.
 
-A servicer raises one of ``tupletree.errors``; ``_rpc.server`` answers with the code below and the error's sentence as
-details; the caller turns the ``grpc.RpcError`` it gets back into the same type. What a code says stays what the type
-says: whether to correct the request, decide again, stand down, or retry.
+A servicer raises one of ``tupletree.errors``; ``_rpc.server`` answers with the code below and the error message as
+details; the caller translates the received ``grpc.RpcError`` back to the same type. The code thus conveys the same
+advice as the type: correct the request, decide again, stand down, or retry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tupletree.errors import (
 
 Code = grpc.StatusCode
 
-# Most specific type first: the first entry that an error is an instance of decides.
+# Most specific type first: the first entry that matches by isinstance applies.
 _CODE_OF: Final[tuple[tuple[type[TupletreeError], grpc.StatusCode], ...]] = (
     (NotFoundError, Code.NOT_FOUND),
     (NameInUseError, Code.ALREADY_EXISTS),
@@ -43,7 +43,7 @@ _CODE_OF: Final[tuple[tuple[type[TupletreeError], grpc.StatusCode], ...]] = (
     (InternalError, Code.INTERNAL),
 )
 
-# The inverse, completed by the codes that gRPC itself produces.
+# The inverse, plus the codes that gRPC itself produces.
 _TYPE_OF: Final[dict[grpc.StatusCode, type[TupletreeError]]] = {
     **{code: error_type for error_type, code in _CODE_OF},
     Code.DEADLINE_EXCEEDED: UnavailableError,
@@ -68,17 +68,17 @@ def _is_disk_full(error: BaseException | None) -> bool:
 
 
 def to_status(error: BaseException) -> tuple[grpc.StatusCode, str]:
-    """The code and the sentence that a peer gets for ``error``, cut to what gRPC carries in a trailer.
+    """Return the code and the message sent to a peer for ``error``, cut to the size that a gRPC trailer can carry.
 
-    A full disk is RESOURCE_EXHAUSTED, whether raised as it came or as the cause of an UnavailableError. Whatever is not
-    ours is INTERNAL with a sentence that reveals nothing; its traceback belongs in the log of the server.
+    A full disk is RESOURCE_EXHAUSTED, whether raised directly or as the cause of an UnavailableError. Any other foreign
+    exception is INTERNAL with a message that reveals nothing; its traceback belongs in the server's log.
     """
     code, sentence = _status(error)
     return code, _carried(sentence)
 
 
 def _carried(sentence: str) -> str:
-    # gRPC sends it in a header of at most 8 KiB, three bytes for each that is not plain ASCII.
+    # gRPC sends the sentence in a header of at most 8 KiB, with three bytes per non-ASCII byte.
     encoded = sentence.encode("utf-8", "backslashreplace")
     if len(encoded) + 2 * sum(not 0x20 <= byte < 0x7F for byte in encoded[:_MAX_SENTENCE]) <= _MAX_SENTENCE:
         return encoded.decode()
@@ -99,10 +99,10 @@ def _status(error: BaseException) -> tuple[grpc.StatusCode, str]:
 
 
 def from_rpc_error(error: grpc.RpcError, peer: str = "") -> TupletreeError:
-    """The error to raise for a failed call. ``peer`` ("nimbus at 10.0.0.1:6627") names the other end in sentences
-    that gRPC made up itself; a sentence that the other end wrote is passed on as it is.
+    """Return the error to raise for a failed call. ``peer`` ("nimbus at 10.0.0.1:6627") names the other end if gRPC
+    itself produced the message; a message written by the other end is passed on unchanged.
 
-    Subclasses that the table does not name arrive as the type they derive from (a TopologyError as a UsageError).
+    Subclasses that are not in the table arrive as their base type (a TopologyError as a UsageError).
     """
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else Code.UNKNOWN
     details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or ""
@@ -138,7 +138,7 @@ _TRANSPORT: Final = (
 
 
 def transport_failure(details: str) -> str:
-    """What went wrong below the call, if ``details`` are gRPC's own words; "" if a server wrote them."""
+    """Return the transport failure that ``details`` describe if gRPC wrote them; "" if a server wrote them."""
     if not _BY_GRPC.search(details):
         return ""
     return next((reason for pattern, reason in _TRANSPORT if pattern.search(details)), "the connection was lost")

@@ -1,4 +1,4 @@
-"""Who may do what: TLS, tokens, rights and the audit log. docs/security.md states what this protects from.
+"""Security: TLS, tokens, rights and the audit log. See docs/security.md for the threat model.
 
-Everything here is off by default. ``rights.py`` is the table of every call and page with the right it needs.
+Everything here is off by default. ``rights.py`` lists the required right of every call and page.
 """

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, from where, and what came of it. One JSON object on each line; refusals too."""
+"""The audit log: caller, change, origin and outcome, also of refused calls. One JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Audit = Callable[..., None]
 
 
 class AuditLog:
-    """Appends to ``path``, which is rotated by size and readable by its owner alone."""
+    """Appends to ``path``, which is rotated by size and readable only by its owner."""
 
     def __init__(self, path: str, *, max_bytes: int, backups: int) -> None:
         try:
@@ -37,7 +37,7 @@ class AuditLog:
         why: str = "",
         **details: Any,
     ) -> None:
-        """Add a line. ``outcome`` is done, refused or failed; ``who`` None: tokens are not asked for, or none came."""
+        """Add a line. ``outcome`` is done, refused or failed; ``who`` None: tokens are disabled, or none was sent."""
         entry: dict[str, Any] = {
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             "operation": operation,

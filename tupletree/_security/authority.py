@@ -1,11 +1,11 @@
-"""A private authority in a directory: its own certificate, one for the cluster, one for clients.
+"""A private certificate authority in a directory, with a certificate for the cluster and one for clients.
 
-    ca.key  ca.crt               signs the others; the key is needed for that alone
-    cluster.key  cluster.crt     what every daemon and worker shows, for all hosts
-    client.key  client.crt       what a command line or program shows
+    ca.key  ca.crt               signs the others; the key is needed only for signing
+    cluster.key  cluster.crt     presented by every daemon and worker, valid for all hosts
+    client.key  client.crt       presented by the command line and programs
 
-Nothing that is there is made again, except the cluster's certificate for hosts that it does not name yet, and both
-certificates on demand. The keys stay when certificates are renewed.
+Existing files are kept, with two exceptions: the cluster's certificate is reissued for new hosts, and both certificates
+are renewed on demand. The keys stay when certificates are renewed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _CLOCKS_DIFFER: Final = datetime.timedelta(minutes=10)
 
 
 class Authority:
-    """The directory. ``hosts`` are those of the cluster's certificate, once prepared."""
+    """The authority's directory. ``hosts``: the hosts in the cluster's certificate, after ``prepare``."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.hosts: list[str] = []
 
     def prepare(self, hosts: list[str], days: int, renew: bool) -> list[str]:
-        """Make what is missing and return the names of what was made. Raises UsageError."""
+        """Create the missing files and return the names of the created files. Raises UsageError."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             made = self._authority()

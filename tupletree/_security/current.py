@@ -1,7 +1,7 @@
-"""What this process does about security: one value from its configuration, made once and never changed.
+"""The security settings of this process: one immutable value, created from its configuration.
 
-A daemon's ``__main__`` makes it and calls ``use``; from then on every channel and server that the process makes has it.
-A client has its own, because one process may talk to several clusters.
+A daemon's ``__main__`` creates the settings and calls ``use``; from then on, every channel and server that the process
+creates uses them. A client has its own settings, because one process can talk to several clusters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tupletree._security.tokens import Keyring, own_token
 from tupletree.errors import ConfigError
 
 LAUNCH_KEYS: Final = "security.keys"
-"""Where a worker finds its keys in what its supervisor tells it. No key of the configuration: nobody can set it."""
+"""The entry with a worker's keys in the configuration from its supervisor. Not a key that a user can set."""
 
 _NOT_FOR_WORKERS: Final = frozenset(
     {"security.secret.file", "security.secret.previous.file", "security.token", "security.token.file"}
@@ -27,7 +27,7 @@ _NOT_FOR_WORKERS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Security:
-    """``tls`` None: plain connections. ``keyring`` None: no token is asked for. ``token`` None: none is shown."""
+    """Security settings. ``tls`` None: no TLS. ``keyring`` None: no token required. ``token`` None: no token sent."""
 
     tls: Tls | None = None
     keyring: Keyring | None = None
@@ -36,7 +36,7 @@ class Security:
 
     @classmethod
     def of_daemon(cls, conf: Mapping[str, Any], role: str) -> Security:
-        """For a nimbus, supervisor or acker. Raises ConfigError if a file is not as it must be."""
+        """Return the settings of a nimbus, supervisor or acker. Raises ConfigError if a file is invalid."""
         tls = Tls.from_conf(conf)
         if tls is not None and not tls.can_serve:
             raise ConfigError("a daemon with tls.ca needs tls.cert and tls.key too: a certificate to show")
@@ -48,7 +48,7 @@ class Security:
 
     @classmethod
     def of_worker(cls, conf: Mapping[str, Any], topology_id: str, worker_id: str) -> Security:
-        """For a worker, out of what its supervisor told it."""
+        """Return the settings of a worker, from the configuration sent by its supervisor."""
         tls = Tls.from_conf(conf)
         if not conf.get("security.tokens"):
             return cls(tls)
@@ -58,11 +58,11 @@ class Security:
 
     @classmethod
     def of_client(cls, conf: Mapping[str, Any]) -> Security:
-        """For whoever asks the cluster: the token of ``security.token``, or of the file as it is at each call."""
+        """Return the settings of a client. Its token is ``security.token``, or read from the file at each call."""
         return cls(Tls.from_conf(conf), token=_client_token(conf))
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What a call carries so that the other side knows who calls."""
+        """Return the gRPC metadata that identifies the caller."""
         return () if self.token is None else (("authorization", f"Bearer {self.token()}"),)
 
 
@@ -71,18 +71,18 @@ _current = OFF
 
 
 def use(security: Security) -> None:
-    """Have all channels and servers of this process made so from now on."""
+    """Use these settings for all channels and servers that this process creates from now on."""
     global _current  # noqa: PLW0603 - a process has one
     _current = security
 
 
 def current() -> Security:
-    """What ``use`` set; nothing at all in a process that set nothing."""
+    """Return the settings passed to ``use``; by default, settings without any security."""
     return _current
 
 
 def daemon_keyring(conf: Mapping[str, Any]) -> Keyring:
-    """All keys of the cluster, by its secret. Raises ConfigError."""
+    """Return a keyring with all keys of the cluster, derived from its secret. Raises ConfigError."""
     path, previous = conf.get("security.secret.file"), conf.get("security.secret.previous.file")
     if not path:
         raise ConfigError("security.tokens needs security.secret.file; 'tupletree certs DIR' makes one")
@@ -91,12 +91,12 @@ def daemon_keyring(conf: Mapping[str, Any]) -> Keyring:
         read_secret(path, "security.secret.file"),
         read_secret(previous, "security.secret.previous.file") if previous else None,
     )
-    keyring.of_worker("")  # a secret that is too short is refused now
+    keyring.of_worker("")  # refuses a secret that is too short
     return keyring
 
 
 def worker_conf(conf: Mapping[str, Any], security: Security, topology_id: str) -> dict[str, Any]:
-    """What a supervisor tells a worker: its configuration without the secrets of daemons, with the topology's keys."""
+    """Return a worker's configuration: without the daemons' secrets, with the topology's keys."""
     told = {name: None if name in _NOT_FOR_WORKERS else value for name, value in conf.items()}
     if security.keyring is not None:
         told[LAUNCH_KEYS] = security.keyring.of_worker(topology_id)

@@ -1,7 +1,7 @@
-"""Whether a daemon may listen where it is told to. Pure.
+"""Check that a daemon may listen on its configured address. Pure.
 
-On the loopback interface only this machine's users can reach it. Anywhere else it takes TLS, so that nobody on the way
-reads or changes what is said, and tokens, so that not everybody who reaches it may do everything.
+On the loopback interface, only this machine's users can reach a daemon. Any other address requires TLS, so that nobody
+on the network can read or change the traffic, and tokens, so that not everybody who can connect has all rights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a ``bind.host`` is reached from its own machine only. A name other than localhost is not trusted."""
+    """True if a ``bind.host`` is reachable only from its own machine. Names other than localhost are not trusted."""
     if host == "localhost":
         return True
     try:
@@ -22,7 +22,7 @@ def is_loopback(host: str) -> bool:
 
 
 def missing(conf: Mapping[str, Any]) -> list[str]:
-    """What a daemon that others can reach lacks; empty if it lacks nothing, or is not reached by others."""
+    """Return the missing protections of a daemon; empty if none is missing, or on the loopback interface."""
     if is_loopback(str(conf["bind.host"])):
         return []
     lacks = [] if conf.get("tls.ca") and conf.get("tls.cert") else ["TLS (tls.ca, tls.cert, tls.key)"]
@@ -30,7 +30,7 @@ def missing(conf: Mapping[str, Any]) -> list[str]:
 
 
 def refusal(conf: Mapping[str, Any]) -> str | None:
-    """Why a daemon with this configuration must not start; None if it may."""
+    """Return the reason why a daemon with this configuration must not start; None if it may."""
     lacks = missing(conf)
     if not lacks or conf.get("security.insecure"):
         return None
@@ -42,7 +42,7 @@ def refusal(conf: Mapping[str, Any]) -> str | None:
 
 
 def warning(conf: Mapping[str, Any]) -> str | None:
-    """What is to be said loudly of a daemon that starts all the same."""
+    """Return the warning for a daemon that starts without protection, or None."""
     lacks = missing(conf)
     if not lacks:
         return None

@@ -1,4 +1,4 @@
-"""Files that hold secrets: read only if nobody else can read them."""
+"""Files with secrets, which are read only if they are not open to every user."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MIN_SECRET_BYTES: Final = 32
 
 
 def read_secret(path: str, key: str) -> bytes:
-    """What a secret file holds, without white space around it. ``key`` is the configuration key that names it.
+    """Return the content of a secret file, stripped of white space. ``key``: the configuration key with its path.
 
-    Raises ConfigError if it cannot be read, is empty, or is open to everybody on this machine. Its group may read it.
+    Raises ConfigError if the file is unreadable, empty, or open to every user of this machine. Its group may read it.
     """
     content = read_private(path, key).strip()
     if not content:
@@ -25,7 +25,7 @@ def read_secret(path: str, key: str) -> bytes:
 
 
 def read_private(path: str, key: str) -> bytes:
-    """As ``read_secret``, as it is."""
+    """Return the content of a secret file unstripped. Like ``read_secret``, but accepts an empty file."""
     found = Path(path).expanduser()
     try:
         with found.open("rb") as file:
@@ -37,7 +37,7 @@ def read_private(path: str, key: str) -> bytes:
 
 
 def read_public(path: str, key: str) -> bytes:
-    """What a file holds that anybody may see. Raises ConfigError if it cannot be read."""
+    """Return the content of a public file. Raises ConfigError if the file is unreadable."""
     try:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
@@ -45,7 +45,7 @@ def read_public(path: str, key: str) -> bytes:
 
 
 def write_private(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file that is there complete or not at all, and never open to others meanwhile."""
+    """Write a file atomically, with permissions that are never wider than ``mode``."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

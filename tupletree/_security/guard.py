@@ -1,9 +1,9 @@
-"""The one check in front of every gRPC method: who calls, whether they may, and a line in the audit log.
+"""The check in front of every gRPC method: authentication, authorization, and a line in the audit log.
 
     metadata -> token -> Principal -> row of the call -> topology that the request names -> may / may not
 
-A stream of requests is judged by its first message; what follows belongs to the same topology, because nothing after
-the first message names one.
+A request stream is judged by its first message. Later messages belong to the same topology, because only the first
+message names a topology.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tupletree.errors import ForbiddenError, ProtocolError, UnauthenticatedError
 log = logging.getLogger("tupletree.security")
 
 Topologies = Callable[[str, Any], Awaitable[Acl | None]]
-"""Whose a topology is: by "name", "topology_id" or "port", and the value of it. None: there is none."""
+"""Returns the access list of a topology, given "name", "topology_id" or "port" and a value; None if unknown."""
 
 FIRST_MESSAGE_S: Final = 10.0
 _BEARER: Final = "bearer "
 
 caller: ContextVar[Principal | None] = ContextVar("caller", default=None)
-"""Whoever makes the call that is being handled. None: tokens are not asked for, or the call is open to all."""
+"""The caller of the current call. None: tokens are disabled, or the call is open to everybody."""
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The token of an Authorization header."""
+    """Return the token of an Authorization header."""
     if authorization is None or authorization[: len(_BEARER)].lower() != _BEARER:
         return None
     return authorization[len(_BEARER) :].strip()
@@ -50,26 +50,26 @@ def bearer(authorization: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Gatekeeper:
-    """Judges calls and pages alike. ``topologies`` None: no row of this process needs to know whose a topology is."""
+    """Authorizes gRPC calls and HTTP requests. ``topologies`` None: this process needs no access lists."""
 
     security: Security
     topologies: Topologies | None = None
     audit: AuditLog | None = None
 
     def identify(self, token: str | None) -> Principal | None:
-        """Who shows this token; None without one. Raises UnauthenticatedError for one that does not count."""
+        """Return the bearer of this token; None without a token. Raises UnauthenticatedError for an invalid token."""
         if token is None or self.security.keyring is None:
             return None
         return self.security.keyring.verify(token)
 
     async def judge(self, who: Principal | None, row: Row | None, operation: str, named: Any = None) -> str:
-        """Raises ForbiddenError unless ``who`` may. ``named``: what the request says of its topology. Returns its name
-        for the audit log."""
+        """Raise ForbiddenError unless ``who`` may make the call. ``named``: the request's reference to a topology.
+        Returns the topology's name for the audit log."""
         label = "" if named is None else str(named)
         if self.security.keyring is None:
             return label
         topology: Acl | str | None = None
-        if row is not None and row.by and who is not None:  # a stranger is worth no look into ZooKeeper
+        if row is not None and row.by and who is not None:  # no ZooKeeper access for unauthenticated callers
             if row.right is Right.WORKER:
                 topology = str(named)
             elif self.topologies is not None:
@@ -88,7 +88,7 @@ class Gatekeeper:
         topology: str,
         error: BaseException | None,
     ) -> None:
-        """Write what came of a call that changes something, or was refused, into the audit log if there is one."""
+        """Log the outcome of a call that changes something or was refused to the audit log, if there is one."""
         refused = isinstance(error, ForbiddenError)
         if self.audit is None:
             if refused:
@@ -101,7 +101,7 @@ class Gatekeeper:
 
 
 class _Call:
-    """One call under judgement."""
+    """One call to authorize."""
 
     __slots__ = ("_gate", "_peer", "operation", "row", "topology", "who")
 
@@ -114,12 +114,12 @@ class _Call:
         self.topology = ""
 
     def identify(self, metadata: Any) -> None:
-        """Know who calls. Raises UnauthenticatedError."""
+        """Determine the caller. Raises UnauthenticatedError."""
         headers = {key: value for key, value in metadata or () if key == "authorization"}
         self.who = self._gate.identify(bearer(headers.get("authorization")))
 
     async def admit(self, request: Any) -> None:
-        """Raises ForbiddenError unless the caller may. Handlers know the caller afterwards."""
+        """Raise ForbiddenError unless the caller may make the call. Sets ``caller`` for the handlers."""
         row = self.row
         part = getattr(request, row.part, None) if row is not None and row.part else request
         named = getattr(part, row.by, None) if row is not None and row.by else None
@@ -128,14 +128,14 @@ class _Call:
         caller.set(self.who)
         is_submission = row is not None and row.part == "header" and request is not None
         if self.who is not None and is_submission and request.HasField("header"):
-            request.header.owner = self.who.name  # whatever the client claims
+            request.header.owner = self.who.name  # overrides the client's claim
 
     def ended(self, error: BaseException | None) -> None:
         self._gate.note(self.operation, self.row, self.who, self._peer, self.topology, error)
 
 
 class _Replayed:
-    """The messages of a stream, the first of which was looked at."""
+    """The messages of a stream, including the first message, which was already read."""
 
     def __init__(self, first: Any, rest: Any) -> None:
         self._first = [first]
@@ -180,7 +180,7 @@ class Guard(grpc.aio.ServerInterceptor):
         gate = self._gate
 
         async def admitted(call: _Call, request: Any, context: Any) -> Any:
-            """The request as the handler is to get it."""
+            """Return the request to pass to the handler."""
             call.identify(context.invocation_metadata())
             if not streams:
                 await call.admit(request)
@@ -190,7 +190,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 first = await asyncio.wait_for(anext(rest), FIRST_MESSAGE_S)
             except StopAsyncIteration:
                 await call.admit(None)
-                return rest  # the handler says what is wrong with a stream of nothing
+                return rest  # the handler reports the error of an empty stream
             except TimeoutError:
                 raise ProtocolError(f"no first message within {FIRST_MESSAGE_S:g} s") from None
             await call.admit(first)

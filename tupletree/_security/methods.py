@@ -1,4 +1,4 @@
-"""The four kinds of gRPC method, for what stands between a method and its server."""
+"""The four kinds of gRPC method, for interceptors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import grpc
 
 
 def parts_of(method: Any) -> tuple[Callable[..., grpc.RpcMethodHandler[Any, Any]], Any]:
-    """What makes a method of the same kind, ``make(handler, deserializer, serializer)``, and its present handler."""
+    """Return the factory for methods of the same kind, ``make(handler, deserializer, serializer)``, and the handler."""
     if method.request_streaming and method.response_streaming:
         return grpc.stream_stream_rpc_method_handler, method.stream_stream
     if method.request_streaming:

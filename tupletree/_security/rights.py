@@ -1,16 +1,16 @@
-"""Every call and page of the cluster, the right it takes, and who has that right. Pure.
+"""Every call and page of the cluster, the required right, and its holders. Pure.
 
-Who calls is a Principal, made of a token:
+A caller is a Principal, made from a token:
 
-    user     a person or program, with roles: read, submit, admin, metrics (without any: what others share)
-    daemon   a nimbus, supervisor or acker: it holds the cluster's secret, and may say anything to the others
+    user     a person or program, with roles: read, submit, admin, metrics (without a role: access shared by others)
+    daemon   a nimbus, supervisor or acker: holds the cluster's secret; has every right but submit, admin and worker
     worker   a worker process of one topology
 
-What a user may do with a topology follows from the topology: its owner and those of ``topology.users`` may change it,
-those of ``topology.readonly.users`` see it too. The roles of a token are the most that it can be used for: a token of
-the owner with the role read changes nothing.
+A topology determines the rights of users: its owner and the users in ``topology.users`` may change it, users in
+``topology.readonly.users`` may see it. The roles of a token limit its use: an owner's token with the role read cannot
+change anything.
 
-A call or a path that has no row here is refused: whoever adds one adds its row.
+A call or a path without a row here is refused: a new call or path needs a new row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROLES: Final = (READ, SUBMIT, ADMIN, METRICS)
 
 
 class Right(enum.Enum):
-    """What a call takes."""
+    """The right required by a call."""
 
     OPEN = "nothing"
     METRICS = "to read metrics"
@@ -48,12 +48,12 @@ class Right(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls, as a token that was verified says."""
+    """A caller, as stated by a verified token."""
 
     name: str
     kind: Kind
     roles: frozenset[str] = frozenset()
-    topology: str = ""  # a worker's
+    topology: str = ""  # of a worker
 
     @property
     def sentence(self) -> str:
@@ -64,7 +64,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Whose a topology is. ``label`` names it in sentences."""
+    """The access list of a topology. ``label``: the topology's name in error messages."""
 
     label: str
     owner: str
@@ -74,11 +74,11 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one call or page takes.
+    """The required right of one call or page.
 
-    ``by`` is where a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot), each a field
-    of the request or of ``part``, the first message's part; for paths see PATHS. ``mutates``: it goes into the audit
-    log.
+    ``by``: the field with which a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot),
+    in the request itself or in ``part``, a part of the first message; for paths see PATHS. ``mutates``: the call is
+    written to the audit log.
     """
 
     right: Right
@@ -88,7 +88,7 @@ class Row:
 
 
 def acl_of(record: TopologyRecord) -> Acl:
-    """Whose the topology of a record is; its owner's alone where its configuration cannot be read."""
+    """Return the access list of a record's topology: the owner alone if the configuration is unreadable."""
     label = f"'{record.name}'"
     try:
         conf = json.loads(record.conf_json or "{}")
@@ -101,10 +101,10 @@ def acl_of(record: TopologyRecord) -> Acl:
 def refusal(
     who: Principal | None, row: Row | None, operation: str, admins: Collection[str], topology: Acl | str | None = None
 ) -> str | None:
-    """Why ``who`` may not do it, in a sentence; None if they may.
+    """Return the reason why ``who`` may not perform ``operation``; None if allowed.
 
-    ``who`` is None for one who shows no token. ``topology`` is what the request names: whose it is, or, for calls that
-    take a worker, its id. None: it does not exist.
+    ``who``: None for a caller without a token. ``topology``: the access list of the topology that the request names, or
+    its id for calls that require a worker; None if it does not exist.
     """
     if row is None:
         return f"{operation}: nobody may do this, because no right is known for it"
@@ -118,12 +118,12 @@ def refusal(
 
 
 def may_read(who: Principal | None, admins: Collection[str], topology: Acl) -> bool:
-    """Whether a list shows ``who`` this topology. None: tokens are not asked for, and everybody sees everything."""
+    """True if ``who`` may see this topology in lists. ``who`` None: tokens are disabled, everybody sees everything."""
     return who is None or _has(who, Right.READ, admins, topology)
 
 
 def is_admin(who: Principal, admins: Collection[str]) -> bool:
-    """Whether a token is an administrator's, and may be used as one: a read-only token of theirs may not."""
+    """True if a token has administrator rights. An administrator's read-only token has none."""
     return who.kind == "user" and (ADMIN in who.roles or (SUBMIT in who.roles and who.name in admins))
 
 
@@ -185,11 +185,11 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "SetSampling": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "SetTracing": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "RestartWorker": Row(Right.CHANGE, by="name", mutates=True),
-    _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked in it
-    _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # shows each user only what they may see
+    _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked
+    _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # filtered by the user's rights
     _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
     _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
-    _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # says of topologies only what each user may see
+    _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # topologies are filtered by the user's rights
     _NIMBUS + "FetchBundle": Row(Right.DAEMON),
     _NIMBUS + "ReportWorker": Row(Right.WORKER, by="topology_id"),
     _SUPERVISOR + "Wake": Row(Right.DAEMON),
@@ -206,12 +206,12 @@ CALLS: Final[dict[str, Row]] = {
     _ACKER + "DropTopology": Row(Right.DAEMON),
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
 }
-"""By gRPC's full name of the method."""
+"""By the full gRPC method name."""
 
 _SEE: Final = Row(Right.KNOWN)
 _SEE_ONE: Final = Row(Right.READ, by="id")
 _SEE_FILE: Final = Row(Right.READ, by="file")
-_SEE_ALL: Final = Row(Right.READ)  # with no topology named: who reads everything
+_SEE_ALL: Final = Row(Right.READ)  # without a topology: readers of everything
 _CHANGE_ONE: Final = Row(Right.CHANGE, by="id", mutates=True)
 _API: Final = "/api/v1"
 _ONE: Final = _API + "/topology/{id}"
@@ -219,7 +219,7 @@ _WORKER_OF: Final = _ONE + "/profiling"
 
 PATHS: Final[dict[str, Row]] = {
     f"GET {_API}/openapi.json": Row(Right.OPEN),
-    # What these show is made of the topologies that the user may see.
+    # These show data only of the topologies that the user may see.
     f"GET {_API}/cluster/configuration": _SEE,
     f"GET {_API}/cluster/summary": _SEE,
     f"GET {_API}/cluster/health": _SEE,
@@ -270,7 +270,7 @@ PATHS: Final[dict[str, Row]] = {
     f"POST {_WORKER_OF}/dumpjstack/{{hostPort}}": _CHANGE_ONE,
     f"POST {_WORKER_OF}/restartworker/{{hostPort}}": _CHANGE_ONE,
 }
-"""Of nimbus's REST interface, by method and path. ``by`` is "id" (in the path), "topoId" or "file" (in the query)."""
+"""Nimbus's REST interface, by method and path. ``by`` is "id" (in the path), "topoId" or "file" (in the query)."""
 
 PAGES: Final[dict[str, Row]] = {
     "/healthz": Row(Right.OPEN),
@@ -278,4 +278,4 @@ PAGES: Final[dict[str, Row]] = {
     "/metrics": Row(Right.METRICS),
     "/ledger": Row(Right.KNOWN),
 }
-"""Of every daemon's small HTTP server, by path."""
+"""Rows of every daemon's small HTTP server, by path."""

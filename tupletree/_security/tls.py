@@ -1,7 +1,7 @@
-"""TLS from one set of files: an authority, a certificate and its key, for every listener and every connection.
+"""TLS from one set of files: a CA, a certificate and its key, for every listener and every connection.
 
-The files are read when a channel or a server is made, and again when they have changed: a server offers the new
-certificate to the next connection, a channel made later shows it. A channel that is open keeps the one it began with.
+The files are read when a channel or a server is created, and again when they have changed: a server presents the new
+certificate on the next connection, a new channel presents it as well. An open channel keeps its original certificate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Stamp = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Tls:
-    """The files, and who must show a certificate. ``cert`` and ``key`` are None for a client that has none."""
+    """The TLS files and settings. ``cert`` and ``key`` are None for a client without a certificate."""
 
     ca: str
     cert: str | None = None
@@ -35,7 +35,7 @@ class Tls:
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> Tls | None:
-        """None if no file is named. Raises ConfigError if one is missing or names nothing that TLS can use."""
+        """Return the TLS settings; None if no file is configured. Raises ConfigError for a missing or invalid file."""
         ca, cert, key = (conf.get(name) for name in ("tls.ca", "tls.cert", "tls.key"))
         if not (ca or cert or key):
             return None
@@ -55,7 +55,7 @@ class Tls:
         return tls
 
     def check(self) -> None:
-        """Raises ConfigError unless the files hold what TLS needs, in one sentence that names the file."""
+        """Check the files. Raises ConfigError, in one sentence that names the file, if a file is invalid."""
         read_public(self.ca, "tls.ca")
         if self.key is not None:
             read_private(self.key, "tls.key")
@@ -65,16 +65,16 @@ class Tls:
 
     @property
     def can_serve(self) -> bool:
-        """Whether there is a certificate to show to those who connect."""
+        """True if there is a certificate for serving."""
         return self.cert is not None
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """For a connection to a gRPC server of the cluster, as the files are now."""
+        """Return credentials for a gRPC connection within the cluster, from the current files."""
         key, cert = self._pair()
         return grpc.ssl_channel_credentials(read_public(self.ca, "tls.ca"), key, cert)
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """For a gRPC server; a connection made after a change of the files gets the new ones."""
+        """Return credentials for a gRPC server; new connections use the current files."""
         stamp, lock = self.stamp(), threading.Lock()
 
         def newest() -> grpc.ServerCertificateConfiguration | None:
@@ -87,18 +87,18 @@ class Tls:
                     configuration = self._configuration()
                     self.check()
                 except (ConfigError, OSError):
-                    return None  # half replaced: the old ones do for another connection
+                    return None  # half replaced: keep the old files for this connection
                 stamp = now
                 return configuration
 
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
-            newest,  # type: ignore[arg-type]  # None says: as before
+            newest,  # type: ignore[arg-type]  # None: unchanged
             require_client_authentication=self.require_client_cert,
         )
 
     def server_context(self) -> ssl.SSLContext:
-        """For an HTTP server."""
+        """Return a context for an HTTP server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED if self.http_require_client_cert else ssl.CERT_NONE
@@ -106,14 +106,14 @@ class Tls:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """For an HTTP client of the cluster's servers."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody but tls.ca
+        """Return a context for an HTTP client of the cluster's servers."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts only tls.ca
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.load_into(context)
         return context
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Have ``context`` use the files as they are now. Raises ConfigError if they are not what TLS needs."""
+        """Load the current files into ``context``. Raises ConfigError if they are invalid."""
         try:
             context.load_verify_locations(self.ca)
         except (ssl.SSLError, OSError) as error:
@@ -128,15 +128,15 @@ class Tls:
             ) from None
 
     def stamp(self) -> Stamp:
-        """What tells one state of the files from another."""
+        """Return a stamp that changes when the files change."""
         found = [os.stat(path) for path in (self.ca, self.cert, self.key) if path is not None]
         return tuple((one.st_mtime_ns, one.st_ino) for one in found)
 
     def expires_unix_s(self) -> float | None:
-        """When the certificate ends; None if there is none. Raises ConfigError."""
+        """Return the expiry of the certificate; None without a certificate. Raises ConfigError."""
         if self.cert is None:
             return None
-        from cryptography import x509  # takes its time, and few processes ask
+        from cryptography import x509  # slow to import, and rarely needed
 
         try:
             return x509.load_pem_x509_certificate(read_public(self.cert, "tls.cert")).not_valid_after_utc.timestamp()

@@ -1,16 +1,16 @@
-"""Tokens: who somebody is, signed so that nobody else can say it.
+"""Tokens: signed statements of a caller's identity.
 
-A token is a JSON Web Token, signed with HMAC-SHA256 and nothing else. Its ``kid`` names the key, and the key decides
-what the token can say at most:
+A token is a JSON Web Token, signed with HMAC-SHA256 and nothing else. Its ``kid`` names the key, and the key limits
+the statements of the token:
 
     kid             key                                   held by                       tokens say
     cluster         HMAC(secret, "cluster")               nimbus, supervisors, ackers   user and daemon, any role
     metrics         HMAC(secret, "metrics")               the same, and every worker    user, the role metrics
     topology:<id>   HMAC(secret, "topology:<id>")         the same, and its workers     worker of that topology
 
-So a worker can verify the workers that it talks to and sign for itself, and can say nothing about any other topology:
-it never sees the secret. The keys are derived, so that there is one secret to keep. A topology's id is never used
-again: what its key is good for ends with the topology.
+A worker can thus verify the workers it talks to and sign for itself, but cannot sign for any other topology: it never
+receives the secret. All keys are derived from one secret. A topology id is never reused, so the use of its key ends
+with the topology.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _LEEWAY_S: Final = 30.0
 
 
 def topology_key(topology_id: str) -> str:
-    """The kid of a topology's key."""
+    """Return the kid of a topology's key."""
     return f"topology:{topology_id}"
 
 
 def derive(secret: bytes, kid: str) -> bytes:
-    """The key of that name. Raises ConfigError if the secret is too short to be one."""
+    """Derive the key with that kid. Raises ConfigError if the secret is too short."""
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigError(
             f"the secret of security.secret.file has {len(secret)} bytes, expected at least {MIN_SECRET_BYTES}"
@@ -50,9 +50,9 @@ def derive(secret: bytes, kid: str) -> bytes:
 
 @dataclass
 class Keyring:
-    """The keys that a process holds: all, by the secret, or those it was given.
+    """The keys that a process holds: all keys, through the secret, or only given keys.
 
-    ``previous`` is the secret before, while it is being replaced: tokens signed with it are still taken, none is made.
+    ``previous``: the previous secret during a rotation. Tokens signed with it are accepted, but no longer issued.
     """
 
     audience: str
@@ -71,8 +71,8 @@ class Keyring:
         lifetime_s: float = OWN_TOKEN_S,
         now_unix_s: float | None = None,
     ) -> str:
-        """A new token. Raises ConfigError if this process holds no key for it."""
-        import jwt  # with it comes a library that takes its time; not everybody has tokens
+        """Return a new token. Raises ConfigError if this process holds no key for the token."""
+        import jwt  # slow to import, and only needed with tokens
 
         kid = _kid(kind, roles, topology)
         issued_s = int(time.time() if now_unix_s is None else now_unix_s)
@@ -87,7 +87,7 @@ class Keyring:
         return jwt.encode(claims, candidates[0], ALGORITHM, headers={"kid": kid})
 
     def verify(self, token: str) -> Principal:
-        """Who the token's bearer is. Raises UnauthenticatedError, in a sentence that says no more than it must."""
+        """Return the bearer of a token. Raises UnauthenticatedError, disclosing no more than necessary."""
         known = self._known.get(token)
         if known is not None and time.time() < known[1]:
             return known[0]
@@ -107,7 +107,7 @@ class Keyring:
             kid = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, UnicodeEncodeError):
             raise UnauthenticatedError("what was shown as a token is none") from None
-        # What is not printable is no name of ours; half a character, which JSON can hold, cannot even be encoded.
+        # No key has an unprintable name; an unpaired surrogate, valid in JSON, could not even be encoded.
         candidates = self._keys_of(kid) if isinstance(kid, str) and kid.isprintable() else []
         if not candidates:
             raise UnauthenticatedError("the token is signed with a key that does not count here")
@@ -135,7 +135,7 @@ class Keyring:
         raise AssertionError("unreachable: the last key decides")
 
     def _keys_of(self, kid: str) -> list[bytes]:
-        """The keys of that name, the one that signs first."""
+        """Return the keys with that kid, the signing key first."""
         if self.secret is None:
             return [self.keys[kid]] if kid in self.keys else []
         if kid not in (CLUSTER, METRICS_KEY) and not kid.startswith("topology:"):
@@ -143,7 +143,7 @@ class Keyring:
         return [derive(secret, kid) for secret in (self.secret, self.previous) if secret is not None]
 
     def of_worker(self, topology_id: str) -> dict[str, str]:
-        """The keys that a worker of the topology is given, in hexadecimal, by kid."""
+        """Return the keys for a worker of the topology, in hexadecimal, by kid."""
         assert self.secret is not None
         return {kid: derive(self.secret, kid).hex() for kid in (METRICS_KEY, topology_key(topology_id))}
 
@@ -151,7 +151,7 @@ class Keyring:
 def own_token(
     keyring: Keyring, name: str, kind: Kind, topology: str = "", clock: Callable[[], float] = time.time
 ) -> Callable[[], str]:
-    """A process's own token whenever it is asked for: one at a time, replaced at half its life."""
+    """Return a function that returns the process's own current token, renewed at half its lifetime."""
     token, renew_s = "", 0.0
 
     def current() -> str:
@@ -166,7 +166,7 @@ def own_token(
 
 
 def unverified(token: str) -> dict[str, Any]:
-    """What a token says, whoever signed it: for people to look at. Raises UnauthenticatedError if it is none."""
+    """Return a token's claims without verification, for display. Raises UnauthenticatedError if it is malformed."""
     import jwt
 
     try:
@@ -183,7 +183,7 @@ def _kid(kind: Kind, roles: frozenset[str], topology: str) -> str:
 
 
 def _principal(claims: Mapping[str, Any], kid: str) -> Principal:
-    """Who the claims name, if the key may say it: whoever holds a smaller key says nothing bigger with it."""
+    """Return the principal of the claims, provided that the key may sign them: a key cannot exceed its scope."""
     kind: Any = claims.get("kind")
     roles, topology = claims.get("roles", []), claims.get("topology", "")
     name = claims["sub"]

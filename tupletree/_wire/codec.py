@@ -1,9 +1,9 @@
-"""How tuple values become bytes between workers.
+"""Serialization of tuple values between workers.
 
-The values of a batch are one msgpack array of columns, one for each field. msgpack itself carries None, bool, int
-(64 bits), float, str, bytes, list, dict and datetime with a time zone. Beside these, five types travel as msgpack
-extensions, and a user may register more with ``register_type``. Every other type is an error, never a silent pickle:
-what a receiver builds is decided by the receiver's own registry.
+The values of a batch are one msgpack array of columns, one column per field. msgpack itself carries None, bool, int
+(64 bits), float, str, bytes, list, dict and datetime with a time zone. In addition, five types are encoded as msgpack
+extensions, and a user can register more with ``register_type``. Every other type is an error, never a silent pickle:
+only the receiver's own registry determines the objects that the receiver builds.
 
     extension code   type
     1                tuple             msgpack array
@@ -13,15 +13,15 @@ what a receiver builds is decided by the receiver's own registry.
     5                attempt           of a transaction: txid and attempt, 8 bytes each, little-endian
     32…127           registered        the bytes its encoder returned
 
-Types are matched exactly: a subclass of a carried type is another type. What msgpack takes for bytes, a bytearray or a
-memoryview, arrives as bytes.
+Types are matched exactly: a subclass of a supported type is another type. A bytearray or a memoryview, which msgpack
+encodes as bytes, arrives as bytes.
 
-**Depth.** Decoding the content of an extension is recursion in C, 40 KB of stack a level, so tuples and sets may be
-nested ``MAX_NESTED`` deep in each other; lists and dicts between them as deep as msgpack allows, about 1,000. Encoding
-refuses what lies deeper, and so does decoding, whoever wrote the bytes.
+**Depth.** Decoding the content of an extension is a recursion in C, with 40 KB of stack per level. Tuples and sets can
+therefore be nested at most ``MAX_NESTED`` levels deep; lists and dicts between them as deep as msgpack allows, about
+1,000 levels. Encoding and decoding both refuse deeper values, whoever wrote the bytes.
 
-**Datetimes** with a time zone travel as the instant, and arrive in UTC. An instant that UTC's years 1 to 9999 do not
-hold, which is possible within a day of their ends, arrives equal too, in a time zone that can show it.
+**Datetimes** with a time zone are encoded as an instant and arrive in UTC. An instant outside UTC's years 1 to 9999,
+possible within a day of either end, arrives equal as well, in a time zone that can represent it.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
 
 MAX_NESTED = 32
-"""How deep extensions may be nested in each other: those of tuples and sets."""
+"""Maximum nesting depth of extensions (tuples and sets)."""
 
 _TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 _TOO_DEEP = f"tuples and sets are nested more than {MAX_NESTED} deep in it"
-_EPOCH = dt.datetime(1970, 1, 1)  # a time zone is added to it
+_EPOCH = dt.datetime(1970, 1, 1)  # naive: a time zone is added where needed
 _NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
 
 _encoders: dict[type, tuple[int, Encoder]] = {}
@@ -60,11 +60,11 @@ _decoders: dict[int, Decoder] = {}
 def register_type(cls: type, code: int, encode: Encoder, decode: Decoder) -> None:
     """Let values of exactly ``cls`` travel between workers as extension ``code`` (32 to 127).
 
-    Call it where every worker does too: at the top of the module that defines the component. Registering the same
-    class and code again replaces the functions.
+    Call this where every worker calls it, too: at the top of the module that defines the component. Registering the
+    same class and code again replaces the functions.
 
     Raises:
-        UsageError: the code is out of range or another class has it.
+        UsageError: the code is out of range or used by another class.
     """
     if not _FIRST_USER_CODE <= code <= _LAST_USER_CODE:
         raise UsageError(
@@ -78,7 +78,7 @@ def register_type(cls: type, code: int, encode: Encoder, decode: Decoder) -> Non
 
 
 class _UnknownTypeError(TypeError):
-    """Nobody has registered the type that it names."""
+    """The named type is not registered."""
 
 
 def _encode_extension(depth: int, value: Any) -> Any:
@@ -133,7 +133,7 @@ def _decode_extension(depth: int, code: int, data: bytes) -> Any:
     raise ValueError(f"extension code {code} is not registered here")
 
 
-# By depth: what is inside an extension is packed by a hook that knows how deep it is.
+# Indexed by depth: the content of an extension is packed by a hook that knows its depth.
 _ENCODE_AT = tuple(partial(_encode_extension, depth) for depth in range(MAX_NESTED + 1))
 _DECODE_AT = tuple(partial(_decode_extension, depth) for depth in range(MAX_NESTED + 1))
 
@@ -165,11 +165,11 @@ def _unpack(data: bytes | memoryview, depth: int = 0) -> Any:
 
 
 def _unpack_far(data: bytes | memoryview, depth: int) -> Any:
-    """As ``_unpack``, instant by instant. What cannot be decoded raises a ProtocolError: nobody tries it once more."""
+    """Decode like ``_unpack``, but convert each instant separately. Raises ProtocolError for undecodable bytes."""
     try:
         top = [msgpack.unpackb(data, ext_hook=_DECODE_AT[depth], strict_map_key=False, timestamp=0)]
         found: list[Any] = [top]
-        while found:  # no recursion: lists may lie deep in each other
+        while found:  # no recursion: lists can be nested deeply
             one = found.pop()
             if type(one) is dict:
                 items = [(_datetime(key), _datetime(item)) for key, item in one.items()]
@@ -184,7 +184,7 @@ def _unpack_far(data: bytes | memoryview, depth: int) -> Any:
 
 
 def _datetime(item: Any) -> Any:
-    """The datetime that a timestamp means; anything else as it is."""
+    """Return the datetime of a msgpack timestamp; any other item unchanged."""
     if type(item) is not msgpack.Timestamp:
         return item
     since = dt.timedelta(seconds=item.seconds, microseconds=item.nanoseconds // 1000)
@@ -196,10 +196,10 @@ def _datetime(item: Any) -> Any:
 
 
 def decode_plain(data: bytes) -> Any:
-    """A value of what msgpack itself carries, and attempts: for what this code did not write and must not build.
+    """Decode a value of msgpack's own types or an attempt; for untrusted bytes, of which nothing else may be built.
 
     Raises:
-        ProtocolError: the bytes are not that.
+        ProtocolError: the bytes are not an encoding of these types.
     """
     try:
         return msgpack.unpackb(data, ext_hook=_decode_plain_extension, strict_map_key=False)
@@ -214,17 +214,17 @@ def _decode_plain_extension(code: int, data: bytes) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """Why a value cannot be written or read. Some of msgpack's errors say nothing, and Python's speak of its own."""
+    """Return a readable reason why a value cannot be encoded or decoded; some of msgpack's errors have no text."""
     if isinstance(error, RecursionError | msgpack.StackError):
         return "it is nested too deeply"
     return str(error) or type(error).__name__
 
 
 def encode_value(value: Any) -> bytes:
-    """One value as bytes, by the rules above.
+    """Encode one value by the rules above.
 
     Raises:
-        UnregisteredTypeError: it cannot be written so.
+        UnregisteredTypeError: the value cannot be encoded.
     """
     try:
         try:
@@ -233,30 +233,30 @@ def encode_value(value: Any) -> bytes:
             return _pack(_widen(value))
     except MemoryError:
         raise
-    except Exception as error:  # of user code, too: encoders, time zones
+    except Exception as error:  # also from user code: encoders, time zones
         raise UnregisteredTypeError(
             f"a value of type {type(value).__name__} cannot be written: {_reason(error)}"
         ) from None
 
 
 def decode_value(data: bytes) -> Any:
-    """The value that ``encode_value`` wrote.
+    """Decode a value encoded by ``encode_value``.
 
     Raises:
-        ProtocolError: the bytes are not that.
+        ProtocolError: the bytes are not an encoded value.
     """
     try:
         return _unpack(data)
-    except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean bad bytes
+    except Exception as error:  # of many types, from msgpack or a user's decoder: all mean bad bytes
         raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
 
 
 def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str], stream: str = "") -> bytes:
-    """The values of a batch as bytes: ``columns`` are those of the ``fields``. ``stream``: "" where it is not known.
+    """Encode the values of a batch: one column per field. ``stream``: "" if unknown.
 
     Raises:
-        UnregisteredTypeError: names the component, the field, the stream if it is known, and the type of the first
-            value that cannot travel; an UnwritableValueError if others of its type can.
+        UnregisteredTypeError: names the component, the field, the stream if known, and the type of the first value
+            that cannot be encoded; an UnwritableValueError if other values of the type can be encoded.
     """
     try:
         return _pack(columns)
@@ -275,7 +275,7 @@ def _header(count: int) -> bytes:
 
 
 def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
-    """One column, value by value: the slow path, taken only for a batch that msgpack refused as a whole."""
+    """Encode one column value by value: the slow path, taken only if msgpack refused the batch as a whole."""
     parts = [_header(len(column))]
     for value in column:
         try:
@@ -287,7 +287,7 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
                 f"component {component!r} emitted a value of type {error} in {place}, which cannot leave its "
                 f"worker: emit a plain type or register it with tupletree.register_type"
             ) from None
-        except Exception as error:  # of a type that travels, but not this one: half a character, nested too deeply
+        except Exception as error:  # the type is supported, this value is not: an unpaired surrogate, too deep
             raise UnwritableValueError(
                 f"component {component!r} emitted a value in {place} that cannot leave its worker: {_reason(error)}"
             ) from None
@@ -295,7 +295,7 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
 
 
 def _pack_in_column(value: Any) -> bytes:
-    """A value as part of a column, which is part of a batch: as deep as it will be decoded."""
+    """Pack a value inside a column inside a batch, at the depth at which it will be decoded."""
     try:
         return _pack([[value]])[2:]
     except OverflowError:
@@ -303,7 +303,7 @@ def _pack_in_column(value: Any) -> bytes:
 
 
 def _widen(value: Any) -> Any:
-    """The same value with every integer beyond 64 bits as an extension."""
+    """Return the value with every integer beyond 64 bits replaced by an extension."""
     if type(value) is int and not -(1 << 63) <= value < (1 << 64):
         return _encode_extension(0, value)
     if type(value) in (list, tuple, set, frozenset):
@@ -314,14 +314,14 @@ def _widen(value: Any) -> Any:
 
 
 def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
-    """The values of a batch: ``arity`` lists of ``rows`` values each.
+    """Decode the values of a batch: ``arity`` lists of ``rows`` values each.
 
     Raises:
-        ProtocolError: the bytes are not that.
+        ProtocolError: the bytes are not an encoded batch of this size.
     """
     try:
         columns = _unpack(data)
-    except Exception as error:  # msgpack raises many kinds, and so may a user's decoder: all mean a bad batch
+    except Exception as error:  # of many types, from msgpack or a user's decoder: all mean a bad batch
         raise ProtocolError(f"a batch of tuples cannot be decoded: {_reason(error)}") from error
     if type(columns) is not list or len(columns) != arity:
         raise ProtocolError(f"a batch of tuples does not hold {arity} columns")
@@ -331,17 +331,17 @@ def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
 
 
 def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) -> int:
-    """A hash of field values for routing: 32 bits, the same in every process, host and restart.
+    """Hash field values for routing: 32 bits, the same in every process, on every host and after restarts.
 
     Values that compare equal hash equally (1, 1.0 and True go to the same task), as they do as dict keys.
 
     Raises:
-        UnregisteredTypeError: a value of a type that cannot leave its worker.
+        UnregisteredTypeError: a value has a type that cannot leave its worker.
     """
     try:
         canonical = [_canonical(value) for value in values]
     except Exception as error:
-        encode_columns([[value] for value in values], component, fields)  # which names the field, if it does not travel
+        encode_columns([[value] for value in values], component, fields)  # names the field if it cannot be encoded
         raise UnregisteredTypeError(
             f"component {component!r} emitted values that cannot be hashed: {_reason(error)}"
         ) from None
@@ -349,9 +349,9 @@ def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) ->
 
 
 def _canonical(value: Any) -> Any:
-    """A stand-in that is the same for all values that compare equal.
+    """Return a substitute that is the same for all values that compare equal.
 
-    Python's hash of a number is the same for equal numbers of all types, and is not salted as that of a string is.
+    Python hashes equal numbers of all types equally, and, unlike the hash of a string, without a salt.
     """
     if isinstance(value, numbers.Number):
         return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object

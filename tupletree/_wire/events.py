@@ -1,18 +1,18 @@
-"""What workers write into events.jsonl, one JSON object a line: sampled tuples, and the hops of traced trees.
+"""The format of events.jsonl, one JSON object per line: sampled tuples and the hops of traced trees.
 
 Every event has ``at`` (Unix seconds by the clock of its machine), ``kind`` and ``worker`` (host:port). Ids of trees and
-edges are 16 hexadecimal digits, as JSON numbers would not hold them; ``task`` is the task that an event happens to.
+edges are 16 hexadecimal digits, as JSON numbers lack the precision; ``task`` is the task in which the event happens.
 
     kind      of       further
     tuple     sample   component, task, stream, targets, values (each as repr, cut)
-    begin     trace    root, component, task, message: a spout emitted, or a bolt began a tree of its own
+    begin     trace    root, component, task, message: a spout emitted, or a bolt began a new tree
     send      trace    root, edge, component, task, stream, target: handed over to the target task
     receive   trace    root, edge, target: arrived from another worker
     execute   trace    root, edge, component, task, source, until, children (edges), and error if it raised
     ack       trace    root, component, task: a bolt acked a tuple of the tree
-    fail      trace    root, component, task: a bolt failed one
-    verdict   trace    root, component, task, verdict (acked, failed, expired): the spout learnt how the tree ended
-    left_out  both     count: events that were not written, because there were too many
+    fail      trace    root, component, task: a bolt failed a tuple of the tree
+    verdict   trace    root, component, task, verdict (acked, failed, expired): the spout was told the tree's result
+    left_out  both     count: events dropped because there were too many
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from typing import Any, Final
 KINDS: Final = frozenset(
     ("tuple", "begin", "send", "receive", "execute", "ack", "fail", "verdict", "left_out"),
 )
-MAX_VALUES: Final = 32  # of a tuple
-MAX_VALUE_LENGTH: Final = 200  # characters of a value
+MAX_VALUES: Final = 32  # per tuple
+MAX_VALUE_LENGTH: Final = 200  # characters per value
 MAX_LINE_LENGTH: Final = 64 * 1024
 
 
-_line = json.JSONEncoder(separators=(",", ":"))  # made once: json.dumps makes one for each event
+_line = json.JSONEncoder(separators=(",", ":"))  # created once: json.dumps would create an encoder per event
 
 
 def id_name(number: int) -> str:
-    """A root or edge id as it is written."""
+    """Return the written form of a root or edge id."""
     return f"{number:016x}"
 
 
 def encode_event(event: dict[str, Any]) -> str:
-    """One line, without its end."""
+    """Return an event as one line, without the line end."""
     return _line.encode(event)
 
 
 def decode_event(line: str | bytes) -> dict[str, Any] | None:
-    """The event of a line; None for what is none, as half a line after a crash."""
+    """Return the event of a line; None if the line is invalid, such as half a line after a crash."""
     if len(line) > MAX_LINE_LENGTH:
         return None
     try:

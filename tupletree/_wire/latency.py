@@ -1,11 +1,11 @@
-"""Latencies as counts by bucket: what travels in TaskStats, and how a percentile is read from it.
+"""Latency histograms: the bucket counts in TaskStats, and percentiles computed from them.
 
 Bucket ``i`` counts latencies above bound ``i - 1`` and up to bound ``i``; the last bucket has no upper bound. Counts of
-several tasks, or of two moments, are added or subtracted bucket by bucket. Trailing buckets that count nothing may be
-left out.
+several tasks are added, and those of two points in time subtracted, bucket by bucket. Trailing empty buckets can be
+omitted.
 
-The buckets are logarithmic: from a microsecond to 1,000 s each bound is at most a tenth above the one before. Metrics
-have fewer (``BOUNDS_S``), all of which are bounds here, so that ``coarse`` is exact.
+The buckets are logarithmic: from a microsecond to 1,000 s, each bound is at most 10% above its predecessor. Metrics
+use fewer bounds (``BOUNDS_S``), all of which are bounds here, too, so that ``coarse`` is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BOUNDS_S: Final = (
     *(0.0001, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.075),
     *(0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
-"""The bounds of the histograms on /metrics, where each costs a series."""
+"""The bounds of the histograms on /metrics, where each bound costs a time series."""
 
 _DECADE: Final = (
     *("1", "1.08", "1.17", "1.27", "1.38", "1.5", "1.6", "1.75", "1.9", "2", "2.15", "2.3", "2.5", "2.75"),
@@ -30,21 +30,21 @@ _FINE_OF: Final = tuple(bisect_left(FINE_BOUNDS_S, bound) for bound in BOUNDS_S)
 
 
 def bucket_of(latency_s: float) -> int:
-    """The bucket that counts a latency."""
+    """Return the index of the bucket that counts a latency."""
     return bisect_left(FINE_BOUNDS_S, latency_s)
 
 
 def coarse(counts: Sequence[int]) -> list[int]:
-    """The same counts by the buckets of ``BOUNDS_S``, the last one unbounded."""
+    """Return the counts by the buckets of ``BOUNDS_S``; the last bucket is unbounded."""
     starts, ends = (0, *(fine + 1 for fine in _FINE_OF)), (*(fine + 1 for fine in _FINE_OF), BUCKETS)
     return [sum(counts[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
 def percentile_s(counts: Sequence[int], share: float) -> float | None:
-    """The latency in seconds that ``share`` (0 to 1) of the counted ones do not exceed; None if there are none.
+    """Return the latency in seconds that ``share`` (0 to 1) of the counted latencies do not exceed; None if empty.
 
-    Interpolated linearly within a bucket, so at most 10% from a latency that was counted (below 1 µs: at most 1 µs).
-    Latencies above 1,000 s are shown as 1,000 s.
+    Interpolated linearly within a bucket, so at most 10% off an actual latency (below 1 µs: at most 1 µs off).
+    Latencies above 1,000 s are returned as 1,000 s.
     """
     total = sum(counts)
     if not total:

@@ -1,7 +1,7 @@
-"""The levels of loggers: their names, Storm's among them, and which hold at a given time.
+"""Logger levels: their names, including Storm's, and the levels in effect at a given time.
 
-A level that has an end (``until_unix_s``) holds until then, and after it the level that it says it returns to, if it
-says one. What has ended and returns to nothing is as if it had never been set.
+A level with an end (``until_unix_s``) applies until then. Afterwards its ``reset_level`` applies, if there is one;
+otherwise the level counts as never set.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 NUMBERS: Final = {"ALL": 1, "DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50, "OFF": 60}
-"""The levels by name, as Python's logging counts them. ``ALL`` logs everything, ``OFF`` nothing."""
+"""The levels by name, with Python's logging numbers. ``ALL`` logs everything, ``OFF`` nothing."""
 
-_OTHER_NAMES: Final = {"TRACE": "ALL", "WARN": "WARNING", "FATAL": "CRITICAL"}  # as Storm calls them
+_OTHER_NAMES: Final = {"TRACE": "ALL", "WARN": "WARNING", "FATAL": "CRITICAL"}  # Storm's names
 
 
 def level_name(text: str) -> str:
-    """The name of a level, however it is written. Raises UsageError."""
+    """Return the canonical name of a level, from any case or Storm's name. Raises UsageError."""
     name = text.strip().upper()
     name = _OTHER_NAMES.get(name, name)
     if name not in NUMBERS:
@@ -28,7 +28,7 @@ def level_name(text: str) -> str:
 
 
 def levels_at(set_levels: Mapping[str, pb.LogLevel], now_unix_s: float) -> dict[str, str]:
-    """The level of each logger that has one of its own at this time, by name; "" is the root."""
+    """Return the level of each logger that has its own level at this time, by name; "" is the root."""
     found = {}
     for logger, level in set_levels.items():
         name = level.reset_level if _is_over(level, now_unix_s) else level.level
@@ -38,7 +38,7 @@ def levels_at(set_levels: Mapping[str, pb.LogLevel], now_unix_s: float) -> dict[
 
 
 def settled(set_levels: Mapping[str, pb.LogLevel], now_unix_s: float) -> dict[str, pb.LogLevel]:
-    """The same, less what has ended; equal to what is given if nothing has."""
+    """Return the levels without those that have ended; equal to ``set_levels`` if none has."""
     found = {}
     for logger, level in set_levels.items():
         if not _is_over(level, now_unix_s):
@@ -49,7 +49,7 @@ def settled(set_levels: Mapping[str, pb.LogLevel], now_unix_s: float) -> dict[st
 
 
 def next_end(ends_unix_s: Mapping[str, float], now_unix_s: float) -> float | None:
-    """The first of these times that is still to come. 0 is never."""
+    """Return the earliest future time of these, or None. 0 means never."""
     return min((end for end in ends_unix_s.values() if end > now_unix_s), default=None)
 
 

@@ -1,9 +1,9 @@
-"""What the ids of topologies are made of."""
+"""The structure of topology ids."""
 
 from __future__ import annotations
 
 
 def topology_name(topology_id: str) -> str:
-    """The name that a topology was submitted under; nimbus appends a number and the time."""
+    """Return the name of a topology, given its id. Nimbus forms the id by appending a number and the time."""
     name, *numbers = topology_id.rsplit("-", 2)
     return name if len(numbers) == 2 and all(number.isdigit() for number in numbers) else topology_id

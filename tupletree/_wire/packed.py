@@ -12,12 +12,12 @@ _SWAP = sys.byteorder != "little"
 
 
 def pack_u64(values: Iterable[int]) -> bytes:
-    """Roots, edges or xor values as bytes."""
+    """Pack roots, edges or XOR values."""
     return _pack(array("Q", values if isinstance(values, (list, array)) else list(values)))
 
 
 def unpack_u64(data: bytes) -> array[int]:
-    """Bytes as roots, edges or xor values.
+    """Unpack roots, edges or XOR values.
 
     Raises:
         ProtocolError: the length is not a multiple of 8.
@@ -26,12 +26,12 @@ def unpack_u64(data: bytes) -> array[int]:
 
 
 def pack_u32(values: Iterable[int]) -> bytes:
-    """Task ids as bytes."""
+    """Pack task ids."""
     return _pack(array("I", values))
 
 
 def unpack_u32(data: bytes) -> array[int]:
-    """Bytes as task ids.
+    """Unpack task ids.
 
     Raises:
         ProtocolError: the length is not a multiple of 4.

@@ -1,8 +1,8 @@
-"""What a task says of itself (``context.register_status``), as it travels: a JSON object of bounded size.
+"""Encoding of task statuses (``context.register_status``): JSON objects of bounded size.
 
-A status is written by user code, and read by nimbus, the command line and people: none of them may suffer from it. So
-encoding never fails, and what cannot travel becomes a status that says why; and decoding takes nothing but a JSON
-object within the limit, which every JSON encoder and every UTF-8 terminal can then carry on.
+A status comes from user code and must harm none of its readers: nimbus, the command line and people. Therefore encoding
+never fails: a status that cannot be encoded is replaced by a status with the reason. Decoding accepts only a JSON
+object within the size limit, which every JSON encoder and every UTF-8 terminal can handle.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 MAX_BYTES = 8 * 1024
-"""Of one status."""
+"""Maximum size of one status."""
 
 MAX_BYTES_TOGETHER = 1024 * 1024
-"""Of the statuses of one worker's report, and of all that nimbus keeps of one topology."""
+"""Maximum total size of the statuses in one worker's report, and of those that nimbus keeps per topology."""
 
 _ERROR_CHARACTERS = 200
 
 
 def encode_status(read: Callable[[], Mapping[str, Any]]) -> str:
-    """Call what a component registered; the status to report. Never raises: an error becomes ``{"error": …}``."""
+    """Call a registered status function and return the status. Never raises: an error becomes ``{"error": …}``."""
     try:
         status = read()
         if not isinstance(status, Mapping):
             return error_status(f"the status function returned {type(status).__name__}; a mapping was expected")
         text = json.dumps(dict(status), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
-    except BaseException as error:  # user code; nothing but a thread of its own would see what it raises
+    except BaseException as error:  # user code: otherwise the exception would only end the calling thread
         return error_status(sentence_of(error))
     if size > MAX_BYTES:
         return error_status(f"the status has {size:,} bytes as JSON; at most {MAX_BYTES:,} are shown")
@@ -36,26 +36,26 @@ def encode_status(read: Callable[[], Mapping[str, Any]]) -> str:
 
 
 def error_status(sentence: str) -> str:
-    """A status that says why there is no other."""
+    """Return a status with the reason why there is no other status."""
     return json.dumps({"error": sentence[:_ERROR_CHARACTERS].encode(errors="backslashreplace").decode()})
 
 
 def decode_status(text: str) -> dict[str, Any] | None:
-    """The status that a text stands for. None if it is none: too large, not JSON, not an object."""
+    """Decode a status. Returns None if the text is too large, not JSON, or not an object."""
     if _size(text) > MAX_BYTES:
         return None
     try:
         status = json.loads(text)
-        json.dumps(status, ensure_ascii=False, allow_nan=False).encode()  # no infinite number, no half of a character
+        json.dumps(status, ensure_ascii=False, allow_nan=False).encode()  # no infinite number, no unpaired surrogate
     except (ValueError, RecursionError):
         return None
     return status if isinstance(status, dict) else None
 
 
 def committed_by(component: str, status: Mapping[str, Any], coordinators: Mapping[str, Any]) -> Any:
-    """The last committed transaction of a pipeline. ``coordinators``: what each coordinator says, by its component.
+    """Return the last committed transaction of a pipeline. ``coordinators``: the txid known to each coordinator.
 
-    A pipeline that was started again hears of commits with its next batch; its coordinator has read them before.
+    A restarted pipeline learns of commits with its next batch; its coordinator has read them before.
     """
     own, other = status.get("committed_txid"), coordinators.get(f"{component}:coordinator")
     if type(other) is not int:
@@ -64,7 +64,7 @@ def committed_by(component: str, status: Mapping[str, Any], coordinators: Mappin
 
 
 def within(limit: int, statuses: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Of some statuses, with their task ids, those that are small enough and fit into ``limit`` bytes together."""
+    """Yield the statuses, with task ids, that are small enough and together fit into ``limit`` bytes."""
     for task_id, text in statuses:
         size = _size(text)
         if size <= min(limit, MAX_BYTES):
@@ -77,7 +77,7 @@ def _size(text: str) -> int:
 
 
 def sentence_of(error: BaseException) -> str:
-    """An exception of user code as a sentence."""
+    """Return the message of an exception from user code."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its own __str__ raises

@@ -1,4 +1,4 @@
-"""Spark inside a transactional topology: a batch bolt that sees a batch as a DataFrame.
+"""Spark inside a transactional topology: a batch bolt that receives a batch as a DataFrame.
 
 class Busy(SparkBatchBolt):
     outputs = ["attempt", "host", "requests"]
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class SparkBatchBolt(BatchBolt):
-    """A batch bolt that is written as a function from DataFrame to DataFrame.
+    """A batch bolt written as a function from DataFrame to DataFrame.
 
-    The batch's tuples go to Spark through Arrow, without the attempt; the result is collected and emitted on, with the
-    attempt before each row. So it is for batches that fit into a worker; a Pipeline is for larger ones.
+    The batch's tuples go to Spark through Arrow, without the attempt. The result is collected and emitted, with the
+    attempt before each row. So this bolt is for batches that fit into a worker; use a Pipeline for larger batches.
 
     Attributes:
-        outputs: the attempt, and the columns of the result that are emitted.
-        schema: the columns of the batch, in Spark's DDL; each is a field of the tuples. By default all fields, with the
-            types that Arrow finds in the values.
+        outputs: the attempt, and the columns of the result to emit.
+        schema: the columns of the batch, in Spark's DDL. Each column is a field of the tuples. By default all fields,
+            with the types that Arrow infers from the values.
 
-    The session is that of the process (``spark.*`` keys of the configuration), started with the first batch, stopped
-    when the process ends. Add ``Committer`` for a bolt that processes in the commit phase.
+    The bolt uses the session of the process (``spark.*`` keys of the configuration). The session starts with the first
+    batch and stops when the process ends. Add ``Committer`` for a bolt that processes in the commit phase.
     """
 
     blocking = True
@@ -51,9 +51,9 @@ class SparkBatchBolt(BatchBolt):
     _gathered: dict[tuple[str, ...], list[Sequence[Any]]] | None = None
 
     def process(self, batch: DataFrame) -> DataFrame | None:
-        """What becomes of a batch: for the same rows always the same, in any order. None: nothing is emitted.
+        """Return the result of a batch: the same rows for the same input, in any order. None: nothing is emitted.
 
-        Called at a task that has tuples of the batch. An exception fails the batch and is reported.
+        Called at each task that has tuples of the batch. An exception fails the batch and is reported.
         """
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class SparkBatchBolt(BatchBolt):
             self.collector.emit([self.batch_id, *row])
 
     def _fields(self) -> list[str]:
-        """The declared fields behind the attempt."""
+        """Return the declared fields after the attempt."""
         declarer = FieldsDeclarer(self.context.component_id)
         self.declare_output_fields(declarer)
         stream = declarer.streams.get(DEFAULT_STREAM)
@@ -107,7 +107,7 @@ class SparkBatchBolt(BatchBolt):
 
 @functools.cache
 def _session(settings: str) -> SparkSession:
-    """The session, held until the process ends: bolts are copied for each batch and know of no end."""
+    """Return the session, held until the process ends: bolts are copied for each batch and have no end."""
     acquired = session.acquire(json.loads(settings))
     atexit.register(session.release)
     return acquired
@@ -119,7 +119,7 @@ def _schema_json(schema: str | StructType) -> str:
 
 
 def _table(gathered: dict[tuple[str, ...], list[Sequence[Any]]], schema: str | None) -> pa.Table:
-    """The tuples of a batch, by their fields. Raises UsageError."""
+    """Return the tuples of a batch as a table. Raises UsageError."""
     if schema is not None:
         columns = rows.arrow_schema(schema)
         selects = [(rows.selector(fields, columns), values) for fields, values in gathered.items()]

@@ -1,4 +1,4 @@
-"""The topology of a pipeline: a coordinator, the task that drives Spark, and whatever bolts are set downstream.
+"""The topology of a pipeline: a coordinator, the task that drives Spark, and any downstream bolts.
 
 pipeline:coordinator (spout) --batch, commit--> pipeline (one task, the Spark driver) --rows--> bolts
 """
@@ -16,18 +16,18 @@ from tupletree.transactional.emitter_bolt import EmitterBolt
 from tupletree.transactional.spouts import TransactionalSpout
 
 COMPONENT = "pipeline"
-"""The id of the component that drives Spark, and emits the rows of ``outputs``."""
+"""The id of the component that drives Spark and emits the rows of ``outputs``."""
 
 BATCHES = 4
-"""How many batches are under way at a time where ``topology.max.spout.pending`` does not say."""
+"""Default number of batches in progress at a time; ``topology.max.spout.pending`` overrides it."""
 
 
 class PipelineBuilder(TransactionalTopologyBuilder):
-    """A TransactionalTopologyBuilder whose batches are those of a pipeline. Bolts subscribe to ``pipeline``.
+    """A TransactionalTopologyBuilder for the batches of a pipeline. Bolts subscribe to ``pipeline``.
 
     Raises:
-        TopologyError: the pipeline lacks a part, or one is of the wrong kind.
-        UsageError: its transactional id is no name.
+        TopologyError: a part of the pipeline is missing or has the wrong type.
+        UsageError: the transactional id is not a valid name.
     """
 
     _default_active = BATCHES
@@ -37,7 +37,7 @@ class PipelineBuilder(TransactionalTopologyBuilder):
         super().__init__(self.pipeline.transactional_id, COMPONENT, self.pipeline.source.spout())
 
     def create_topology(self) -> Topology:
-        """As TransactionalTopologyBuilder.create_topology."""
+        """Same as TransactionalTopologyBuilder.create_topology."""
         topology = super().create_topology()
         topology.components[COMPONENT].conf["topology.tick.tuple.freq.secs"] = TICK_S
         return topology
@@ -46,5 +46,5 @@ class PipelineBuilder(TransactionalTopologyBuilder):
         return PipelineBolt(self.transactional_id, self.pipeline, spout)
 
     def _check_streams(self, definition: Definition) -> None:
-        if definition.id != COMPONENT:  # a pipeline that emits nothing is one all the same
+        if definition.id != COMPONENT:  # a pipeline without outputs is valid
             super()._check_streams(definition)

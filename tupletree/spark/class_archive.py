@@ -1,9 +1,9 @@
-"""An archive of Spark's classes, from which a JVM starts Spark in about two thirds of the time.
+"""An archive of Spark's classes. With the archive, a JVM starts Spark in about two thirds of the time.
 
-It is the JVM's own application class-data sharing (JEP 350): classes come parsed and verified out of a file that is
-mapped into memory. A JVM that finds other jars than those of the archive does without it. The file, about 160 MB, lies
-in the environment that PySpark is installed in; its name says which PySpark and which Java it was made with.
-tupletree/spark/prepare.py makes it.
+The archive is the JVM's own application class-data sharing (JEP 350): classes come parsed and verified from a
+memory-mapped file. A JVM that finds other jars than those in the archive ignores the archive. The file, about 160 MB,
+lies in the environment that PySpark is installed in. Its name contains the PySpark version and a hash of the Java and
+PySpark installations that made it. tupletree/spark/prepare.py makes the file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pyspark
 
 
 def archive() -> Path | None:
-    """Where the archive of this environment's PySpark and of the Java that Spark would use is or would be.
+    """Return the path of the archive for this environment's PySpark and the Java that Spark would use.
 
-    None if there is no Java.
+    The archive need not exist. None if there is no Java.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -32,6 +32,6 @@ def archive() -> Path | None:
 
 
 def options() -> str:
-    """What a JVM is started with so that it uses the archive, if there is one. Nothing is said if it cannot."""
+    """Return the JVM options for the archive; empty if there is none. A JVM that cannot use it logs nothing."""
     path = archive()
     return f"-XX:SharedArchiveFile={path} -Xlog:cds*=off" if path is not None and path.exists() else ""

@@ -1,15 +1,16 @@
-"""The Spark driver of a pipeline: threads that run the jobs of several batches at once, and one that commits.
+"""The Spark driver of a pipeline: threads that run the jobs of several batches at once, and one thread that commits.
 
-Nothing is decided here: which batch to start, cancel and commit is said by jobs.py, and what came of it is told to the
-pipeline's task. Four sorts of threads:
+The driver decides nothing. jobs.py decides which batch to start, cancel and commit; the driver reports the outcome to
+the pipeline's task. There are four kinds of threads:
 
-* one for each job: Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR pool,
-  in which the earliest batch goes first and later ones take the cores that it leaves; so the batch that commits next
-  is the one that is helped. Each job has a group, or on Spark Connect a tag, by which it is cancelled.
-* one that starts the session, then commits, and removes what attempts that are over have staged: one after the other,
-  so nothing is removed that is just being committed.
-* one that cancels, so that neither of the others waits for Spark's scheduler.
-* with Spark Connect one that looks whether the server is there, since a cancellation waits for minutes if it is not.
+* One thread per job, since Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR
+  pool. In the pool the earliest batch goes first and later batches take the cores left over, so the batch that commits
+  next is favoured. Each job has a group (on Spark Connect a tag), by which the job is cancelled.
+* One thread that starts the session, then commits, and removes the staged data of attempts that are over. These steps
+  run one after the other, so nothing is removed while it is being committed.
+* One thread that cancels, so that neither of the others waits for Spark's scheduler.
+* With Spark Connect, one thread that checks that the server is reachable, since a cancellation waits for minutes if the
+  server is gone.
 """
 
 from __future__ import annotations
@@ -44,40 +45,40 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 REMOTE_TASKS = 8
-"""Tasks of a job on Spark Connect, where ``spark.default.parallelism`` does not say."""
+"""Tasks of a job on Spark Connect if ``spark.default.parallelism`` is not set."""
 
 RETRY_S = 1.0
-"""Between two tries to reach Spark or to open a sink, while it is away."""
+"""Pause between two attempts to reach Spark or to open a sink, while either is unavailable."""
 
 REACH_PAUSE_S = 5.0
-"""Between two looks whether a Spark Connect server is there."""
+"""Pause between two checks that a Spark Connect server is reachable."""
 
 LOST_S = 10.0
-"""How long it may be silent."""
+"""Time without an answer after which a Spark Connect server is considered gone."""
 
 CLOSE_S = 4.0
-"""How long an orderly end may take. What takes longer goes on without being waited for, or ends with the process."""
+"""Maximum time for an orderly shutdown. Work that takes longer is not waited for, and may end with the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What a job has come to: how many rows the source had, if that is known, and the columns to emit, if any are."""
+    """Result of a job: the number of rows read (None if unknown) and the columns to emit (None if there are none)."""
 
     rows: int | None
     columns: list[list[Any]] | None
 
 
 class Events(Protocol):
-    """What the driver tells, from any of its threads."""
+    """Callbacks of the driver. The driver may call them from any of its threads."""
 
     def ready(self) -> None:
-        """The session is there and the sinks are open."""
+        """The session has started and the sinks are open."""
 
     def unavailable(self, error: BaseException) -> None:
-        """It is not, as Spark or a sink is away; it is tried again."""
+        """Spark or a sink is unavailable. The driver tries again."""
 
     def broken(self, error: BaseException) -> None:
-        """There will be no session."""
+        """The session cannot be started or is lost for good."""
 
     def processed(self, attempt: TransactionAttempt, done: Processed) -> None:
         """A job is done."""
@@ -91,20 +92,20 @@ class Events(Protocol):
 
 @dataclass(slots=True)
 class _Batch:
-    """What is kept of an attempt, from its start until it is committed or removed."""
+    """State of an attempt, from its start until the attempt is committed or removed."""
 
-    staged: list[Any] = field(default_factory=list)  # what each sink has staged
-    shared: DataFrame | None = None  # the result, while it is kept because several want it
+    staged: list[Any] = field(default_factory=list)  # the return values of ``stage``, per sink
+    shared: DataFrame | None = None  # the persisted result, if it has several consumers
     is_running: bool = True
     is_over: bool = False
 
 
 class _CancelledError(Exception):
-    """The attempt is over; nobody waits for what comes of it."""
+    """The attempt is over; nobody waits for its result."""
 
 
 class Driver:
-    """Drives Spark for one pipeline, from its making to ``close``. ``workers``: how many jobs run at a time at most."""
+    """Drives Spark for one pipeline, until ``close``. ``workers``: maximum number of concurrent jobs."""
 
     def __init__(
         self,
@@ -125,14 +126,14 @@ class Driver:
         self.links: dict[TransactionAttempt, str] = {}  # where Spark's UI shows the last job of an attempt
         self._spark: SparkSession | None = None
         self._reached_s = now_s()
-        self._own = uuid.uuid4().hex[:8]  # apart from an earlier driver's: in a session a group stays cancelled
+        self._own = uuid.uuid4().hex[:8]  # unique per driver: a cancelled group stays cancelled in a session
         self._is_ready = threading.Event()
         self._first: TransactionAttempt | None = None
         self._is_warm = threading.Event()  # the first job has ended
         self._is_closing = threading.Event()
         self._has_ended = threading.Event()
         self._batches: dict[TransactionAttempt, _Batch] = {}
-        self._lock = threading.Lock()  # held while it is decided who removes what a batch has staged
+        self._lock = threading.Lock()  # held while deciding which thread removes a batch's staged data
         self._jobs = Threads(workers, "spark-job")
         self._commits = Threads(1, "spark-commit")
         self._cancels = Threads(1, "spark-cancel")
@@ -140,13 +141,13 @@ class Driver:
         self._commits.submit(self._open)
 
     def start(self, job: Job) -> None:
-        """Run the job of a batch. The first of all runs alone: a cold JVM is done with one sooner than with four."""
+        """Run the job of a batch. The very first job runs alone: a cold JVM finishes one job sooner than four."""
         self._first = self._first or job.attempt
         self._batches[job.attempt] = _Batch()
         self._jobs.submit(self._run, job)
 
     def cancel(self, attempt: TransactionAttempt) -> None:
-        """An attempt is over, whether it was started or not."""
+        """End an attempt, started or not: cancel its job or remove its staged data."""
         batch = self._batches.get(attempt)
         if batch is None:
             return
@@ -159,11 +160,11 @@ class Driver:
             self._commits.submit(self._discard, attempt)
 
     def commit(self, attempt: TransactionAttempt) -> None:
-        """Commit what a job has staged."""
+        """Commit the staged data of an attempt."""
         self._commits.submit(self._commit, attempt)
 
     def close(self) -> None:
-        """Stop the session. What is under way is given up, except for a commit that has begun."""
+        """Stop the session. Work in progress is abandoned, except for a commit that has begun."""
         self._is_closing.set()
         self._cancels.submit(self._interrupt_all)
         self._commits.submit(self._end)
@@ -176,7 +177,7 @@ class Driver:
                     self._interrupt(attempt)
 
     def _end(self) -> None:
-        """What is done last, behind whatever is just opened or committed."""
+        """Discard staged data, close the sinks and release the session. Runs after any open or commit in progress."""
         self._jobs.close(CLOSE_S)
         if self._spark is not None:
             for attempt in [attempt for attempt, batch in list(self._batches.items()) if not batch.is_running]:
@@ -193,7 +194,7 @@ class Driver:
         self._commits.close(0.0)
 
     def look(self) -> None:
-        """Find out anew where Spark's UI shows the jobs that run; cancel again what has only begun since."""
+        """Refresh the links to Spark's UI, and again cancel running jobs of attempts that are over."""
         if self._spark is not None:
             self._cancels.submit(self._look)
             if self._is_remote:
@@ -207,7 +208,7 @@ class Driver:
             self._find_links()
 
     def _reach_server(self) -> None:
-        """Find out whether the Connect server has gone: calls to it would be tried again for ten minutes."""
+        """Check that the Connect server is reachable: calls to a server that is gone are retried for ten minutes."""
         silent_s = now_s() - self._reached_s
         if silent_s < REACH_PAUSE_S:
             return
@@ -221,7 +222,7 @@ class Driver:
     def _find_links(self) -> None:
         assert self._spark is not None
         context = self._spark.sparkContext
-        with contextlib.suppress(Exception):  # the session is lost: whoever uses it next finds out
+        with contextlib.suppress(Exception):  # the session is lost: its next user reports the loss
             url = context.uiWebUrl or ""
             tracker = context.statusTracker()
             found = {attempt: tracker.getJobIdsForGroup(self._group(attempt)) for attempt in list(self._batches)}
@@ -257,7 +258,7 @@ class Driver:
         }
 
     def _insist(self, work: Callable[[], R]) -> R | None:
-        """Do it, however long something is away. None if it cannot be done, or is not needed any more."""
+        """Do the work, retrying while Spark or a sink is unavailable. None if the work fails or the driver closes."""
         while not self._is_closing.is_set():
             try:
                 return work()
@@ -270,7 +271,7 @@ class Driver:
         return None
 
     def _break(self, error: BaseException) -> None:
-        """There will be no session: jobs that wait for it must not hold the process, which ends now."""
+        """Give up the session. Jobs waiting for the session must not hold up the process, which ends now."""
         self._is_closing.set()
         self._events.broken(error)
 
@@ -313,14 +314,14 @@ class Driver:
         return frame.observe(rows, F.count(F.lit(1)).alias("rows")), rows
 
     def _cores(self) -> int:
-        """How many tasks a job should have. A Connect server does not say how many cores there are."""
+        """Number of tasks that a job should have. A Connect server does not report its number of cores."""
         assert self._spark is not None
         if self._is_remote:
             return int(self._conf.get("spark.default.parallelism") or REMOTE_TASKS)
         return max(2, self._spark.sparkContext.defaultParallelism)
 
     def _stage(self, attempt: TransactionAttempt, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
-        """Process a batch; hand the result to each sink. It is computed once, however many want it."""
+        """Process a batch and hand the result to each sink. The result is computed once, even for several sinks."""
         result = made_by("process", self._pipeline, self._pipeline.process(frame))
         emits = bool(self._pipeline.outputs)
         if len(self._sinks) + emits > 1:
@@ -349,7 +350,7 @@ class Driver:
         self._events.committed(attempt)
 
     def _tag(self, attempt: TransactionAttempt) -> None:
-        """Mark the jobs of this thread as those of an attempt."""
+        """Mark the jobs of this thread as belonging to an attempt."""
         assert self._spark is not None
         if self._is_remote:
             self._spark.clearTags()
@@ -366,13 +367,13 @@ class Driver:
             if self._is_remote:
                 self._spark.interruptTag(self._group(attempt))
             else:
-                # Of the future ones too: the thread may be about to submit one. PySpark's own method knows no such.
+                # Cancel future jobs too: the thread may be about to submit one. PySpark has no method for this.
                 self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group(attempt))
-        except Exception as error:  # the session is lost: whoever uses it next finds out
+        except Exception as error:  # the session is lost: its next user reports the loss
             event(log, "pipeline.not_cancelled", attempt=attempt, cause=error)
 
     def _discard(self, attempt: TransactionAttempt) -> None:
-        """Remove what an attempt that is over has staged."""
+        """Remove the staged data of an attempt that is over."""
         batch = self._batches.pop(attempt, None)
         if batch is None or self._spark is None:
             return
@@ -385,7 +386,7 @@ class Driver:
 
     def _unpersist(self, batch: _Batch) -> None:
         if batch.shared is not None:
-            with contextlib.suppress(Exception):  # the session is lost: so is what it kept
+            with contextlib.suppress(Exception):  # the session is lost, and with it the persisted data
                 batch.shared.unpersist()
 
     def _check(self, batch: _Batch) -> None:
@@ -394,5 +395,5 @@ class Driver:
 
 
 def now_s() -> float:
-    """Of the clock that jobs are timed by."""
+    """Return the current time of the monotonic clock used to time jobs."""
     return time.monotonic()

@@ -1,8 +1,8 @@
-"""What went wrong in Spark, for the person whose code it is: a sentence, and their part of the traceback.
+"""Failures in Spark, explained to the author of the user code: one sentence, and the user's part of the traceback.
 
-Spark raises an exception with hundreds of lines of Java for a typing error in a lambda. What matters is in it: of an
-exception in a Python worker its own traceback, of one of Spark's the line with its condition
-(``[DIVIDE_BY_ZERO] …``), which may stand behind the last ``Caused by:``.
+Spark raises an exception with hundreds of lines of Java for a typing error in a lambda. The important part is among
+these lines. For an exception in a Python worker it is the worker's own traceback; for an exception of Spark it is the
+line with its condition (``[DIVIDE_BY_ZERO] …``), sometimes behind the last ``Caused by:``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 
 LONGEST = 600
-"""Characters of a sentence."""
+"""Maximum number of characters of a sentence."""
 
 FRAMES = 30
-"""Frames of a traceback that are shown at most: the last ones."""
+"""Maximum number of traceback frames shown. The last frames are shown."""
 
 _PYTHON = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
-_OURS = re.compile(  # of a checkout too, which may be in a directory of any name
+_OURS = re.compile(  # includes a checkout, in a directory of any name
     r"[/\\](pyspark|py4j|tupletree[/\\](spark|worker|_\w+)|concurrent[/\\]futures)[/\\]"
     r"|[/\\](threading|socket|runpy)\.py$"
     rf"|^{re.escape(str(PurePath(__file__).parents[1]))}[/\\]"
@@ -34,7 +34,7 @@ _SPARKS = re.compile(r"[/\\](pyspark|py4j)[/\\]")
 _SOCKETS = re.compile(r"[/\\](socket|ssl)\.py$")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
 _AWAY = re.compile(r"tupletree\.errors\.(UnavailableError|FailedException|ReportedFailedException)\b")
-_CALLED_WRONGLY = ". Trace:\n"  # what py4j says where the JVM answered that it knows no such method
+_CALLED_WRONGLY = ". Trace:\n"  # py4j's text when the JVM answered that a method does not exist
 _JAVA_NOISE = re.compile(r"^(An error occurred while calling \S+\.(?:\n: | Trace:\n)|[\w.$]+(?:Exception|Error): )+")
 _LOST = re.compile(
     r"^(?:: |Caused by: )?(?:\([\w.$]+\) )?(?:[\w.$]+: )*(?:\[SPARK_JOB_CANCELLED\] )?"
@@ -46,19 +46,19 @@ _LOST = re.compile(
     r"|\[INVALID_HANDLE\.SESSION)",
     re.MULTILINE,
 )
-"""How a message, or a cause in it, begins. Within one it may be quoted out of a row."""
+"""Beginning of a message, or of a cause in a message. Elsewhere in a message the same text can be quoted from a row."""
 
 
 class BatchFailedError(ReportedFailedException):
-    """A batch failed in Spark, in the user's code or in a sink. Its notes are the traceback."""
+    """A batch failed in Spark, in the user's code or in a sink. The exception's notes hold the traceback."""
 
 
 class SparkLostError(Exception):
-    """The Spark session of this process is gone: the worker must be started again."""
+    """The Spark session of this process is lost, and the worker must be restarted."""
 
 
 def batch_failed(attempt: TransactionAttempt, splits: Sequence[Any], doing: str, error: BaseException) -> Exception:
-    """The error to report of a batch that failed while ``doing`` something."""
+    """Return the error to report for a batch that failed while ``doing`` something."""
     sentence, lines = explain(error)
     failed = BatchFailedError(f"{attempt}, {doing}: {sentence}; the batch is {shorten(splits)}")
     if lines:
@@ -67,32 +67,32 @@ def batch_failed(attempt: TransactionAttempt, splits: Sequence[Any], doing: str,
 
 
 def is_own_fault(error: BaseException) -> bool:
-    """Whether it may be the batch's fault, and not because something was away for a while.
+    """True if the error can be the batch's own fault, rather than a temporary unavailability.
 
-    A reader in a Python worker says so too, by the same types; only their names come through Spark.
+    A reader in a Python worker raises the same types, but only their names come through Spark.
     """
     return not isinstance(error, UnavailableError | FailedException) and not _AWAY.match(explain(error)[0])
 
 
 def is_session_lost(error: BaseException) -> bool:
-    """Whether nothing can be done with this session any more."""
+    """True if this session can no longer be used."""
     module = type(error).__module__
     text = str(error)
     if module.startswith("py4j") and getattr(error, "java_exception", None) is None:
-        # An error that Java raised has its exception with it; without one there was nobody to answer.
+        # An error raised by Java carries a Java exception. Without that, the JVM did not answer.
         return _CALLED_WRONGLY not in text
-    if isinstance(error, ConnectionError):  # of a sink or of the user's own code it says nothing of Spark
+    if isinstance(error, ConnectionError):  # from a sink or from user code, the error says nothing about Spark
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         used_by = next((file for file in reversed(files) if not _SOCKETS.search(file)), "")
-        return _SPARKS.search(used_by) is not None  # further out stands Spark too where it calls the user's code
-    # What a Python worker says is of the rows, or of the user's code.
+        return _SPARKS.search(used_by) is not None  # outer frames can be Spark's too, where Spark calls user code
+    # An error of a Python worker is about the rows or the user's code.
     return module.startswith(("py4j", "pyspark")) and _PYTHON not in text and _LOST.search(text) is not None
 
 
 def explain(error: BaseException) -> tuple[str, str]:
-    """One sentence, and the user's part of the traceback (empty if there is none)."""
+    """Return one sentence, and the user's part of the traceback (empty if there is none)."""
     text = str(error)
-    if _PYTHON in text:  # of a Python worker: Spark's message is the traceback, Java's may follow
+    if _PYTHON in text:  # from a Python worker: Spark's message is the traceback, Java lines can follow
         lines = _python_part(text[text.rindex(_PYTHON) :])
         return _cut(lines[-1]), "\n".join(_users(lines))
     module = type(error).__module__
@@ -102,13 +102,13 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 
 def shorten(splits: Sequence[Any]) -> str:
-    """Which batch it is, in the words of its source."""
+    """Return a short description of a batch: its first splits."""
     shown = ", ".join(map(repr, splits[:5]))
     return _cut(f"[{shown}{f', and {len(splits) - 5} more' if len(splits) > 5 else ''}]")
 
 
 def _sentence(text: str) -> str:
-    """Of a Java exception the innermost cause, without its class."""
+    """Return the innermost cause of a Java exception, without its class."""
     causes = _CAUSE.findall(text)
     line = causes[-1] if causes else _JAVA_NOISE.sub("", text.strip())
     return (line.strip().partition("\n")[0].strip() or text.strip().partition("\n")[0]).rstrip(";")
@@ -122,7 +122,7 @@ def _python_part(text: str) -> list[str]:
 
 
 def _users(lines: list[str]) -> list[str]:
-    """A traceback without the frames of Spark and of ours; if none is left, as it was."""
+    """Remove the frames of Spark and Tupletree from a traceback. If no frame would be left, keep them all."""
     kept, keeps = [], True
     for line in lines[1:-1]:
         frame = _FRAME.match(line)

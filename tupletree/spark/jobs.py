@@ -1,21 +1,21 @@
-"""Which batches a pipeline has under way, and what is to be done next about each. Pure: the shell is pipeline_bolt.py.
+"""The batches of a pipeline in progress, and the next action for each. Pure code; pipeline_bolt.py carries it out.
 
     batch tuple --> (waiting for its retry) --> running --> processed --> committing --> gone
                                                    |                         |
                                                    +------- failed ----------+--> replayed, or stopped
 
-* A batch tuple is held, neither acked nor failed, while its Spark job is waiting or running: the coordinator takes a
-  batch for processed when its job is.
-* An attempt that is over (tupletree/attempt.py) is cancelled as soon as that is seen: when another attempt of its
-  transaction, or of an earlier one, arrives. When a batch fails here, the later ones are cancelled at once, since the
-  coordinator emits them again as well.
-* A batch that fails for a reason of its own is retried after a pause that grows, ``most`` times in all. Then the
-  pipeline is *stopped*: the tuple is held for ever, and with it stands everything from this batch on; nothing is lost.
-  An earlier batch may still be replayed, and commit, or stop the pipeline in its turn.
-  Failures that are not the batch's fault (a database that is away) are retried without end.
-* What was retried is known to this object alone: a driver that is started again begins to count anew.
+* A batch tuple is held, neither acked nor failed, while its Spark job is waiting or running. The coordinator considers
+  a batch processed when its job is done.
+* An attempt that is over (tupletree/attempt.py) is cancelled as soon as another attempt of its transaction, or of an
+  earlier transaction, arrives. When a batch fails here, the later batches are cancelled at once, since the coordinator
+  emits them again as well.
+* A batch that fails through its own fault is retried after a growing pause, ``most`` attempts in all. Then the pipeline
+  is *stopped*: the tuple is held forever, and every batch from this one on stays pending; nothing is lost. An earlier
+  batch may still be replayed, and commit, or stop the pipeline in its turn.
+  Failures that are not the batch's fault (such as an unavailable database) are retried forever.
+* Retries are counted in this object only: a restarted driver counts from zero.
 
-Times are seconds of a monotonic clock. ``control`` is whatever the shell acks or fails.
+Times are seconds of a monotonic clock. ``control`` is an object that the shell acks or fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tupletree.attempt import Attempts, TransactionAttempt
 
 
 class Phase(enum.Enum):
-    """How far a batch has come."""
+    """Phase of a batch."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -40,7 +40,7 @@ class Phase(enum.Enum):
 
 @dataclass(slots=True)
 class Job:
-    """An attempt at a batch. ``control``: what the coordinator waits for now, None while it waits for nothing."""
+    """An attempt at a batch. ``control``: the tuple that the coordinator awaits now, or None."""
 
     attempt: TransactionAttempt
     splits: Sequence[Any]
@@ -61,7 +61,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The attempt is over: stop its Spark job, and remove what it staged."""
+    """The attempt is over: stop its Spark job and remove its staged data."""
 
     attempt: TransactionAttempt
 
@@ -76,7 +76,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit what the job has staged."""
+    """Commit the staged data of the job."""
 
     job: Job
 
@@ -108,19 +108,19 @@ Effect = Start | Cancel | Finish | Commit | Ack | Fail | Stop
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often, and after which pauses. ``most``: attempts in all; None: without end."""
+    """Retry policy. ``most``: maximum number of attempts; None: retry forever."""
 
     most: int | None
     first_pause_s: float
     longest_pause_s: float
 
     def pause_s(self, failures: int) -> float:
-        """Before the attempt that follows so many failures in a row."""
+        """Return the pause before the next attempt, after ``failures`` failures in a row."""
         return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)) if failures else 0.0
 
 
 class Jobs:
-    """The batches of one pipeline task. Effects are to be carried out in the order in which they are returned."""
+    """The batches of one pipeline task. Effects must be carried out in the order in which they are returned."""
 
     def __init__(self, retries: Retries) -> None:
         self.attempts = Attempts()
@@ -128,25 +128,25 @@ class Jobs:
         self._retries = retries
         self._jobs: dict[TransactionAttempt, Job] = {}
         self._tries: dict[int, int] = {}  # txid -> failures in a row, of any kind
-        self._faults: dict[int, int] = {}  # txid -> those that are the batch's own
+        self._faults: dict[int, int] = {}  # txid -> failures that are the batch's own fault
 
     @property
     def jobs(self) -> Mapping[TransactionAttempt, Job]:
-        """Those under way."""
+        """The jobs in progress."""
         return self._jobs
 
     def failures(self, txid: int) -> int:
-        """How often a batch has failed in a row."""
+        """Return the number of failures of a batch in a row."""
         return self._tries.get(txid, 0)
 
     def wants(self, attempt: TransactionAttempt) -> bool | None:
-        """Whether a batch tuple begins something; None: it is known already."""
+        """True if a batch tuple starts an attempt, False if the attempt is over, None if it is already known."""
         if self.attempts.has_seen(attempt):
             return None
         return not self.attempts.is_over(attempt)
 
     def batch(self, attempt: TransactionAttempt, splits: Sequence[Any], control: Any, now_s: float) -> list[Effect]:
-        """A batch that ``wants`` accepted arrived."""
+        """Add a batch that ``wants`` accepted."""
         self.attempts.saw(attempt)
         effects = list(self._drop(job for job in self._jobs.values() if self.attempts.is_over(job.attempt)))
         pause_s = self._retries.pause_s(self._tries.get(attempt.txid, 0))
@@ -157,7 +157,7 @@ class Jobs:
         return [*effects, *self.due(now_s)]
 
     def due(self, now_s: float) -> list[Effect]:
-        """Start what has waited for long enough."""
+        """Start the jobs whose pause has passed."""
         started = [
             job for job in self._jobs.values() if job.phase is Phase.WAITING and job.not_before_s <= now_s
         ]  # fmt: skip
@@ -166,11 +166,11 @@ class Jobs:
         return [Start(job) for job in started]
 
     def next_due_s(self) -> float | None:
-        """When a batch has waited for long enough, if one waits."""
+        """Return the time at which the next waiting batch is due, or None."""
         return min((job.not_before_s for job in self._jobs.values() if job.phase is Phase.WAITING), default=None)
 
     def overdue(self, phase: Phase, now_s: float, limit_s: float) -> list[TransactionAttempt]:
-        """What has been running, or committing, for longer than that."""
+        """Return the attempts that have been in ``phase`` for longer than ``limit_s``."""
         return [job.attempt for job in self._jobs.values() if job.phase is phase and now_s - job.started_s > limit_s]
 
     def processed(self, attempt: TransactionAttempt, rows: int | None) -> list[Effect]:
@@ -183,9 +183,9 @@ class Jobs:
         return [Finish(job, control)]
 
     def commit(self, attempt: TransactionAttempt, control: Any) -> list[Effect]:
-        """The coordinator lets an attempt commit. One that is unknown here was processed by a driver that is gone.
+        """The coordinator lets an attempt commit. An attempt unknown here was processed by a driver that is gone.
 
-        Where an earlier transaction is still under way here, this comes late from a coordinator that is deposed.
+        While an earlier transaction is still in progress here, the call is a late one from a deposed coordinator.
         """
         job = self._jobs.get(attempt)
         if job is None or job.phase is not Phase.PROCESSED or any(one.txid < attempt.txid for one in self._jobs):
@@ -210,7 +210,7 @@ class Jobs:
         return list(self._drop(job for job in self._jobs.values() if job.attempt.txid <= txid))
 
     def failed(self, attempt: TransactionAttempt, *, is_own_fault: bool) -> list[Effect]:
-        """The job or the commit of an attempt failed. ``is_own_fault``: not because something was away."""
+        """The job or the commit of an attempt failed. ``is_own_fault``: False if something was unavailable."""
         job = self._jobs.get(attempt)
         if job is None or job.phase not in (Phase.RUNNING, Phase.COMMITTING):
             return []
@@ -222,7 +222,7 @@ class Jobs:
         return list(self._drop(job for job in self._jobs.values() if job.attempt.txid >= txid))
 
     def _stop(self, txid: int) -> Iterator[Effect]:
-        """Hold this batch and all behind it. What they compute or have staged is of no use any more."""
+        """Hold this batch and all later ones. Their results and staged data are no longer needed."""
         self.stopped_at = txid
         for job in self._jobs.values():
             if job.attempt.txid >= txid and job.phase is not Phase.STOPPED:
@@ -230,11 +230,11 @@ class Jobs:
                 yield Cancel(job.attempt)
 
     def held(self) -> list[Any]:
-        """The controls whose timeouts must not pass."""
+        """Return the controls whose timeouts must be extended."""
         return [job.control for job in self._jobs.values() if job.control is not None]
 
     def _drop(self, jobs: Iterator[Job]) -> Iterator[Effect]:
-        """Forget jobs; whoever waits for them is told."""
+        """Forget jobs, and fail their controls."""
         for job in list(jobs):
             del self._jobs[job.attempt]
             yield Cancel(job.attempt)

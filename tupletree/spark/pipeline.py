@@ -1,4 +1,4 @@
-"""What a user writes: a pipeline, whose batches Spark processes and whose effects happen exactly once.
+"""Pipelines, written by users: Spark processes the batches of a pipeline, and the effects happen exactly once.
 
     class WordCount(Pipeline):
         source = TextFiles("corpus/*.txt", max_bytes_per_batch="4MB")
@@ -9,8 +9,8 @@
     def topology():
         return WordCount().topology()
 
-Rows never pass through the topology's workers, unless the pipeline has ``outputs``: then the rows of each batch's
-result are emitted as tuples to bolts that are set downstream of the component ``pipeline``::
+Rows never pass through the topology's workers, unless the pipeline has ``outputs``. Then the rows of each batch's
+result are emitted as tuples to bolts downstream of the component ``pipeline``::
 
     builder = WordCount().builder()
     builder.set_bolt("alerts", Alerts()).shuffle_grouping("pipeline")
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """Batches of a source, processed by Spark, committed to sinks in the order of their txids.
+    """Batches of a source, processed by Spark and committed to sinks in the order of their txids.
 
     Attributes:
-        source: where the rows come from.
-        state, sinks: where the result of each batch goes: one, or several. Each takes every batch exactly once; they do
-            not commit at the same moment.
-        outputs: the columns of the result that are emitted as tuples, if any; a tuple is ``[attempt, *columns]``.
-        transactional_id: the name that progress is kept under; by default the name of the class, in lower case with
-            hyphens. A pipeline that is submitted with the same id goes on where the last one stopped.
+        source: the source of the rows.
+        state, sinks: one sink, or several, for the result of each batch. Each sink takes every batch exactly once; the
+            sinks do not commit at the same moment.
+        outputs: the columns of the result that are emitted as tuples, if any. A tuple is ``[attempt, *columns]``.
+        transactional_id: the name that progress is stored under; by default the name of the class, in lower case with
+            hyphens. A pipeline submitted with the same id continues where the last one stopped.
     """
 
     source: Source
@@ -57,41 +57,41 @@ class Pipeline:
     transactional_id: str = ""
 
     def process(self, batch: DataFrame) -> DataFrame:
-        """The result of a batch. Called in the Spark driver, for several batches at once from several threads.
+        """Return the result of a batch. Called in the Spark driver, for several batches at once from several threads.
 
-        Must only describe what is to be computed: actions (``count``, ``collect``) run jobs of their own. What it
-        raises fails the batch.
+        Must only describe the computation: actions (``count``, ``collect``) run jobs of their own. An exception fails
+        the batch.
 
-        A batch that is replayed is processed again. If the same rows can give another result (random numbers, the time
-        of day), several sinks, and bolts downstream, may each have taken that of another attempt: one result each, but
-        not the same.
+        A replayed batch is processed again. If the same rows can give a different result (random numbers, the time of
+        day), several sinks and bolts downstream can each take the result of a different attempt: one result each, but
+        not the same result.
         """
         return batch
 
     def emit(self, result: DataFrame) -> DataFrame:
-        """What of the result is emitted: all rows unless this says otherwise. Only called if there are ``outputs``."""
+        """Return the rows of the result to emit, by default all. Called only if there are ``outputs``."""
         return result
 
     def all_sinks(self) -> list[Sink]:
-        """``state`` and ``sinks`` in one list."""
+        """Return ``state`` and ``sinks`` in one list."""
         return [*([self.state] if self.state is not None else []), *self.sinks]
 
     def builder(self) -> PipelineBuilder:
-        """The builder of the pipeline's topology, to set bolts on. Raises TopologyError if the pipeline is faulty."""
+        """Return the builder of the pipeline's topology, for adding bolts. TopologyError if the pipeline is faulty."""
         from tupletree.spark.builder import PipelineBuilder
 
         return PipelineBuilder(self)
 
     def topology(self) -> Topology:
-        """The topology of this pipeline alone. Raises TopologyError if the pipeline is faulty."""
+        """Return the topology of this pipeline alone. Raises TopologyError if the pipeline is faulty."""
         return self.builder().create_topology()
 
 
 def checked(pipeline: Any) -> Pipeline:
-    """The pipeline, with its parts as attributes of its own, so that they travel with it.
+    """Check a pipeline and return it. Its parts become instance attributes, so that they are pickled with the pipeline.
 
     Raises:
-        TopologyError: a part is missing or of another kind.
+        TopologyError: a part is missing or has the wrong type.
     """
     if isinstance(pipeline, type) or not isinstance(pipeline, Pipeline):
         found = f"the class {pipeline.__name__}" if isinstance(pipeline, type) else type(pipeline).__name__

@@ -1,9 +1,9 @@
-"""The task that drives Spark for a pipeline. What to do is decided by jobs.py, done by driver.py; here both meet.
+"""The task that drives Spark for a pipeline: connects jobs.py, which decides, and driver.py, which executes.
 
-batch tuple  ->  the source's emitter says which splits  ->  Spark job  ->  rows and reports downstream  ->  ack
-commit tuple ->  the sinks commit  ->  a committing emitter commits                                       ->  ack
+batch tuple  ->  the source's emitter lists the splits  ->  Spark job  ->  rows and reports downstream  ->  ack
+commit tuple ->  the sinks commit  ->  a committing emitter commits                                     ->  ack
 
-A batch tuple is acked long after it came: its timeout is put off by every tick, for as long as the job runs.
+A batch tuple is acked long after its arrival: every tick extends its timeout, for as long as the job runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BatchTimeoutError(Exception):
 
 
 class PipelineBolt(EmitterBolt):
-    """The one task of a pipeline. ``spout``: that of its source, as a TransactionalSpout."""
+    """The single task of a pipeline. ``spout``: the spout of the source, as a TransactionalSpout."""
 
     def __init__(self, transactional_id: str, pipeline: Pipeline, spout: TransactionalSpout) -> None:
         super().__init__(spout)
@@ -54,7 +54,7 @@ class PipelineBolt(EmitterBolt):
     def declare_output_fields(self, declarer: Any) -> None:
         if self.pipeline.outputs:
             declarer.declare(["attempt", *self.pipeline.outputs])
-        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after the rows that it reports
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         super().prepare(conf, context, collector)
@@ -92,10 +92,10 @@ class PipelineBolt(EmitterBolt):
             self._tick()
             self.collector.ack(tup)
 
-    # What the driver tells, on its threads: each is passed on to the task's own.
+    # Callbacks of the driver, on its threads. Each is passed on to the task's own thread.
 
     def ready(self) -> None:
-        self.context.call_soon(self._ready)  # _progress may not be there yet
+        self.context.call_soon(self._ready)  # _progress might not exist yet
 
     def unavailable(self, error: BaseException) -> None:
         self.context.call_soon(functools.partial(self.collector.report_error, error))
@@ -112,7 +112,7 @@ class PipelineBolt(EmitterBolt):
     def failed(self, attempt: TransactionAttempt, doing: str, error: BaseException) -> None:
         self.context.call_soon(functools.partial(self._failed, attempt, doing, error))
 
-    # What follows runs on the task's own thread.
+    # The methods below run on the task's own thread.
 
     def _ready(self) -> None:
         self._progress.began()
@@ -173,13 +173,13 @@ class PipelineBolt(EmitterBolt):
         for attempt in self._jobs.overdue(Phase.RUNNING, now_s(), self._limit_s):
             self._failed(attempt, "processing", self._overdue())
         for attempt in self._jobs.overdue(Phase.COMMITTING, now_s(), self._limit_s):
-            # Its thread cannot be helped, and every later commit waits for it: a new worker can.
+            # The thread cannot be interrupted, and every later commit waits for it. Only a new worker helps.
             raise BatchTimeoutError(f"the commit of {attempt} has not ended after {self._limit_s:g} s")
         self._apply(self._jobs.due(now_s()))
         self._driver.look()
 
     def _overdue(self) -> Exception:
-        """Why a job has no result yet. What is away at the start is not the batch's fault, however long it is."""
+        """Return why a job has no result yet. A slow start of Spark or the sinks is no fault of the batch."""
         if self._progress.is_ready:
             return BatchTimeoutError(f"no result after {self._limit_s:g} s")
         return UnavailableError(f"the Spark session and the sinks have not been there for {self._limit_s:g} s")
@@ -206,7 +206,7 @@ class PipelineBolt(EmitterBolt):
                     assert_never(effect)
 
     def _finish(self, attempt: TransactionAttempt, control: Tuple) -> None:
-        """Emit the rows of a batch, if it has any; tell who waits for them how many there were."""
+        """Emit the rows of a batch, if any, and report their number to the downstream tasks."""
         emission = Emission(attempt, self.context.component_id, self.collector)
         columns = self._columns.pop(attempt, None)
         if columns is not None:
@@ -221,7 +221,7 @@ class PipelineBolt(EmitterBolt):
 
 
 class _Splits(BatchCollector):
-    """Takes what the emitter of a source emits: the splits of a batch."""
+    """Collects the splits of a batch, as emitted by the source's emitter."""
 
     def __init__(self, component_id: str, attempt: TransactionAttempt, collector: BoltCollector) -> None:
         self.taken: list[Any] = []
@@ -244,7 +244,7 @@ class _Splits(BatchCollector):
 
 
 def _workers(conf: Mapping[str, Any]) -> int:
-    """A job that is cancelled may still run while the next attempt of its batch does."""
+    """Return the number of job threads. A cancelled job can still run alongside the next attempt of its batch."""
     from tupletree.spark.builder import BATCHES
 
     return 2 * (conf.get("topology.max.spout.pending") or BATCHES)

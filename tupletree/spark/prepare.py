@@ -1,4 +1,4 @@
-"""Make the archive of Spark's classes that class_archive.py tells of, once for each environment.
+"""Make the archive of Spark's classes described in class_archive.py, once per environment.
 
 python -m tupletree.spark.prepare          takes half a minute; ``make setup`` does it
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 TEXT = "words of a text whose every line is a row\n" * 1000
 
 END_S = 120.0
-"""How long a JVM may take to write the archive, at its end."""
+"""Maximum time for a JVM to write the archive when it exits."""
 
 
 def make(path: Path) -> None:
-    """Run a job like those of a pipeline, and have its JVM write down which classes it took."""
+    """Run a job like those of a pipeline, and have its JVM archive the classes that it loaded."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         partial, text = Path(directory, path.name), Path(directory, "text")
@@ -42,7 +42,7 @@ def make(path: Path) -> None:
             status = gateway.proc.wait(END_S)
         if status != 0:
             raise OSError(f"Java ended with status {status}")
-        _make_durable(partial)  # a file of which a part is missing after a power cut would crash every JVM
+        _make_durable(partial)  # a file truncated by a power cut would crash every JVM
         for old in path.parent.glob("spark-*.jsa"):
             old.unlink(missing_ok=True)
         partial.rename(path)
@@ -64,7 +64,7 @@ def _make_durable(path: Path) -> None:
 
 
 def main() -> int:
-    """Make the archive if there is none. Exit status 1 if that failed: Spark then starts as it does without."""
+    """Make the archive if there is none. Exit status 1 if that fails; Spark then starts without the archive."""
     path = archive()
     if path is None:
         print("There is no Java that Spark could use.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""How a pipeline is doing, for ``describe``, ``monitor`` and metrics."""
+"""Progress of a pipeline, for ``describe``, ``monitor`` and metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tupletree.spark.failures import shorten
 from tupletree.spark.jobs import Job, Jobs, Phase
 
 WINDOW_S = 30.0
-"""Rates are over the last so many seconds."""
+"""Number of seconds over which rates are computed."""
 
 TIMES = 500
-"""Percentiles are over the last so many batches."""
+"""Number of recent batches over which percentiles are computed."""
 
 
 class PipelineProgress:
@@ -35,7 +35,7 @@ class PipelineProgress:
         )  # when, rows, seconds from arrival to commit
 
     def began(self) -> None:
-        """The session is there."""
+        """The session has started."""
         self.is_ready = True
         self._began_s = now_s()
 
@@ -61,7 +61,7 @@ class PipelineProgress:
         )
 
     def status(self) -> dict[str, Any]:
-        """What ``describe`` shows of the pipeline's task."""
+        """Return the status of the pipeline's task for ``describe``."""
         now = now_s()
         recent = [entry for entry in list(self._recent) if entry[0] >= now - WINDOW_S]
         span_s = max(1.0, min(WINDOW_S, now - self._began_s))

@@ -1,4 +1,4 @@
-"""What a batch has come to: the frames that a user's methods return, the rows to emit, and how many were read."""
+"""Results of a batch: the DataFrames that a user's methods return, the rows to emit, and the number of rows read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from tupletree.spark.pipeline import Pipeline
 
 COUNTED_S = 0.5
-"""Spark says how many rows were read a moment after the job is done, or not at all."""
+"""Maximum wait for the row count. Spark reports it shortly after the job is done, or not at all."""
 
 
 def made_by(method: str, pipeline: Pipeline, made: Any) -> DataFrame:
-    """What a method of a pipeline returned. UsageError if that is no DataFrame."""
+    """Return the result of a pipeline's method. UsageError if the result is not a DataFrame."""
     if not hasattr(made, "toArrow"):
         raise UsageError(f"{type(pipeline).__name__}.{method} returned {made!r}; a DataFrame was expected")
     return made  # type: ignore[no-any-return]
 
 
 def emitted(pipeline: Pipeline, frame: DataFrame) -> list[list[Any]]:
-    """The columns ``outputs`` of a result. UsageError for one that is not there or has what tuples do not carry."""
+    """Return the columns ``outputs`` of a result. UsageError if a column is missing or tuples do not carry its type."""
     name, columns = type(pipeline).__name__, frame.columns
     for output in pipeline.outputs:
         if output not in columns:
@@ -41,12 +41,12 @@ def emitted(pipeline: Pipeline, frame: DataFrame) -> list[list[Any]]:
 
 
 def quoted(name: str) -> str:
-    """A name of a column as Spark reads it, whatever is in it."""
+    """Quote a column name for Spark, whatever characters it contains."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _not_carried(kind: pa.DataType) -> pa.DataType | None:
-    """The type itself, or one within it, that tuples do not carry."""
+    """Return the type, or a nested type, that tuples do not carry; None if tuples carry all of them."""
     types = pa.types
     if types.is_date(kind) or types.is_time(kind) or types.is_duration(kind) or types.is_decimal(kind):
         return kind
@@ -55,7 +55,7 @@ def _not_carried(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
-    """UsageError for what Python does not know: a year before 1 or after 9999, text that is not UTF-8."""
+    """Convert a column. UsageError for values that Python lacks: years outside 1 to 9999, text that is not UTF-8."""
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError) as error:
@@ -63,9 +63,9 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
 
 
 def observed(observation: Observation) -> int | None:
-    """The ``rows`` that were observed; None if no job has read any, where Observation.get may wait for ever."""
+    """Return the observed ``rows``. None if no job has read any; Observation.get could then wait forever."""
     classic = getattr(observation, "_jo", None)
-    if classic is None:  # Spark Connect's is answered with the job
+    if classic is None:  # Spark Connect returns the observation with the job
         found = observation.get
     else:
         deadline_s = time.monotonic() + COUNTED_S
@@ -74,4 +74,4 @@ def observed(observation: Observation) -> int | None:
                 return None
             time.sleep(0.01)
         found = classic.getAsJava()
-    return int(found.get("rows") or 0)  # nothing is said of a source that was optimised away
+    return int(found.get("rows") or 0)  # Spark observes nothing of a source that was optimised away

@@ -1,23 +1,24 @@
-"""The Spark session of a process: one, shared by every pipeline and SparkBatchBolt in it.
+"""The Spark session of a process, shared by every pipeline and SparkBatchBolt in the process.
 
-Settings are the ``spark.*`` keys of the topology's configuration over defaults. With ``spark.remote`` the session is a
-Spark Connect one, and nothing of Spark runs in this process.
+The settings are the ``spark.*`` keys of the topology's configuration, on top of defaults. With ``spark.remote`` the
+session is a Spark Connect session, and nothing of Spark runs in this process.
 
-The environment: ``PYSPARK_PYTHON`` is this very interpreter unless it is set, so that Spark's Python workers find what
-is installed here; and where the master is local, Spark listens on the loopback interface alone.
+Environment: ``PYSPARK_PYTHON`` defaults to this interpreter, so that Spark's Python workers find the packages installed
+here. With a local master, Spark listens on the loopback interface only.
 
-**What executors need.** On a local master they find what this process finds. Elsewhere (``spark://``, YARN, Kubernetes,
-and the server of Spark Connect) their Python must be of the same minor version, and tupletree, pyarrow and what the
-code of the user imports from packages must be installed there. Ways to have it so:
+**Requirements for executors.** On a local master, executors find the same packages as this process. Elsewhere
+(``spark://``, YARN, Kubernetes, and the server of Spark Connect) their Python must have the same minor version, and
+tupletree, pyarrow and the packages that the user's code imports must be installed there. Two ways to do this:
 
-* installed on every machine, or in the container image, with ``spark.pyspark.python`` to say which interpreter it is;
-* ``spark.archives: venv.tar.gz#venv`` with ``spark.pyspark.python: venv/bin/python``: an environment packed by
-  venv-pack or conda-pack, sent to each executor.
+* Install the packages on every machine, or in the container image, and name the interpreter in
+  ``spark.pyspark.python``.
+* Set ``spark.archives: venv.tar.gz#venv`` and ``spark.pyspark.python: venv/bin/python``. The archive is an environment
+  packed by venv-pack or conda-pack; Spark sends the archive to each executor.
 
-The user's own modules, those of the topology file and those named as code when it was submitted, go there by value with
-each job, if they are imported when the session starts. What is imported later, inside of a function, does not:
-``spark.submit.pyFiles: more.zip,single.py`` sends it. Other machines must also be able to reach the driver:
-``spark.driver.host`` is its address where the one that Spark finds is wrong.
+The user's own modules (those of the topology file and those submitted as code) are sent by value with each job if they
+are imported when the session starts. Modules imported later, inside a function, are not sent;
+``spark.submit.pyFiles: more.zip,single.py`` sends them. Other machines must also be able to reach the
+driver: set ``spark.driver.host`` to the driver's address if Spark finds the wrong address.
 """
 
 from __future__ import annotations
@@ -46,19 +47,20 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 LOG_OPTION = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-"""Has Spark's JVM log errors only."""
+"""JVM option that makes Spark log errors only."""
 
 CONNECT_PORT = 15002
-"""Of a Spark Connect server whose address names none."""
+"""The default port of a Spark Connect server."""
 
 REACH_S = 5.0
-"""How long a server may take to accept a connection."""
+"""Maximum time for a server to accept a connection."""
 
 _TASKS_END_S = 5.0
-"""How long tasks are waited for before Spark stops."""
+"""Maximum time to wait for running tasks before Spark stops."""
 
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Through which a Connect server may be reached though it does not seem so."""
+"""Environment variables of proxies. With a proxy, a Connect server can be reachable although a direct connection fails.
+"""
 
 _lock = threading.Lock()
 _users = 0
@@ -67,12 +69,12 @@ _remote = ""  # the Connect server of the session
 
 
 def settings(conf: Mapping[str, Any]) -> dict[str, str]:
-    """What a session is made with: the ``spark.*`` keys of a configuration, and defaults for what it does not say.
+    """Return the settings of a session: the ``spark.*`` keys of a configuration, plus defaults for missing keys.
 
     Jobs of several batches run side by side (FAIR). A small batch is not worth 200 shuffle partitions: on a local
-    master there is one for each core. Only what is an error is logged.
+    master there is one partition per core. Only errors are logged.
 
-    Raises UsageError for a master that is none.
+    Raises UsageError for an invalid master.
     """
     given = {key: _text(value) for key, value in conf.items() if key.startswith("spark.")}
     if "spark.remote" in given:
@@ -104,14 +106,14 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
 
 
 def acquire(conf: Mapping[str, Any]) -> SparkSession:
-    """The session of this process, started if there is none; each call wants a ``release``.
+    """Return the session of this process, starting one if needed. Each call needs a matching ``release``.
 
-    Where there is one already it stays as it is, whatever ``conf`` says. A start takes seconds.
+    An existing session stays as it is, whatever ``conf`` says. A start takes seconds.
 
     Raises:
         UnavailableError: the Spark master or Connect server does not answer.
         UsageError: the settings contradict each other, or there is no Java.
-        SparkLostError: Spark did not start; another process may have more luck.
+        SparkLostError: Spark did not start. A start in another process can succeed.
     """
     global _session, _users, _remote  # noqa: PLW0603
     wanted = settings(conf)
@@ -124,13 +126,13 @@ def acquire(conf: Mapping[str, Any]) -> SparkSession:
 
 
 def release() -> None:
-    """The caller of ``acquire`` is done; the last one stops the session."""
+    """Give back the session from ``acquire``. The last ``release`` stops the session."""
     global _session, _users  # noqa: PLW0603
     with _lock:
         _users -= 1
         if _users == 0 and _session is not None:
             session, _session = _session, None
-            with contextlib.suppress(Exception):  # the JVM or the server may have gone first
+            with contextlib.suppress(Exception):  # the JVM or the server may already be gone
                 reach(_remote)
                 if not _remote:
                     _await_tasks(session)
@@ -138,7 +140,7 @@ def release() -> None:
 
 
 def _await_tasks(session: SparkSession) -> None:
-    """Wait until no task runs, for at most ``_TASKS_END_S``: cancelled ones end within two seconds.
+    """Wait until no task runs, for at most ``_TASKS_END_S``. Cancelled tasks end within two seconds.
 
     A task that ends while the scheduler stops is logged as an error, with an exception.
     """
@@ -149,7 +151,7 @@ def _await_tasks(session: SparkSession) -> None:
 
 
 def reach(url: str) -> None:
-    """Find out at once what Spark finds out after minutes: UnavailableError if no master or Connect server answers."""
+    """Raise UnavailableError if no master or Connect server answers. Spark itself would notice only after minutes."""
     scheme, _, rest = url.partition("://")
     if scheme not in ("spark", "sc") or (scheme == "sc" and any(map(os.environ.get, _PROXIES))):
         return
@@ -173,7 +175,7 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
     reach(remote or master)
     if not master.startswith("local["):
         _send_local_modules()
-    # They print two hundred lines of Java for a column that is misspelt; what was wrong is told by failures.py.
+    # These loggers print two hundred lines of Java for a misspelt column; failures.py reports the cause instead.
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     try:
@@ -185,7 +187,7 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
 
 
 def _find_java() -> None:
-    """Look where Spark's own scripts look. UsageError if there is none."""
+    """Look for Java in the same places as Spark's own scripts. UsageError if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home and not os.access(Path(home, "bin", "java"), os.X_OK):
         raise UsageError(f"Spark needs Java 17 or newer, and there is no bin/java in JAVA_HOME, which is {home}")
@@ -194,7 +196,7 @@ def _find_java() -> None:
 
 
 def _send_local_modules() -> None:
-    """Have the user's modules pickled by value: executors that are elsewhere cannot import them."""
+    """Have the user's modules pickled by value: executors on other machines cannot import them."""
     from pyspark import cloudpickle
 
     for name, module in sorted(sys.modules.items()):
@@ -216,7 +218,7 @@ def _builder(wanted: Mapping[str, str]) -> SparkSession.Builder:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """What Spark's JVM inherits. On a local master its Python workers find the modules that this process finds."""
+    """Environment variables for Spark's JVM. On a local master, Python workers find the modules of this process."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     added = {}
     if wanted.get("spark.master", "").startswith("local"):
@@ -238,7 +240,7 @@ def _text(value: Any) -> str:
 
 
 def _cores(master: str) -> int:
-    """How many cores ``local``, ``local[4]`` or ``local[*]`` stands for."""
+    """Return the number of cores that ``local``, ``local[4]`` or ``local[*]`` stands for."""
     number = master.removeprefix("local").strip("[]").partition(",")[0]
     if not number:
         return 1

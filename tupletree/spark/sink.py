@@ -1,25 +1,26 @@
-"""What a pipeline's result goes to. A sink takes a batch in two steps:
+"""Sinks, which receive the results of a pipeline.
 
-1.  ``stage``, in the processing phase, several batches at once: run the Spark job and put its rows where nobody sees
-    them yet, or keep them.
-2.  ``commit``, in the commit phase, one batch after the other in the order of the txids: make them visible, atomically
-    and durably, together with the note that this txid was.
+A sink takes a batch in two steps:
 
-``commit`` may be called again for a txid that it was called for already: after a crash between the commit and its
-record, and where another sink of the same pipeline failed. So each commit must find out by the sink's own note whether
-its txid is in already:
+1.  ``stage``, in the processing phase, for several batches at once: run the Spark job and put its rows where nobody
+    sees them yet, or keep them.
+2.  ``commit``, in the commit phase, one batch after the other in the order of the txids: make the rows visible,
+    atomically and durably, together with a note of the txid.
 
-* **Transactional rule** (``scope.is_opaque`` False; the batch has the same rows at each replay): if the note is of this
-  txid, there is nothing left to do. A note of a higher txid says that the progress of the pipeline was deleted, or
-  that another pipeline writes here: StaleAttemptError.
-* **Opaque rule** (the rows may differ): if the note is of this txid and an older attempt, what that attempt did is
-  taken back first; if it is of this very attempt there is nothing left to do; if it is of a newer one,
+``commit`` may be called again for the same txid: after a crash between the commit and its record, or after another sink
+of the same pipeline failed. So each commit must check the sink's own note to see whether its txid is already in:
+
+* **Transactional rule** (``scope.is_opaque`` False; the batch has the same rows at each replay): if the note has this
+  txid, there is nothing left to do. If the note has a higher txid, the progress of the pipeline was deleted, or another
+  pipeline writes here: StaleAttemptError.
+* **Opaque rule** (the rows may differ): if the note has this txid and an older attempt, the effects of that attempt are
+  undone first. If the note has this very attempt, there is nothing left to do. If the note has a newer attempt,
   StaleAttemptError. Every commit takes part, with no rows if the batch has none.
 
 The rules are argued in tupletree/transactional/rules.py.
 
-Errors of all methods: UnavailableError, or FailedException, if it may work later (the database is away, the disk is
-full): the attempt fails and is tried again, without end. Any other exception counts against ``pipeline.max.attempts``.
+Errors of all methods: UnavailableError or FailedException for a temporary failure (the database is down, the disk is
+full). The attempt then fails and is retried forever. Any other exception counts against ``pipeline.max.attempts``.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkScope:
-    """What a sink works in.
+    """The environment of a sink.
 
     Attributes:
-        transactional_id: of the pipeline; what a sink writes belongs to one pipeline.
-        is_opaque: whether a replayed batch may have other rows.
+        transactional_id: the id of the pipeline. The data that a sink writes belongs to one pipeline.
+        is_opaque: True if a replayed batch may have different rows.
         spark: the session, classic or Spark Connect.
     """
 
@@ -49,29 +50,32 @@ class SinkScope:
 
 
 class Sink:
-    """A sink of a pipeline. Copied to the pipeline's task by pickling: connections are made in ``open``."""
+    """A sink of a pipeline. Sinks are pickled and copied to the pipeline's task, so ``open`` makes connections."""
 
     @property
     def target(self) -> str:
-        """What no two sinks of a pipeline may share, since each would find the other's notes; empty: nothing."""
+        """The destination of the sink. Two sinks of a pipeline with the same target would find each other's notes.
+
+        Empty if the sink shares nothing with others.
+        """
         return ""
 
     def open(self, scope: SinkScope) -> None:
-        """Called once before the first ``stage``, on any thread. What a dead driver has staged may be removed here."""
+        """Called once before the first ``stage``, on any thread. May remove data staged by a dead driver."""
 
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> Any:
-        """Run the job; return what ``commit`` needs. Visible to nobody. On a thread of the batch's own.
+        """Run the job and return the value that ``commit`` needs. Nothing becomes visible. Runs on the batch's thread.
 
-        May be called again for the same txid with a newer attempt, also while the older one still runs.
+        May be called again for the same txid with a newer attempt, even while the older attempt still runs.
         """
         raise NotImplementedError
 
     def commit(self, attempt: TransactionAttempt, staged: Any) -> None:
-        """Make what was staged visible, once for each txid. ``staged``: what ``stage`` returned for this attempt."""
+        """Make the staged rows visible, once per txid. ``staged``: the return value of ``stage`` for this attempt."""
         raise NotImplementedError
 
     def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
-        """An attempt is over: remove what it has staged, as far as that is easy. ``staged``: None if that failed."""
+        """Remove the staged data of an attempt that is over, if that is easy. ``staged``: None if ``stage`` failed."""
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called on an orderly shutdown."""

@@ -1,15 +1,15 @@
-"""What a pipeline reads: a transactional spout that says what a batch is, and a reader that fetches it inside Spark.
+"""Sources of a pipeline: a transactional spout that defines the batches, and a reader that fetches rows inside Spark.
 
-The tuples of the spout are ``[attempt, split]``. A *split* is a small value (lists, dicts, strings, numbers) that says
-where some rows lie: a byte range of a file, an offset range of a topic. Splits travel through the cluster and, for
-partitioned spouts, into ZooKeeper; rows do not: Spark's executors call ``read`` with each split.
+The tuples of the spout are ``[attempt, split]``. A *split* is a small value (lists, dicts, strings, numbers) that
+locates some rows: a byte range of a file, an offset range of a topic. Splits travel through the cluster and, for
+partitioned spouts, into ZooKeeper. Rows do not: Spark's executors call ``read`` with each split.
 
-Which spout it is decides the rule that sinks follow. With a TransactionalSpout or a PartitionedTransactionalSpout a
-replayed batch has the same splits, and ``read`` must find the same rows in them. With an
-OpaquePartitionedTransactionalSpout a replay may have others.
+The type of the spout decides the rule that sinks follow. With a TransactionalSpout or a PartitionedTransactionalSpout a
+replayed batch has the same splits, and ``read`` must return the same rows for them. With an
+OpaquePartitionedTransactionalSpout a replay can have different splits and rows.
 
-A source of one's own, three partitions of 1,000 numbers each, with ``NumbersCoordinator`` and ``NumbersEmitter`` as in
-docs/guides/transactions.md, the latter emitting ``[attempt, [start, end]]``::
+A custom source, three partitions of 1,000 numbers each, with ``NumbersCoordinator`` and ``NumbersEmitter`` as in
+docs/guides/transactions.md, where the emitter emits ``[attempt, [start, end]]``::
 
     class Numbers(Source):
         schema = "number BIGINT"
@@ -36,41 +36,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_RECORD_BATCH = 10_000
-"""How many single rows are gathered into one Arrow record batch."""
+"""Number of single rows gathered into one Arrow record batch."""
 
 
 class Source:
     """A source of a pipeline. Copied to the pipeline's task and, inside each job, to Spark's Python workers.
 
-    So it must pickle and be small; what ``read`` needs (a connection, a client) it opens itself, and imports what
-    executors need to have installed inside the method.
+    So a source must be small and picklable. ``read`` opens its own connections and clients, and imports packages that
+    only executors need inside the method.
 
     Attributes:
-        schema: of the rows that ``read`` yields, in Spark's DDL (``"key STRING, value BIGINT"``) or as a StructType.
+        schema: the schema of the rows that ``read`` yields, in Spark's DDL (``"key STRING, value BIGINT"``) or as a
+            StructType.
     """
 
     schema: str | StructType
 
     def spout(self) -> TransactionalSpoutBase:
-        """The spout whose tuples are ``[attempt, split]``: any of the three kinds."""
+        """Return the spout whose tuples are ``[attempt, split]``. Any of the three kinds works."""
         raise NotImplementedError
 
     def read(self, split: Any) -> Iterator[Any]:
-        """The rows of one split: each a list or tuple of values, or many at once as a ``pyarrow.RecordBatch``.
+        """Yield the rows of one split.
 
-        Called inside Spark's executors. What it raises fails the batch and is shown in ``tupletree errors``.
+        A row is a list or tuple of values; a ``pyarrow.RecordBatch`` holds many rows at once. Called inside Spark's
+        executors. An exception fails the batch and is shown in ``tupletree errors``.
         """
         raise NotImplementedError
 
     def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
-        """The same rows in more splits, so that about ``tasks`` Spark tasks have something to read.
+        """Return the same rows in more splits, so that about ``tasks`` Spark tasks have something to read.
 
-        Need not be the same at each replay. By default as they are.
+        The division need not be the same at each replay. By default the splits are returned unchanged.
         """
         return splits
 
     def dataframe(self, spark: SparkSession, splits: Sequence[Any]) -> DataFrame:
-        """The rows of a batch: one Spark task for each split. Override it for a source that Spark itself can read."""
+        """Return the rows of a batch, with one Spark task per split. Override if Spark itself can read the source."""
         splits = list(splits)
         ranges = spark.range(0, len(splits), 1, max(1, len(splits)))
         schema = struct_type(self.schema)
@@ -78,12 +80,12 @@ class Source:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether replays may differ, so that sinks must follow the opaque rule."""
+        """True if replays can differ, so that sinks must follow the opaque rule."""
         return isinstance(self.spout(), OpaquePartitionedTransactionalSpout)
 
 
 class _Reader:
-    """What Spark calls in its Python workers: indices of splits in, rows out."""
+    """Function that Spark calls in its Python workers: takes indices of splits, yields rows."""
 
     def __init__(self, source: Source, splits: list[Any], schema: pa.Schema) -> None:
         self._source = source
@@ -99,16 +101,16 @@ class _Reader:
 
 @functools.cache
 def _freeze_imports() -> None:
-    """Once in each Python worker: what is imported by now stays, so no collection need look at it again.
+    """Exclude all objects that exist by now from garbage collection. Runs once per Python worker.
 
-    Spark's Python workers collect garbage after every task; that took four fifths of the time of a short one.
+    Spark's Python workers collect garbage after every task, which took four fifths of the time of a short task.
     """
     gc.freeze()
 
 
 @functools.cache
 def struct_type(schema: str | StructType) -> StructType:
-    """A schema as Spark's own type; needs an active session, classic or Connect. TypeError if it is not of columns."""
+    """Return a schema as Spark's own type. Needs an active session, classic or Connect. TypeError if not a struct."""
     parsed = DataType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType):
         raise TypeError(f"the schema {schema!r} names no columns; 'value STRING' would be one")
@@ -116,7 +118,7 @@ def struct_type(schema: str | StructType) -> StructType:
 
 
 def record_batches(rows: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows, single ones or record batches, as record batches of a schema."""
+    """Yield single rows and record batches as record batches of a schema."""
     for is_batch, group in itertools.groupby(rows, key=lambda row: isinstance(row, pa.RecordBatch)):
         if is_batch:
             yield from (batch.cast(schema) if batch.schema != schema else batch for batch in group)
@@ -128,7 +130,7 @@ def record_batches(rows: Iterator[Any], schema: pa.Schema) -> Iterator[pa.Record
 
 
 def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    if pa.types.is_integer(field.type):  # Arrow would cut off what is behind the point
+    if pa.types.is_integer(field.type):  # Arrow would drop the decimals
         for value in values:
             if isinstance(value, float) and not value.is_integer():
                 raise ValueError(f"column {field.name!r} is {field.type}, and has the value {value!r}")

@@ -1,7 +1,7 @@
-"""Threads that Spark is driven by.
+"""Threads that drive Spark.
 
-They are daemons, unlike those of a ThreadPoolExecutor, for which a process waits at its end: a Spark that does not
-answer must not hold a worker that is to stop.
+The threads are daemons. A process waits at its end for the threads of a ThreadPoolExecutor, so a Spark that does not
+answer would keep a worker from stopping.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Threads:
-    """Up to ``count`` threads that do what is submitted, in its order as far as they are free."""
+    """Up to ``count`` threads that run submitted work, started in the order of submission."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -28,7 +28,7 @@ class Threads:
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Have it done; after ``close`` it is not."""
+        """Queue the work. After ``close`` the work is ignored."""
         with self._lock:
             if self._is_closed:
                 return
@@ -39,7 +39,7 @@ class Threads:
         self._queue.put((work, arguments))
 
     def close(self, timeout_s: float) -> bool:
-        """Forget what has not begun; wait for what has. False if that still goes on after ``timeout_s``."""
+        """Drop queued work and wait for running work. False if work still runs after ``timeout_s``."""
         with self._lock:
             self._is_closed = True
         for _ in self._threads:
@@ -57,5 +57,5 @@ class Threads:
             work, arguments = item
             try:
                 work(*arguments)
-            except BaseException:  # SystemExit too: whoever calls sys.exit here must not end a thread of the pipeline
+            except BaseException:  # SystemExit too: sys.exit in user code must not end a thread of the pipeline
                 log.exception("%s failed", work.__qualname__)

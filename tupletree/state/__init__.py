@@ -1,4 +1,4 @@
-"""Stateful bolts: state that survives, checkpointed through the whole topology. See docs/guides/state.md."""
+"""Stateful bolts: persistent state with checkpoints through the whole topology. See docs/guides/state.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """A provider, imported when it is first asked for: most workers have use for one of them or none."""
+    """Import a provider on first access: most workers need one provider or none."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

@@ -1,21 +1,21 @@
-"""The state of the built-in providers: what was read and changed is in memory, and a store takes the changes.
+"""State of the built-in providers: an in-memory buffer of reads and changes over a store of bytes.
 
-Where the value of a key is looked for, first to last:
+The value of a key is looked up in this order:
 
-    values      decoded values by key, or ABSENT. A key of ``live`` or ``saved`` is always here
-    backend     what is committed, as bytes
+    values      decoded values by key, or ABSENT. Contains all keys of ``live`` and ``saved``
+    backend     committed values, as bytes
 
-    live        keys that were changed since the last prepare_commit
+    live        keys changed since the last prepare_commit
     saved       keys that are prepared here and not committed
 
-``prepare_commit`` writes the keys of ``live`` and no others, whatever else there is. All other keys of ``values`` are a
-cache: they may be forgotten at any time, and are when there are too many.
+``prepare_commit`` writes exactly the keys of ``live``. Keys of ``values`` that are neither live nor saved are a cache,
+which is trimmed when it grows too large.
 
-A state that was empty when it was opened, and has forgotten nothing since, is *whole*: what is not in ``values`` is
-nowhere, and the backend need not be asked.
+A state that was empty when it was opened, and has forgotten nothing since, is *whole*: a key that is missing from
+``values`` does not exist, and the backend need not be read.
 
-What an earlier process prepared is in the store only: until it is told to commit that, a state that was opened anew
-reads what was committed before.
+Changes prepared by an earlier process are only in the store. A newly opened state reads the previously committed values
+until it is told to commit these changes.
 """
 
 from __future__ import annotations
@@ -31,69 +31,70 @@ from tupletree.state.contract import K, KeyValueState, V
 CACHE_ENTRIES: Final = 1_000_000
 
 Changes = Mapping[bytes, bytes | None]
-"""Values by key, both encoded; None: the key is deleted."""
+"""Encoded values by encoded key; None means that the key is deleted."""
 
 ABSENT: Final[Any] = object()
 _PLAIN: Final = frozenset({str, bytes, int})
 
 
 class Backend(Protocol):
-    """Stores the bytes of one namespace for its only writer. One thread.
+    """Stores the bytes of one namespace for its only writer. Not thread-safe.
 
-    Every method may raise UnavailableError. What a writing one was to do has then happened or not, and it may be called
-    again; it does not happen later, once another one was called. Writing methods raise AuthorityError, and change
-    nothing, if the namespace was opened again since.
+    Every method can raise UnavailableError. A write then happened or did not, and the call can be repeated; the write
+    cannot take effect after a later call. Writing methods raise AuthorityError, and change nothing, if the namespace
+    was opened again since.
     """
 
     @property
     def committed(self) -> int | None:
-        """The last checkpoint committed, as far as is known here. None: no key has a committed value."""
+        """The last committed checkpoint known here. None means that no key has a committed value."""
 
     @property
     def prepared(self) -> int | None:
-        """The checkpoint prepared, as far as is known here."""
+        """The prepared checkpoint known here."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The committed value of a key."""
+        """Return the committed value of a key."""
 
     def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-        """All committed keys with their values, each once, page by page. Nothing is written meanwhile."""
+        """Iterate over all committed keys and values, page by page. The caller writes nothing meanwhile."""
 
     def prepare(self, txid: int, changes: Changes) -> None:
-        """Save the changes under ``txid``, all or none. They replace whatever is prepared.
+        """Save the changes under ``txid``, all or none. They replace any prepared changes.
 
         Raises:
-            UsageError: the store can never take them; nothing was changed.
+            UsageError: the store can never accept these changes; nothing was changed.
         """
 
     def commit(self, txid: int) -> None:
-        """Make what is prepared under ``txid`` the committed state. Nothing, if that is committed already.
+        """Commit the changes prepared under ``txid``. Does nothing if ``txid`` is already committed.
 
         Raises:
-            ConflictError: it is neither prepared nor committed.
+            ConflictError: ``txid`` is neither prepared nor committed.
         """
 
     def rollback(self) -> None:
-        """Discard what is prepared. A commit that had happened stays, and ``committed`` tells."""
+        """Discard the prepared changes. A commit that has already happened stays, and ``committed`` shows it."""
 
     def close(self) -> None:
-        """Give up what is held open."""
+        """Release all resources."""
 
 
 def superseded(namespace: str) -> AuthorityError:
-    """What a backend raises when the namespace was opened again."""
+    """Return the error of a backend whose namespace was opened again."""
     return AuthorityError(f"state {namespace!r} was opened again since: only the last to open it may write")
 
 
 def not_prepared(namespace: str, txid: int) -> ConflictError:
-    """What a backend raises when it is to commit what is not there."""
+    """Return the error of a backend that should commit a checkpoint that is not prepared."""
     return ConflictError(f"state {namespace!r}: checkpoint {txid} is not prepared in the store")
 
 
 class BufferedState(KeyValueState[K, V]):
-    """A state over a backend. ``cache_entries``: how many values that need not be saved are kept in memory.
+    """A state over a backend. ``cache_entries``: the maximum number of unchanged values kept in memory.
 
-    ``is_durable`` False: the backend loses what is prepared when its process ends, so that a commit of it is no error.
+    ``is_durable``: false if the backend loses prepared changes when its process ends. A commit of lost changes is then
+    not an error.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class BufferedState(KeyValueState[K, V]):
         self._values: dict[Any, Any] = {}
         self._live: set[Any] = set()
         self._saved: set[Any] = set()
-        self._is_inherited = backend.prepared is not None  # what is prepared was prepared by an earlier process
+        self._is_inherited = backend.prepared is not None  # an earlier process prepared the changes
         self._is_whole = backend.committed is None and backend.prepared is None
 
     def get(self, key: K, default: V | None = None) -> V | None:
@@ -162,7 +163,7 @@ class BufferedState(KeyValueState[K, V]):
 
     def commit(self, txid: int) -> None:
         if self.prepared == txid:
-            if self._is_inherited:  # then what was read so far may not be what is committed then
+            if self._is_inherited:  # the commit can change values that were read so far
                 self._forget_clean(keep=0)
             self._backend.commit(txid)
             self._ended(txid)
@@ -173,7 +174,7 @@ class BufferedState(KeyValueState[K, V]):
 
     def rollback(self) -> None:
         self._backend.rollback()
-        self._values.clear()  # and what was changed in place with it
+        self._values.clear()  # including values changed in place
         self._live.clear()
         self._ended(self._backend.committed)
         self._is_whole = self.committed is None
@@ -182,7 +183,7 @@ class BufferedState(KeyValueState[K, V]):
         self._backend.close()
 
     def _load(self, key: K) -> Any:
-        """The committed value of a key that is not in memory, or ABSENT; either is kept."""
+        """Return the committed value of a key that is not in memory, or ABSENT, and cache the result."""
         if self._is_whole:
             return ABSENT
         data = self._backend.get(self._encoded_key(key))
@@ -192,19 +193,19 @@ class BufferedState(KeyValueState[K, V]):
         return value
 
     def _ended(self, committed: int | None) -> None:
-        """Nothing is prepared any more."""
+        """Record that nothing is prepared any more, and the last committed checkpoint."""
         self.committed = committed
         self.prepared = None
         self._saved = set()
         self._is_inherited = False
 
     def _forget_excess(self) -> None:
-        # The sum counts a key twice that was saved and changed again: it is exact enough to decide when to look.
+        # A key that is both live and saved is subtracted twice. The difference is exact enough to start a cleanup.
         if len(self._values) - len(self._live) - len(self._saved) > self._cache_entries:
             self._forget_clean(keep=self._cache_entries // 2)
 
     def _forget_clean(self, keep: int) -> None:
-        """Forget values that are in the store too, but ``keep`` of those that came last."""
+        """Forget the values that are also in the store, except the newest ``keep`` of them."""
         live, saved = self._live, self._saved
         clean = [key for key in self._values if key not in live and key not in saved]
         for key in islice(clean, max(0, len(clean) - keep)):
@@ -238,7 +239,7 @@ class BufferedState(KeyValueState[K, V]):
 
 
 def check_key(namespace: str, key: Any) -> None:
-    """Refuse what is no key, with a UsageError. A number that is no int would be taken for the int that it equals."""
+    """Raise UsageError for an invalid key. A bool or float is refused because it could equal an int key."""
     culprit = _culprit(key)
     if culprit is not ABSENT:
         where = "" if culprit is key else f" in {key!r}"
@@ -249,7 +250,7 @@ def check_key(namespace: str, key: Any) -> None:
 
 
 def _culprit(key: Any) -> Any:
-    """What in a key is none of the types that a key has; ABSENT if nothing is."""
+    """Return the part of a key that has an invalid type, or ABSENT if the key is valid."""
     if type(key) in _PLAIN:
         return ABSENT
     if type(key) is tuple:

@@ -1,11 +1,12 @@
-"""The spout that the builder adds to a stateful topology: it asks for checkpoints, and for recovery when one fails.
+"""Checkpoint spout, which the builder adds to a stateful topology: it triggers checkpoints, and recovers from failures.
 
-The rules are those of coordinator.py; here the store is written and the steps are emitted. A round is one tuple tree
-for each task that begins it; the round is complete when all of them are, and fails with the first that fails.
+The rules are in coordinator.py; this module writes the store and emits the steps. A round consists of one tuple tree
+for each task that begins it. The round is complete when all trees are complete, and fails when the first tree fails.
 
-While the store is away no checkpoint is begun, and what is under way waits. When another checkpoint spout has taken
-over, this one does as the coordinator of a transactional topology does (transactional/coordinator_spout.py): if the
-other is of another topology it stands still for good; if it is of its own, it takes over again after a pause.
+While the store cannot be reached, no checkpoint begins, and a checkpoint in progress waits. If another checkpoint spout
+has taken over, this spout behaves like the coordinator of a transactional topology
+(transactional/coordinator_spout.py): if the successor is of another topology, this spout stands still permanently; if
+the successor is of the same topology, this spout takes over again after a pause.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ log = logging.getLogger(__name__)
 RETRY_S = 0.2
 FIRST_PAUSE_S = 1.0
 MAX_PAUSE_S = 30.0
-"""Before it takes over again from a checkpoint spout of its own topology."""
+"""The longest pause before a takeover from another checkpoint spout of the same topology."""
 
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 WORTH_A_WORD = 5
-"""After so many failures since the last checkpoint it is said that something is wrong, and again after many more."""
+"""Failures since the last checkpoint after which an error is reported; reported again every 20 * WORTH_A_WORD."""
 
 
 class CheckpointSpout(Spout):
     """Coordinates the checkpoints of a topology. Message ids are (round, task).
 
-    ``begins``: the components whose tasks begin a round. ``begins_aligned``: those where checkpoints are aligned.
-    ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts, where it is aligned.
-    ``open_store`` is there for the simulation.
+    ``begins``: the components whose tasks begin a round; ``begins_aligned``: the same for aligned checkpoints.
+    ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts that belong to an aligned
+    checkpoint too. ``open_store`` is a parameter for the simulation.
     """
 
     blocking = True
@@ -87,22 +88,22 @@ class CheckpointSpout(Spout):
         self._topology = f"topology {context.topology_id}, "
         self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
-        self._record: CheckpointRecord | None = None  # None: it must take over first
+        self._record: CheckpointRecord | None = None  # None: this spout must take over first
         self._coordinator: CheckpointCoordinator | None = None
         self._effects: deque[Effect] = deque()
-        self._unacked: set[int] = set()  # tasks that have not acked the round under way
+        self._unacked: set[int] = set()  # tasks that have not acked the current round
         self._retry_at_s = 0.0
-        self._is_deposed = False  # by another topology: for good
-        self._refusal = ""  # why the stored checkpoint is not for this topology: for good
-        self._depositions = 0  # by checkpoint spouts of the same topology, in short order
+        self._is_deposed = False  # by another topology, permanently
+        self._refusal = ""  # the reason why the stored checkpoint does not fit this topology, permanently
+        self._depositions = 0  # consecutive, by checkpoint spouts of the same topology
         self._began_s = 0.0
         self._step_at_s = 0.0
-        self._checkpoint_s = 0.0  # that the last one took, from PREPARE to the end of COMMIT
+        self._checkpoint_s = 0.0  # duration of the last checkpoint, from PREPARE to the end of COMMIT
         self._prepare_at_s: float | None = None
         self._sleeper: threading.Timer | None = None
         context.register_status(self.status)
         self._committed_txid = 0
-        self._committed_at_s = self._clock()  # the last checkpoint; before the first, the beginning
+        self._committed_at_s = self._clock()  # time of the last commit; the start time before the first commit
         self._took = Histogram(DURATIONS_S)
         self._register_metrics(context)
 
@@ -133,7 +134,7 @@ class CheckpointSpout(Spout):
         self._store.close()
 
     def deactivate(self) -> None:
-        """What was processed before is still to be committed: go on, though nobody asks for tuples."""
+        """Continue with a timer, although ``next_tuple`` is not called: processed tuples must still be committed."""
         self._sleeper = threading.Timer(self._interval_s, self._wake)
         self._sleeper.daemon = True
         self._sleeper.start()
@@ -144,7 +145,7 @@ class CheckpointSpout(Spout):
             sleeper.cancel()
 
     def _wake(self) -> None:
-        """Another thread."""
+        """Runs on the timer's thread."""
         self.context.call_soon(self._while_inactive)
 
     def _while_inactive(self) -> None:
@@ -153,7 +154,7 @@ class CheckpointSpout(Spout):
             self.deactivate()
 
     def status(self) -> dict[str, Any]:
-        """What it is doing, for people. Called on another thread: what it reads may change meanwhile."""
+        """Return the status for people. Called on another thread: attributes can change meanwhile."""
         coordinator, record, now_s = self._coordinator, self._record, self._clock()
         step = coordinator.step if coordinator is not None else None
         return {
@@ -180,7 +181,7 @@ class CheckpointSpout(Spout):
 
     @property
     def _is_over(self) -> bool:
-        """Whether it takes no more checkpoints."""
+        """True if this spout takes no more checkpoints."""
         return self._is_deposed or bool(self._refusal)
 
     def next_tuple(self) -> None:
@@ -215,7 +216,7 @@ class CheckpointSpout(Spout):
             event(log, "checkpoint.failed", id=self.state_id, step=step, task=task)
             self._effects.clear()
             if self._record is not None:
-                self._record.doubt()  # tasks that have seen a successor's round refuse each of this one's
+                self._record.doubt()  # tasks that have seen a successor's round refuse all rounds of this spout
             if coordinator.failures == WORTH_A_WORD or coordinator.failures % (20 * WORTH_A_WORD) == 0:
                 self.collector.report_error(
                     FailedException(
@@ -226,7 +227,7 @@ class CheckpointSpout(Spout):
                 )
 
     def _advance(self, *, begins: bool = True) -> None:
-        """Do what can be done now; what needs the store and cannot reach it waits."""
+        """Carry out pending effects. If the store cannot be reached, retry later."""
         if self._is_over or self._clock() < self._retry_at_s:
             return
         try:
@@ -241,7 +242,7 @@ class CheckpointSpout(Spout):
             self._retry_at_s = self._clock() + RETRY_S
             event(log, "checkpoints.waiting", id=self.state_id, cause=error)
             self.collector.report_error(error)
-        except UsageError as error:  # a newer version has written what is stored
+        except UsageError as error:  # a newer version has written the stored checkpoint
             self._refuse(error)
         except AuthorityError as error:
             event(log, "checkpoint.spout.deposed", id=self.state_id, cause=error)
@@ -269,13 +270,13 @@ class CheckpointSpout(Spout):
         )  # fmt: skip
 
     def _refuse(self, error: UsageError) -> None:
-        """Take no checkpoint at all: what is stored is not for this topology."""
+        """Take no checkpoints at all: the stored checkpoint does not fit this topology."""
         self._refusal = str(error)
         event(log, "checkpoint.spout.refused", id=self.state_id, cause=error)
         self.collector.report_error(error)
 
     def _stand_down(self, error: AuthorityError) -> None:
-        """For good, or for a pause if its successor is of the same topology."""
+        """Stop permanently, or for a pause if the successor is of the same topology."""
         self._effects.clear()
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
@@ -309,7 +310,7 @@ class CheckpointSpout(Spout):
 
 
 def _misfit(stored: Mapping[str, int], tasks: Mapping[str, int]) -> str:
-    """Why these tasks cannot go on from a stored checkpoint; empty if they can."""
+    """Return the reason why these tasks cannot continue from a stored checkpoint; empty if they can."""
     for id, count in tasks.items():
         if stored.get(id, count) != count:
             return (

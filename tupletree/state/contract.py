@@ -1,16 +1,16 @@
-"""What a state of a stateful bolt is, and what provides it.
+"""Contract of the state of a stateful bolt, and of the providers of states.
 
-The user reads and writes between the checkpoints; the framework calls ``prepare_commit``, ``commit`` and ``rollback``
+The user reads and writes between checkpoints. The framework calls ``prepare_commit``, ``commit`` and ``rollback``
 (docs/guides/state.md). All calls of one state come from one thread.
 
       put, delete           prepare_commit(t)               commit(t)
-    live ------------------> prepared under t, durable ----> committed, what a new reader sees
+    live ------------------> prepared under t, durable ----> committed, visible to a new reader
       ^                              |
-      +----------- rollback ---------+   both are discarded, and what is committed is there again
+      +----------- rollback ---------+   live and prepared changes are discarded; committed values are visible again
 
-A change is visible to the bolt that made it at once. To whoever opens the namespace anew it is visible when it is
-committed, and not before. What is prepared outlives the process: the next to open the namespace may be told to commit
-it, or to roll it back.
+A change is immediately visible to the bolt that made it. It is visible to a process that opens the namespace anew only
+after it was committed. Prepared changes survive the process: the next process that opens the namespace commits them or
+rolls them back, as the framework directs.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ V = TypeVar("V")
 class KeyValueState(ABC, Generic[K, V]):
     """A mapping that belongs to one task.
 
-    Keys are str, bytes, int or tuples of these. Values are what a tuple may carry. A value that was read must not be
-    changed in place without a ``put``: only what is put is saved.
+    Keys are str, bytes, int or tuples of these. Values are any values that a tuple can carry. After changing a value in
+    place, ``put`` it again: only values that were put are saved.
     """
 
     committed: int | None = None
-    """The last checkpoint committed to this namespace; None if there was none."""
+    """The last checkpoint committed to this namespace; None if there is none."""
 
     prepared: int | None = None
     """The checkpoint that is prepared and neither committed nor rolled back; None if there is none.
 
-    Of a durable provider's state both must be right: they say after a crash what is to be committed.
+    In a durable provider's state, ``committed`` and ``prepared`` must both be right: after a crash they determine which
+    checkpoint is to be committed.
     """
 
     @abstractmethod
     def get(self, key: K, default: V | None = None) -> V | None:
-        """The value of ``key``, or ``default``.
+        """Return the value of ``key``, or ``default``.
 
         Raises:
-            UsageError: it is no key.
-            UnavailableError: the value must be read from the store, and that is away.
+            UsageError: ``key`` is not a valid key.
+            UnavailableError: the value must be read from the store, and the store cannot be reached.
         """
 
     @abstractmethod
@@ -56,71 +57,72 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def delete(self, key: K) -> None:
-        """Remove ``key``, if it is there."""
+        """Remove ``key`` if it exists."""
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every key with its value, in no particular order.
+        """Iterate over all keys and values, in no particular order.
 
-        Do not change the state before the iterator is exhausted. Raises UnavailableError, at any point, as ``get``.
+        Do not change the state before the iterator is exhausted. Each step can raise UnavailableError, as ``get``.
         """
 
     @abstractmethod
     def prepare_commit(self, txid: int) -> None:
-        """Save all changes since the last call under ``txid``, so that ``commit`` cannot fail for lack of them.
+        """Save all changes since the last call durably under ``txid``, so that ``commit`` can rely on them.
 
         Raises:
-            ConflictError: ``txid`` is not above what is committed, or something is prepared already.
-            AuthorityError: another has opened the namespace since: this one must stand down.
-            UnavailableError: the store is away. Then nothing has changed, or everything is prepared: call it again, or
-                ``rollback``.
-            UsageError: a key or value that cannot be stored, or more than the store takes. Nothing has changed.
+            ConflictError: ``txid`` is not above the last committed checkpoint, or a checkpoint is already prepared.
+            AuthorityError: the namespace was opened again since; this state must not be used any more.
+            UnavailableError: the store cannot be reached. Either nothing or everything is prepared: repeat the call, or
+                call ``rollback``.
+            UsageError: a key or value cannot be stored, or the store's size limit is exceeded. Nothing has changed.
         """
 
     @abstractmethod
     def commit(self, txid: int) -> None:
-        """Make what is prepared under ``txid`` the committed state. Committing what is committed changes nothing.
+        """Commit the changes prepared under ``txid``. Idempotent.
 
         Raises:
-            ConflictError: nothing is prepared under ``txid``, and it is not what was committed last.
-            AuthorityError, UnavailableError: as ``prepare_commit``; after the latter it may be called again.
+            ConflictError: nothing is prepared under ``txid``, and ``txid`` is not the last committed checkpoint.
+            AuthorityError, UnavailableError: as ``prepare_commit``; after UnavailableError repeat the call.
         """
 
     @abstractmethod
     def rollback(self) -> None:
-        """Discard all changes that are not committed, the prepared ones too. Afterwards ``committed`` is what is.
+        """Discard all uncommitted changes, including prepared changes. Afterwards ``committed`` is up to date.
 
-        A commit that raised UnavailableError may have happened: then it stays, and ``committed`` says so.
+        A commit that raised UnavailableError possibly succeeded: then it stays, and ``committed`` shows it.
 
         Raises:
-            AuthorityError, UnavailableError: as ``prepare_commit``; after the latter it may be called again.
+            AuthorityError, UnavailableError: as ``prepare_commit``; after UnavailableError repeat the call.
         """
 
     def close(self) -> None:
-        """Give up what the state holds open. What is not prepared is lost."""
+        """Release the resources of the state. Changes that are not prepared are lost."""
 
 
 class StateProvider(ABC):
-    """Opens states. It is made without arguments.
+    """Opens states. The class is instantiated without arguments.
 
-    A user's own is named by ``topology.state.provider: module.Class``, or ``module:Class``.
+    To use your own provider, set ``topology.state.provider: module.Class``, or ``module:Class``.
     """
 
     is_durable: ClassVar[bool] = True
-    """Whether a state outlives its process. Of one that does not, a lost commit is no error."""
+    """True if a state survives its process. If a state does not, a lost commit is not an error."""
 
     @abstractmethod
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
-        """Open the state of a task, as it was last committed, and become its only writer.
+        """Open the last committed state of a task and become its only writer.
 
-        What somebody has prepared is not seen in it: ``prepared`` says that there is something, which is then to be
+        Changes that an earlier process has prepared are not visible. ``prepared`` shows that they exist; they are then
         committed or rolled back.
 
         ``namespace``: unique to the task, for example ``words/count/0``: the topology's state id, the component, the
-        task's index. ``conf``: ``topology.state.provider.config`` as a mapping. Whoever had the namespace open before
-        can write no more: its next write raises AuthorityError. What it reads until then may be of either.
+        task's index. ``conf``: ``topology.state.provider.config`` as a mapping. A state of the same namespace that was
+        opened before can no longer write: its next write raises AuthorityError. Until then its reads can return values
+        of either writer.
 
         Raises:
-            UsageError: the configuration is faulty.
-            UnavailableError: the store is away.
+            UsageError: the configuration is invalid.
+            UnavailableError: the store cannot be reached.
         """

@@ -1,4 +1,4 @@
-"""The checkpoint spout's rules: which step comes next, and what a failure leads to.
+"""Rules of the checkpoint spout: the next step, and the recovery after a failure.
 
 A checkpoint is a transaction of two steps. Each is one round through the whole topology, and a round is complete when
 every tuple of it was acked.
@@ -6,8 +6,8 @@ every tuple of it was acked.
                                         interval is over
     COMMITTED(t) --PREPARE t+1--> PREPARING(t+1) --acked--> COMMITTING(t+1) --COMMIT t+1 acked--> COMMITTED(t+1)
 
-At the start, and after any failure of a round, the topology *recovers*: what the stored phase left open is ended, and
-then all tasks are made to begin from what is committed.
+At the start, and after any failure of a round, the topology *recovers*: a checkpoint that the stored phase left open is
+completed or rolled back, and then all tasks restart from the committed state.
 
     stored phase     step                 when it is acked
     PREPARING(t)     ROLLBACK t           COMMITTED(t-1), then INITSTATE
@@ -17,9 +17,9 @@ then all tasks are made to begin from what is committed.
 **Invariants.**
 
 C1  A phase is stored before a step that depends on it is sent: ``Record`` precedes its ``Send``.
-C2  COMMITTING(t) is stored only when PREPARE t was acked by all. From then on t is never rolled back.
-C3  One round is under way at a time, and rounds rise. What is heard of an earlier round changes nothing.
-C4  After a failure no PREPARE is sent before an INITSTATE was acked by all.
+C2  COMMITTING(t) is stored only after all tasks have acked PREPARE t. From then on t is never rolled back.
+C3  One round is in progress at a time, and round numbers increase. Acks and failures of earlier rounds are ignored.
+C4  After a failure no PREPARE is sent before all tasks have acked an INITSTATE.
 
 Source: Apache Storm's checkpoint spout (seed 004); rounds, and the store's epoch, are not Storm's.
 """
@@ -37,7 +37,7 @@ MAX_PAUSE_S = 2.0
 
 
 class Phase(enum.StrEnum):
-    """How far the checkpoint ``txid`` is."""
+    """The phase of the checkpoint ``txid``."""
 
     PREPARING = "preparing"
     COMMITTING = "committing"
@@ -46,7 +46,10 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Durable first, and only under this coordinator's epoch. ``is_whole``: it is of all components."""
+    """Store the checkpoint durably before the next effect, and only under this coordinator's epoch.
+
+    ``is_whole``: the checkpoint covers all components.
+    """
 
     txid: int
     phase: Phase
@@ -64,9 +67,9 @@ Effect = Record | Send
 
 
 class CheckpointCoordinator:
-    """Decides for one epoch. Effects are to be carried out in the order in which they are returned.
+    """Makes the decisions of one epoch. Effects must be carried out in the order in which they are returned.
 
-    ``txid``, ``phase``: as stored; 0 and COMMITTED if nothing was. ``fresh``: components without a checkpoint.
+    ``txid``, ``phase``: as stored; 0 and COMMITTED if nothing is stored. ``fresh``: components without a checkpoint.
     """
 
     def __init__(self, epoch: int, txid: int, phase: Phase, fresh: Sequence[str], interval_s: float) -> None:
@@ -74,14 +77,14 @@ class CheckpointCoordinator:
         self.phase = phase
         self.fresh = tuple(fresh)
         self.is_recovering = True
-        self.step: Step | None = None  # of the round that is under way
+        self.step: Step | None = None  # of the current round
         self.failures = 0  # since the last checkpoint
         self._next_round = first_round(epoch)
         self._interval_s = interval_s
         self._not_before_s = 0.0
 
     def next(self, now_s: float) -> Sequence[Effect]:
-        """What is to be done now: nothing, or a step of the recovery, or the first one of a checkpoint."""
+        """Return the effects due now: none, a step of the recovery, or the first step of a checkpoint."""
         if self.step is not None or now_s < self._not_before_s:
             return ()
         if not self.is_recovering:
@@ -97,7 +100,7 @@ class CheckpointCoordinator:
                 return (self._send(Action.INITSTATE),)
 
     def acked(self, round_: int, now_s: float) -> Sequence[Effect]:
-        """All tasks have done what a round asked for."""
+        """Record that all tasks have acked a round; return the effects that follow."""
         step = self.step
         if step is None or step.round != round_:
             return ()
@@ -105,7 +108,7 @@ class CheckpointCoordinator:
         match step.action:
             case Action.PREPARE:
                 self.phase = Phase.COMMITTING
-                self.fresh = ()  # all components are in this one
+                self.fresh = ()  # this checkpoint covers all components
                 return Record(self.txid, self.phase, is_whole=True), self._send(Action.COMMIT)
             case Action.COMMIT:
                 self.phase = Phase.COMMITTED
@@ -122,12 +125,12 @@ class CheckpointCoordinator:
                 return ()
 
     def failed(self, round_: int, now_s: float) -> bool:
-        """A task failed a round, or something of it was lost: recover. Return whether that is news."""
+        """Begin recovery after a failed or lost tuple of a round. False if the round is not the current round."""
         if self.step is None or self.step.round != round_:
             return False
         self.step = None
         self.is_recovering = True
-        if self.failures:  # the first time it is tried again at once
+        if self.failures:  # the first retry is immediate
             self._not_before_s = now_s + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
         else:
             self._not_before_s = now_s
@@ -136,7 +139,7 @@ class CheckpointCoordinator:
 
     @property
     def newest_round(self) -> int:
-        """The last round that was decided on."""
+        """The newest round number in use."""
         return self._next_round - 1
 
     def _send(self, action: Action) -> Send:

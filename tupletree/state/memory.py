@@ -1,4 +1,4 @@
-"""States in this process: the default, for counts that may begin anew, and for tests."""
+"""States in this process: the default, for counts that can restart from zero, and for tests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tupletree.state.options import parsed
 
 
 class MemoryStateProvider(StateProvider):
-    """States that last as long as this object: a task that is started anew begins with an empty one.
+    """States that last as long as this object: a restarted task begins with an empty state.
 
-    Values are kept as bytes, so that what another provider would refuse is refused here too.
+    Values are stored as bytes, so a value that another provider refuses is refused here too.
     """
 
     is_durable = False
@@ -31,7 +31,7 @@ class MemoryStateProvider(StateProvider):
 
 @dataclass(slots=True)
 class Namespace:
-    """What is stored. ``owner``: how often it was opened."""
+    """The stored data of a namespace. ``owner``: the number of times that the namespace was opened."""
 
     owner: int = 0
     committed: int | None = None
@@ -41,7 +41,7 @@ class Namespace:
 
 
 class MemoryBackend:
-    """One namespace in the hands of whoever opened it last."""
+    """One namespace. Only the backend that opened it last can write."""
 
     def __init__(self, namespace: str, stored: Namespace) -> None:
         self._namespace = namespace
@@ -85,7 +85,7 @@ class MemoryBackend:
         stored.prepared, stored.changes = None, {}
 
     def close(self) -> None:
-        """Nothing: what is stored stays with the provider."""
+        """Do nothing: the data stays with the provider."""
 
     def _checked(self) -> Namespace:
         if self._stored.owner != self._owner:

@@ -1,4 +1,4 @@
-"""What ``topology.state.provider.config`` may hold for each built-in provider, checked before anything is opened."""
+"""Options of ``topology.state.provider.config`` for each built-in provider, checked before any state is opened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIG: Final = "topology.state.provider.config"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One key. ``default`` None: it must be given. A number must be at least ``minimum``."""
+    """One key. It is required if ``default`` is None. A number must be at least ``minimum``."""
 
     kind: type[str] | type[int] | type[float]
     default: Any = None
@@ -53,14 +53,14 @@ BUILT_IN_OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
     "redis": {"url": Option(str), "prefix": Option(str, "tupletree-state"), "timeout_s": _TIMEOUT, **_CACHE},
     "zookeeper": _CACHE,
 }
-"""By the short name of the provider."""
+"""The options by the short name of the provider."""
 
 
 def as_mapping(config: Any) -> Mapping[str, Any]:
-    """A provider's configuration as it may be written: null, a mapping, or a JSON object as a string.
+    """Return a provider's configuration as a mapping. The input is null, a mapping, or a JSON object as a string.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: ``config`` is none of these.
     """
     given = config
     if isinstance(given, str):
@@ -76,10 +76,10 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
 
 
 def parsed(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of a built-in provider, with its default where it is not given.
+    """Return all options of a built-in provider, with defaults for options that are not set.
 
     Raises:
-        ConfigError: a key is unknown or missing, or a value is not of the kind it takes.
+        ConfigError: a key is unknown or missing, or a value is of the wrong kind.
     """
     options = BUILT_IN_OPTIONS[provider]
     for name, value in config.items():

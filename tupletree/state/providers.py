@@ -25,11 +25,11 @@ def open_state(
 ) -> tuple[StateProvider, KeyValueState[Any, Any]]:
     """Open a state with the provider that ``topology.state.provider`` and ``.config`` name.
 
-    Each call makes a provider of its own: of what is in memory only, nothing is found again.
+    Each call creates a new provider, so states of the memory provider do not survive to the next call.
 
     Raises:
-        UsageError: the configuration is faulty, the class cannot be imported, or it is no StateProvider.
-        UnavailableError: the store is away.
+        UsageError: the configuration is invalid, the class cannot be imported, or it is not a StateProvider.
+        UnavailableError: the store cannot be reached.
     """
     check_provider(conf)
     provider = _made(_name(conf))
@@ -37,11 +37,11 @@ def open_state(
 
 
 def check_provider(conf: Mapping[str, Any]) -> None:
-    """Refuse a provider or a configuration of one that cannot be meant. Nothing is imported and nothing is opened.
+    """Refuse an unknown provider or an invalid provider configuration, without importing or opening anything.
 
     Raises:
-        ConfigError: the provider is unknown; its configuration is no mapping; or, of a built-in one, a key is unknown
-            or missing or has a value of the wrong kind.
+        ConfigError: the provider is unknown; its configuration is not a mapping; or, for a built-in provider, a key is
+            unknown or missing or has a value of the wrong kind.
     """
     name = _name(conf)
     config = as_mapping(conf.get(CONFIG))
@@ -65,7 +65,7 @@ def _name(conf: Mapping[str, Any]) -> str:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Module and class of ``module:Class`` or ``module.Class``."""
+    """Return module and class of ``module:Class`` or ``module.Class``."""
     module, _, cls = path.rpartition(":" if ":" in path else ".")
     return module, cls
 
@@ -76,7 +76,7 @@ def _is_class(path: str) -> bool:
 
 
 def _made(name: str) -> StateProvider:
-    """A provider, made without arguments."""
+    """Import a provider and create it without arguments."""
     path = BUILT_IN.get(name, name)
     module, cls = _split(path)
     try:

@@ -1,20 +1,20 @@
-"""The checkpoint's own transaction in the store: which checkpoint, in which phase, and of which components.
+"""Stored record of the last checkpoint: its txid, its phase, and its components.
 
 Below ``transactional.zookeeper.root``, for each state id:
 
 =============================  ==================================================================
 node                           value, after the format
 =============================  ==================================================================
-$checkpoints/<id>/epoch        who raised it; its *version* is the epoch
-$checkpoints/<id>/checkpoint   txid, phase, tasks of each component that is in it, round
+$checkpoints/<id>/epoch        owner that raised the epoch; the node's *version* is the epoch
+$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round
 =============================  ==================================================================
 
-**Invariant.** As long as the epoch node has the version that ``take_over`` left it at, only this object writes the
-checkpoint node; as soon as it has another, this object writes nothing: every write is one transaction with a check of
-that version. After an UnavailableError a write may have happened or may yet happen; the next one begins by reading
-what is stored, and names its version.
+**Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes the
+checkpoint node. Once the version has changed, this object writes nothing: every write is one transaction with a check
+of that version. After an UnavailableError a write possibly happened, or can still happen. The next write therefore
+first reads the stored node, and names its version.
 
-One thread at a time.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ FOLDER = "/$checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is stored. ``tasks``: of each component that the last whole checkpoint was taken of, how many it had.
+    """The stored checkpoint. ``tasks``: number of tasks of each component in the last whole checkpoint.
 
-    ``round``: no step of an earlier one may be acted on by who was not there when it was sent (task_state.py).
+    ``round``: a task that opens its state later refuses the steps of earlier rounds (worker/checkpoint/task_state.py).
     """
 
     txid: int = 0
@@ -46,11 +46,11 @@ class Checkpoint:
 
 
 class CheckpointRecord:
-    """The stored checkpoint of one state id, in the hands of its latest checkpoint spout. Made by ``take_over``.
+    """The stored checkpoint of one state id, owned by its latest checkpoint spout. Created by ``take_over``.
 
     Attributes:
-        epoch: of this checkpoint spout, one more than that of the last; 1 for the first.
-        checkpoint: what is stored.
+        epoch: the epoch of this checkpoint spout: the previous epoch + 1, or 1 for the first spout.
+        checkpoint: the stored checkpoint.
     """
 
     def __init__(self, store: StateStore, state_id: str, epoch: int) -> None:
@@ -63,15 +63,16 @@ class CheckpointRecord:
 
     @staticmethod
     def take_over(store: StateStore, state_id: str, owner: str) -> CheckpointRecord:
-        """Raise the epoch, which ends the authority of every earlier checkpoint spout, and read what there is.
+        """Raise the epoch, which ends the authority of every earlier checkpoint spout, and read the stored checkpoint.
 
-        ``owner`` says who this is. After UnavailableError call it again; the epoch may then have been raised twice.
+        ``owner`` identifies the caller. After UnavailableError repeat the call; the epoch is then possibly raised
+        twice.
 
         Raises:
-            UsageError: a newer version wrote it.
-            ConflictError: others keep taking over at the same time.
-            DeposedError: somebody took over from this one at once.
-            UnavailableError: the store is away.
+            UsageError: a newer version of Tupletree wrote the checkpoint.
+            ConflictError: other spouts keep taking over at the same time.
+            DeposedError: another spout took over immediately afterwards.
+            UnavailableError: the store cannot be reached.
         """
         path = epoch_path(state_id)
         mine = encode_stored(path, owner)
@@ -89,12 +90,12 @@ class CheckpointRecord:
         raise ConflictError(f"others keep taking the checkpoints of {state_id!r} over at the same time")
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write down a checkpoint.
+        """Store a checkpoint.
 
         Raises:
             DeposedError: another checkpoint spout has taken over; nothing was written.
-            AuthorityError: what was stored for the id was removed.
-            UnavailableError: the store is away; it may have been written. Call it again.
+            AuthorityError: the data stored for the id was removed.
+            UnavailableError: the store cannot be reached. The checkpoint is possibly written: repeat the call.
         """
         path = checkpoint_path(self._id)
         data = encode_stored(path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round)
@@ -106,7 +107,7 @@ class CheckpointRecord:
             node = self._node
             write = Create(path, data) if node is None else Put(path, data, node.version)
             version = 0 if node is None else next_version(node.version)
-            self._is_stale = True  # until it is known what the store made of it
+            self._is_stale = True  # until the outcome is known
             with suppress(ConflictError):
                 self._store.write([Check(epoch_path(self._id), self.epoch), write])
                 self._node, self.checkpoint, self._is_stale = Node(data, version), checkpoint, False
@@ -114,16 +115,16 @@ class CheckpointRecord:
         raise ConflictError(f"the checkpoints of {self._id!r} keep changing: somebody else writes there")
 
     def doubt(self) -> None:
-        """Something went wrong that another checkpoint spout may be the cause of: the next call looks first."""
+        """Make the next call read the store first: another checkpoint spout has possibly taken over."""
         self._is_stale = True
 
     def refresh(self) -> None:
-        """Read anew what an error or a doubt has left uncertain; nothing otherwise. Errors as of ``save``."""
+        """Reread the store if an error or ``doubt`` made the cached data uncertain. Raises the errors of ``save``."""
         if self._is_stale:
             self._reload()
 
     def _reload(self) -> None:
-        self._check_epoch()  # first, as a newer version may have written what this one cannot read
+        self._check_epoch()  # first, because a newer version can have written data that is unreadable here
         self._node = self._store.get(checkpoint_path(self._id))
         self._check_epoch()
         self.checkpoint = Checkpoint() if self._node is None else _decoded(self._id, self._node)
@@ -150,23 +151,23 @@ def checkpoint_path(state_id: str) -> str:
 
 
 def state_ids(store: StateStore) -> list[str]:
-    """Every id that has a checkpoint, sorted. Raises UnavailableError."""
+    """Return all ids that have a checkpoint, sorted. Raises UnavailableError."""
     return store.children(FOLDER)
 
 
 def newest_round(store: StateStore, state_id: str) -> int:
-    """The round that is stored for an id; 0 if nothing is. Errors as of ``load_checkpoint``, but for NotFoundError."""
+    """Return the stored round of an id, or 0. Raises the errors of ``load_checkpoint``, except NotFoundError."""
     node = store.get(checkpoint_path(state_id))
     return 0 if node is None else _decoded(state_id, node).round
 
 
 def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, str]:
-    """What is stored for an id: the checkpoint, the epoch, and who raised it last.
+    """Load the checkpoint of an id, its epoch, and the owner that last raised the epoch.
 
     Raises:
-        NotFoundError: nothing is.
-        UsageError: a newer version wrote it.
-        UnavailableError: the store is away.
+        NotFoundError: nothing is stored for the id.
+        UsageError: a newer version of Tupletree wrote the data.
+        UnavailableError: the store cannot be reached.
     """
     epoch, node = store.get(epoch_path(state_id)), store.get(checkpoint_path(state_id))
     if epoch is None:

@@ -1,8 +1,8 @@
-"""States in Redis: layout and scripts are in redis_scripts.py.
+"""States in Redis. For layout and scripts see redis_scripts.py.
 
-Redis is as durable as it is told to be. With ``appendonly yes`` and ``appendfsync always`` a checkpoint outlives a
-crash of Redis; otherwise the last second or more may be lost, and a replica that takes over lacks what had not come to
-it. What an eviction policy drops is lost too.
+Durability depends on the configuration of Redis. With ``appendonly yes`` and ``appendfsync always`` a checkpoint
+survives a crash of Redis. Otherwise the last second or more can be lost, and a replica that takes over lacks the writes
+that had not reached it. Keys dropped by an eviction policy are lost too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ FORMAT: Final = 1
 PAGE: Final = 1_000
 CHUNK_ENTRIES = 2_000
 CHUNK_BYTES = 1_000_000
-"""Of one script's work, unless a single entry is larger."""
+"""The maximum amount of data per script call, unless a single entry is larger."""
 
 MAX_BYTES: Final = 512 * 1024 * 1024 - 1
-"""Of a key or a value: Redis takes no longer strings, and a value has a sign in front."""
+"""The maximum size of a key and its value: the string limit of Redis, minus the sign in front of a value."""
 
 
 class RedisStateProvider(StateProvider):
     """States in a Redis server, 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``.
 
-    Configuration: ``url``, as redis-py takes it, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``;
-    ``prefix``: what the names of all keys in Redis begin with; ``timeout_s``: how long to wait for an answer.
+    Configuration: ``url``: a redis-py URL, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``;
+    ``prefix``: the prefix of all keys in Redis; ``timeout_s``: how long to wait for a reply.
     """
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
@@ -61,12 +61,12 @@ class RedisBackend:
             parts = urlsplit(url)
             self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
             self._client = _client(url, timeout_s, os.getpid())
-        except ValueError as error:  # the URL is not told: it may hold a password
+        except ValueError as error:  # the message omits the URL, which can contain a password
             raise UsageError(f"RedisStateProvider: its 'url' cannot be used: {error}") from error
         self._step = 0
-        self._chunks = 0  # of what is prepared
-        self._unmoved: list[int] = []  # chunks of a commit that has begun
-        self._is_sure = False  # that what is known here is so: the last command was answered
+        self._chunks = 0  # number of prepared chunks
+        self._unmoved: list[int] = []  # remaining chunks of a commit that has begun
+        self._is_sure = False  # True if the attributes match the store, because the last command was answered
         self._owner = self._use(self._take_over)
         self._settle()
 
@@ -80,7 +80,7 @@ class RedisBackend:
         server, cursor = None, 0
         while True:
             run, (cursor, page) = self._use(functools.partial(self._page, cursor))
-            if server not in (None, run):  # to another server the cursor says nothing
+            if server not in (None, run):  # a cursor is meaningless to another server
                 raise UnavailableError(f"{self._where}: Redis was restarted while state {self._namespace!r} was read")
             server = run
             yield page.items()
@@ -122,7 +122,7 @@ class RedisBackend:
         self._client.connection_pool.disconnect(inuse_connections=False)
 
     def _settle(self) -> None:
-        """Learn what became of a command without an answer, and end a commit that has begun."""
+        """After a command without a reply, reread the stored status, and complete a commit that has begun."""
         if self._is_sure:
             return
         committed, prepared, chunks, moved = self._write(scripts.LOOK)
@@ -138,7 +138,7 @@ class RedisBackend:
         self._unmoved = []
 
     def _write(self, script: str, *arguments: str | bytes | int) -> list[Any]:
-        """Run a script as the owner, as the next step."""
+        """Run a script with the owner and the next step number."""
         self._step += 1
         keys = [self._about, self._values, self._chunk]
         run = self._client.register_script(script)
@@ -189,7 +189,7 @@ class RedisBackend:
 
 
 def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
-    """The entries of each chunk, key and value in turn; one empty chunk if nothing changed."""
+    """Split changes into chunks of alternating keys and values. Yields one empty chunk if nothing changed."""
     chunk: list[bytes] = []
     size = 0
     for key, value in changes.items():
@@ -207,7 +207,7 @@ def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
 
 
 def _redis() -> Any:
-    """The client library."""
+    """Import the client library."""
     try:
         import redis
     except ImportError as error:
@@ -217,9 +217,9 @@ def _redis() -> Any:
 
 @functools.cache
 def _client(url: str, timeout_s: float, process: int) -> Any:
-    """The client of this process, which all its states in one Redis share. It is thread-safe and reconnects.
+    """Return the client of this process, shared by all its states in one Redis. It is thread-safe and reconnects.
 
-    A command whose answer was lost is sent again once.
+    A command whose reply was lost is sent again once.
     """
     from redis.backoff import ExponentialBackoff
     from redis.retry import Retry

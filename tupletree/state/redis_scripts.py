@@ -1,23 +1,23 @@
-"""The scripts that write a state in Redis. Redis runs each alone and as a whole.
+"""Lua scripts that write a state in Redis. Redis runs each script atomically.
 
     <name>:about          hash: format, owner, token, step, committed, prepared, chunks, moved
     <name>:committed      hash: key -> value
     <name>:prepared:<i>   list: key, "+value" or "-", key, ...; i from 1 to ``chunks``
 
-No script runs long: what is prepared is written in chunks, and each chunk is moved to where the committed values are by
-a script of its own.
+No script runs long: changes are prepared in chunks, and each chunk is moved to the committed values by a separate
+script call.
 
     prepare   chunk 1 .. chunk n            the script of the last chunk also sets prepared = txid
-    commit    committed = txid, moved = 0   from here on it is committed, whoever goes on
-              move chunk 1 .. move chunk n  the last one removes ``moved`` and ``chunks``
+    commit    committed = txid, moved = 0   from here on txid is committed, even if another owner continues
+              move chunk 1 .. move chunk n  the last move removes ``moved`` and ``chunks``
 
-**Invariants.** While ``moved`` is there, chunks moved+1 .. chunks belong to the committed values, and are moved before
-anything else is done or read: opening begins with that. Without ``moved`` and without ``prepared``, chunks are what an
-interrupted prepare has left; the next one removes them.
+**Invariants.** While ``moved`` exists, chunks moved+1 .. chunks belong to the committed values and are moved before any
+other read or write; opening a namespace begins with this. If neither ``moved`` nor ``prepared`` exists, any chunks are
+leftovers of an interrupted prepare, and the next prepare removes them.
 
-**Late and repeated writes.** Each write names its owner and a step, and is done only if the owner is still the last
-one to have opened the namespace and the step is above the last one done. So a command that was stuck in a connection
-given up meanwhile changes nothing; and one that the client sends again as its answer was lost is not done twice.
+**Late and repeated writes.** Each write names its owner and a step number. It is executed only if this owner was the
+last to open the namespace and the step is above the last executed step. So a command that was stuck in an abandoned
+connection changes nothing, and a command that the client repeats after a lost reply is not executed twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if redis.call('HGET', about, 'token') ~= token then
 end
 return {'OK', redis.call('HGET', about, 'owner')}
 """
-"""KEYS: about, committed. ARGV: token, format. Become the owner; the token tells a repetition."""
+"""Become the owner. KEYS: about, committed. ARGV: token, format. The token identifies a repeated call."""
 
 _BEGIN: Final = """
 local about, committed, chunk = KEYS[1], KEYS[2], KEYS[3]
@@ -78,7 +78,10 @@ end
 local is_new = step > last
 if is_new then redis.call('HSET', about, 'step', step) end
 """
-"""KEYS: about, committed, the beginning of the chunks' names. ARGV: owner, step, then what the script takes."""
+"""Common start of all other scripts.
+
+KEYS: about, committed, the prefix of the chunks' names. ARGV: owner, step, then the arguments of the script.
+"""
 
 LOOK: Final = (
     _BEGIN
@@ -86,7 +89,7 @@ LOOK: Final = (
 return {'OK', unpack(redis.call('HMGET', about, 'committed', 'prepared', 'chunks', 'moved'))}
 """
 )
-"""What there is, after which no earlier step is done any more."""
+"""Return committed, prepared, chunks and moved. Afterwards no earlier step is executed any more."""
 
 PREPARE: Final = (
     _BEGIN
@@ -101,7 +104,7 @@ if ARGV[4] ~= '' then redis.call('HSET', about, 'prepared', ARGV[4]) end
 return {'OK'}
 """
 )
-"""ARGV: 'first' for the first chunk; the txid for the last one, else ''; the entries of the chunk."""
+"""ARGV: 'first' for the first chunk, else ''; the txid for the last chunk, else ''; the entries of the chunk."""
 
 COMMIT: Final = (
     _BEGIN
@@ -126,7 +129,7 @@ if is_new then move(tonumber(ARGV[3])) end
 return {'OK'}
 """
 )
-"""ARGV: the number of the chunk, which is the next to be moved."""
+"""ARGV: the number of the chunk, which must be the next to move."""
 
 ROLLBACK: Final = (
     _BEGIN

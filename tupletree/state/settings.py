@@ -1,4 +1,4 @@
-"""What a stateful topology's configuration says, and what of it cannot work."""
+"""Settings of a stateful topology, and their validation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ MIN_INTERVAL_S = 0.1
 
 
 def check_settings(conf: Mapping[str, Any]) -> None:
-    """Refuse, in one sentence, what no stateful topology can run with.
+    """Check the configuration of a stateful topology.
 
     Raises:
-        ConfigError: no ackers, checkpoints that are further apart than tuples may wait, or a provider that cannot be.
-        UsageError: the state id is no name.
+        ConfigError: there are no ackers, the checkpoint interval is not below the message timeout, or the provider is
+            invalid.
+        UsageError: the state id is not a valid name.
     """
     if conf["topology.acker.executors"] == 0:
         raise ConfigError(
@@ -36,12 +37,12 @@ def check_settings(conf: Mapping[str, Any]) -> None:
 
 
 def interval_s(conf: Mapping[str, Any]) -> float:
-    """The pause between two checkpoints."""
+    """Return the pause between two checkpoints in seconds."""
     return max(MIN_INTERVAL_S, float(conf["topology.state.checkpoint.interval.ms"]) / 1000)
 
 
 def state_id(conf: Mapping[str, Any], topology_id: str) -> str:
-    """What states and checkpoints are kept under. Raises UsageError if it is no name."""
+    """Return the id under which states and checkpoints are stored. Raises UsageError if it is not a valid name."""
     chosen = conf["topology.state.id"]
     found = str(chosen) if chosen is not None else topology_name(topology_id)
     check_state_id(found)
@@ -49,7 +50,7 @@ def state_id(conf: Mapping[str, Any], topology_id: str) -> str:
 
 
 def check_state_id(state_id: str) -> None:
-    """Refuse what cannot be a part of the names of states, with a UsageError."""
+    """Raise UsageError if a state id cannot be part of the names of states."""
     is_made_of_names = all(c.isascii() and (c.isalnum() or c in "-_.") for c in state_id)
     if not 0 < len(state_id) <= MAX_NAME or not is_made_of_names or state_id[0] == ".":
         raise UsageError(

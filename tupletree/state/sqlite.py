@@ -1,12 +1,12 @@
-"""States in SQLite files, one for each namespace, in a directory.
+"""States in SQLite files in a directory, one file per namespace.
 
-    namespace   format, name, owner, committed, prepared       one line; owner counts how often it was opened
-    entries     key, value                                     what is committed
-    changes     key, value                                     what is prepared; value NULL: the key is deleted
+    namespace   format, name, owner, committed, prepared       one row; owner is the number of times it was opened
+    entries     key, value                                     committed values
+    changes     key, value                                     prepared changes; value NULL: the key is deleted
 
-Every write is one ``BEGIN IMMEDIATE`` transaction that looks at the owner first. The journal is a write-ahead log,
-synchronous in full: what is prepared or committed outlives a crash of the machine. With ``synchronous: normal`` it
-outlives a crash of the process, while a crash of the machine may take the last checkpoints back.
+Every write is one ``BEGIN IMMEDIATE`` transaction that checks the owner first. The journal is a write-ahead log. With
+``synchronous: full`` (the default) prepared and committed changes survive a crash of the machine. With
+``synchronous: normal`` they survive a crash of the process, but a crash of the machine can lose the last checkpoints.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _TABLES: Final = (
 
 
 class SqliteStateProvider(StateProvider):
-    """States in files of one machine. Nothing to install and nothing to start.
+    """States in files of one machine, with nothing to install and nothing to start.
 
-    Configuration: ``directory``, on a disk of the machine and not on a network, made where it is not there;
-    ``synchronous``: ``full`` or ``normal``; ``busy_timeout_s``: how long to wait for another process that has a file
-    locked.
+    Configuration: ``directory``: on a local disk, not on a network file system, created if it does not exist;
+    ``synchronous``: ``full`` or ``normal``; ``busy_timeout_s``: how long to wait for another process that has locked a
+    file.
     """
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
@@ -55,7 +55,7 @@ class SqliteStateProvider(StateProvider):
 
 
 def file_name(namespace: str) -> str:
-    """A name that every file system takes, for people; the digest tells namespaces apart."""
+    """Return a readable file name that every file system accepts. The digest makes it unique to the namespace."""
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", namespace).strip(".-")[:80]
     digest = hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{readable}-{digest}.db"
@@ -86,7 +86,7 @@ class SqliteBackend:
         return None if row is None else row[0]
 
     def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-        after = b""  # no key is empty
+        after = b""  # an encoded key is never empty
         while True:
             with self._translated():
                 self._check_file()
@@ -127,7 +127,7 @@ class SqliteBackend:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """A transaction of the namespace's owner. It is undone as a whole if anything fails."""
+        """Run a transaction as the namespace's owner. It is rolled back if anything fails."""
         with self._translated():
             self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")
@@ -146,7 +146,7 @@ class SqliteBackend:
             self.committed, self.prepared = committed, prepared
 
     def _take_over(self) -> int:
-        """Become the only writer; return the number that says so."""
+        """Become the only writer and return the owner number."""
         self._connection.execute("BEGIN IMMEDIATE")
         for table in _TABLES:
             self._connection.execute(table)
@@ -176,7 +176,7 @@ class SqliteBackend:
         return line
 
     def _check_file(self) -> None:
-        """SQLite would go on with a file that nobody can find any more."""
+        """Raise UnavailableError if the file was deleted or replaced: SQLite would continue with the deleted file."""
         if _identity(self._path) != self._file:
             raise UnavailableError(f"{self._path} was deleted or replaced while it was in use: put it back")
 
@@ -201,7 +201,7 @@ def _connect(path: str, synchronous: str, busy_timeout_s: float) -> sqlite3.Conn
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:
-            # Where two processes make the file at once, one may be told at once that the journal is locked.
+            # If two processes create the file at the same time, one can get SQLITE_BUSY without any wait.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
             return connection
@@ -213,7 +213,7 @@ def _connect(path: str, synchronous: str, busy_timeout_s: float) -> sqlite3.Conn
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from another of the same name; None if there is none."""
+    """Return device and inode, which identify a file independently of its name; None if there is no file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The steps of a checkpoint, as tuples of the stream ``$checkpoint`` carry them.
+"""Steps of a checkpoint, carried by tuples of the stream ``$checkpoint``.
 
-Every step has a round: a number that rises with each step that a checkpoint spout ever sends, across its restarts. So
-whoever has seen a round knows that everything of an earlier one is over.
+Every step has a round number, which increases with each step that a checkpoint spout sends, also across restarts. So a
+task that has seen a round knows that all earlier rounds are over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUNDS_PER_EPOCH = 1 << 32
 
 
 class Action(enum.IntEnum):
-    """What a task is asked to do with its state."""
+    """The action that a task must perform on its state."""
 
     PREPARE = 1
     COMMIT = 2
@@ -38,8 +38,8 @@ _ACTIONS = frozenset(Action)
 class Step:
     """One action for all tasks of a topology.
 
-    ``txid``: the checkpoint that PREPARE, COMMIT and ROLLBACK are about; with INITSTATE the last that was committed.
-    ``fresh``: the components that are not in the stored checkpoint: they have nothing to commit, and begin empty.
+    ``txid``: the checkpoint to which PREPARE, COMMIT or ROLLBACK applies; for INITSTATE the last committed checkpoint.
+    ``fresh``: the components that are not in the stored checkpoint. They have nothing to commit, and begin empty.
     """
 
     round: int
@@ -48,12 +48,12 @@ class Step:
     fresh: tuple[str, ...] = ()
 
     def row(self, sent: int) -> list[Any]:
-        """As a tuple for one task, which was sent so many rows before in the present generation."""
+        """Return the values of a tuple for one task. ``sent``: rows sent to this task before in this generation."""
         return [self.round, int(self.action), self.txid, list(self.fresh), sent]
 
     @staticmethod
     def of(values: Sequence[Any]) -> tuple[Step, int]:
-        """The step that a tuple carries, and how many rows its sender has sent. Raises ProtocolError if it is none."""
+        """Return the step in a tuple, and the number of rows sent before. Raises ProtocolError for any other tuple."""
         match values:
             case [int(round_), int(action), int(txid), list(fresh), int(sent)] if action in _ACTIONS:
                 return Step(round_, Action(action), txid, tuple(fresh)), sent
@@ -64,5 +64,5 @@ class Step:
 
 
 def first_round(epoch: int) -> int:
-    """The first round of a checkpoint spout: higher than all of those before it."""
+    """Return the first round of an epoch: higher than all rounds of earlier epochs."""
     return epoch * ROUNDS_PER_EPOCH

@@ -1,8 +1,9 @@
-"""What the builder adds to a topology with stateful bolts: the checkpoint spout, and its stream through the whole DAG.
+"""Checkpoint wiring of a topology with stateful bolts: the checkpoint spout, and its stream through the whole DAG.
 
-Every component gets the direct stream ``$checkpoint``. A bolt subscribes to that of every component it gets tuples
-from; a spout, and a bolt that is fed by one or by nobody, to that of the checkpoint spout. Which of these a task uses
-depends on the mode, which only the configuration says (worker/checkpoint/membership.py):
+Every component gets the direct stream ``$checkpoint``. A bolt subscribes to this stream of each of its sources. A
+spout, a bolt fed by a spout, and a bolt without inputs subscribe to the stream of the checkpoint spout. A task uses
+these subscriptions according to the mode, which is known only from the configuration
+(worker/checkpoint/membership.py):
 
     default                                    aligned
     $checkpointspout --> bolts fed by spouts   $checkpointspout --> spouts --> bolts fed by spouts
@@ -24,7 +25,7 @@ from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 
 def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definition]:
-    """These components with what a stateful topology needs; those given are not changed.
+    """Return a copy of the components with the checkpoint spout and stream added.
 
     Raises:
         TopologyError: components form a cycle, on which a checkpoint would never be complete; or a spout has only one

@@ -1,20 +1,20 @@
-"""Small states in ZooKeeper, beside the progress of transactional topologies: nothing to install or to start.
+"""Small states in ZooKeeper, next to the progress of transactional topologies: nothing to install or to start.
 
-Below ``transactional.zookeeper.root``, for each namespace, its name escaped as in a URL:
+Below ``transactional.zookeeper.root``, for each namespace, with its name escaped as in a URL:
 
 ===========================  =====================================  =====================================
 node                         value, after the format                written
 ===========================  =====================================  =====================================
-$states/<name>/owner         who opened it                          by opening; its *version* is the owner
+$states/<name>/owner         process that opened the namespace      by opening; its *version* is the owner
 $states/<name>/committed     txid or None, all keys with values     by commit
 $states/<name>/prepared      txid or None, the changes              by prepare, commit and rollback
 ===========================  =====================================  =====================================
 
-No node here has the path of one that belongs to a transactional id, even if one is called ``$states``.
+These paths never collide with the nodes of a transactional id, even of an id ``$states``.
 
-Every write is one store transaction with a check of the owner. After an UnavailableError it may have happened or may
-yet happen; the next one begins by reading what is stored, and names its versions. A commit writes the whole state:
-that is why it is bounded.
+Every write is one store transaction with a check of the owner. After an UnavailableError a write possibly happened, or
+can still happen. The next write therefore first reads the stored nodes, and names their versions. The size of a state
+is bounded, because a commit writes the whole state.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tupletree.transactional.zookeeper import open_store
 
 FOLDER: Final = "/$states"
 LIMIT_BYTES: Final = 500_000
-"""Of the state of a namespace, and of what is prepared at once. ZooKeeper keeps all of it in memory, on each server."""
+"""The maximum size of a namespace's state, and of its prepared changes. Every ZooKeeper server keeps both in memory."""
 
 TRIES: Final = 10
-"""A write that finds another version reads and decides again, this often."""
+"""The maximum number of attempts of a write that meets a changed version; each attempt reads and decides again."""
 
 
 class ZooKeeperStateProvider(StateProvider):
-    """States of at most 500,000 bytes a task, in the ensemble of ``transactional.zookeeper.servers`` or the cluster's.
+    """States of at most 500,000 bytes per task, in ``transactional.zookeeper.servers`` or the cluster's ensemble.
 
-    In a LocalCluster, which has none, they are in the cluster's memory.
+    A LocalCluster has no ensemble: it keeps these states in memory.
     """
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
@@ -63,13 +63,13 @@ class ZooKeeperStateProvider(StateProvider):
 
 
 def folder(namespace: str) -> str:
-    """Where a namespace is. ZooKeeper takes neither an empty name nor one of dots."""
+    """Return the path of a namespace. Escapes names that ZooKeeper refuses: the empty name, ``.`` and ``..``."""
     return f"{FOLDER}/{quote(namespace, safe='').replace('.', '%2E') or '%'}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """Of the node ``committed`` or ``prepared``."""
+    """The content of the node ``committed`` or ``prepared``."""
 
     txid: int | None
     entries: Changes
@@ -78,18 +78,18 @@ class _Content:
 _NOTHING: Final = _Content(None, {})
 
 Contents = Mapping[str, _Content]
-"""By the name of the node."""
+"""Contents by the name of the node."""
 
 
 class ZooKeeperBackend:
-    """The nodes of one namespace, and what is in them."""
+    """The nodes of one namespace and their contents."""
 
     def __init__(self, namespace: str, store: StateStore, owner: str) -> None:
         self._namespace = namespace
         self._store = store
         self._folder = folder(namespace)
         self._nodes: dict[str, tuple[_Content, int]] = {}  # with their versions
-        self._is_settled = False  # that what is known here is what is stored
+        self._is_settled = False  # True if _nodes matches the store
         self._owner = self._take_over(owner)
         self._reload()
 
@@ -141,7 +141,7 @@ class ZooKeeperBackend:
         self._store.close()
 
     def _change(self, decide: Callable[[], Contents]) -> None:
-        """Write what is decided on what is stored."""
+        """Decide on the stored contents and write the result, repeating both after a conflict."""
         for _ in range(TRIES):
             self._settle()
             contents = decide()
@@ -152,7 +152,7 @@ class ZooKeeperBackend:
             ]
             if not writes:
                 return
-            self._is_settled = False  # until it is known what the store made of it
+            self._is_settled = False  # until the outcome is known
             with suppress(ConflictError):
                 self._store.write([Check(f"{self._folder}/owner", self._owner), *writes])
                 known.update({name: (content, known[name][1] + 1) for name, content in contents.items()})
@@ -167,8 +167,8 @@ class ZooKeeperBackend:
     def _reload(self) -> None:
         self._is_settled = False
         self._check_owner()
-        # In this order: if a late commit of its own comes in between, what is committed is right all the same, and the
-        # version of the other no longer fits.
+        # In this order: if a late commit of this owner happens in between, "committed" is right nevertheless, and the
+        # version of "prepared" no longer fits.
         for name in ("prepared", "committed"):
             path = f"{self._folder}/{name}"
             node = self._store.get(path)
@@ -179,11 +179,11 @@ class ZooKeeperBackend:
                     self._nodes[name] = _Content(txid, entries), node.version
                 case _:
                     raise InternalError(f"{path} holds something else than a state")
-        self._check_owner()  # all of it was read while this was the owner
+        self._check_owner()  # this was the owner during all of the reads
         self._is_settled = True
 
     def _take_over(self, owner: str) -> int:
-        """Become the only writer; return the version that says so."""
+        """Become the only writer and return the version of the owner node."""
         path = f"{self._folder}/owner"
         mine = encode_stored(path, owner)
         for _ in range(TRIES):
@@ -213,7 +213,7 @@ class ZooKeeperBackend:
         return self._nodes[name][0]
 
     def _merged(self, prepared: _Content) -> _Content:
-        """What is committed once ``prepared`` is."""
+        """Return the content of ``committed`` after a commit of ``prepared``."""
         entries = {**self._content("committed").entries, **prepared.entries}
         return _Content(prepared.txid, {key: value for key, value in entries.items() if value is not None})
 

@@ -1,6 +1,6 @@
-"""What a user tests topologies with.
+"""Tools for testing topologies.
 
-``complete_topology`` runs a topology on fixed input and returns what it emitted. ``LocalCluster`` runs topologies in
+``complete_topology`` runs a topology on fixed input and returns the emitted tuples. ``LocalCluster`` runs topologies in
 this process, in real or simulated time; ``FeederSpout`` feeds them by hand. ``DevCluster`` starts a whole cluster of
 real processes on this machine and can kill any of them. ``wait_until`` waits for a condition with a deadline.
 """

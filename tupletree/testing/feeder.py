@@ -1,4 +1,4 @@
-"""FeederSpout: a spout that a test feeds by hand."""
+"""FeederSpout: a spout that emits tuples supplied by a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tupletree.errors import UsageError
 
 
 class _Feed:
-    """What all copies of a FeederSpout share."""
+    """The state shared by all copies of a FeederSpout."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Sequence[Any], Any, str]] = deque()
@@ -25,17 +25,17 @@ _feeds: weakref.WeakValueDictionary[str, _Feed] = weakref.WeakValueDictionary()
 
 
 class FeederSpout(Spout):
-    """A spout for tests: emits what ``feed`` was given, and keeps the message ids that were acked and failed.
+    """A spout for tests: emits the tuples passed to ``feed`` and records the acked and failed message ids.
 
-    Submitting copies the spout to its tasks; the copies and the original share one feed, so the test goes on using the
-    object it made. Works in one process only, that is, in a LocalCluster. It does not replay what fails.
+    Submission copies the spout to its tasks. The copies and the original share one feed, so that the test keeps using
+    the original object. Works within one process only, that is, in a LocalCluster. Does not replay failed tuples.
 
     Attributes:
         acked, failed: message ids in the order in which they were acked or failed.
     """
 
     def __init__(self, outputs: Outputs) -> None:
-        self.outputs = outputs  # type: ignore[misc]  # an instance says here what other spouts say on their class
+        self.outputs = outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
         self._key = uuid.uuid4().hex
         self._feed = _Feed()
         _feeds[self._key] = self._feed
@@ -51,7 +51,7 @@ class FeederSpout(Spout):
         self._feed = feed
 
     def feed(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
-        """Have a tuple emitted soon, by one of the tasks. Any thread, before or after submitting."""
+        """Queue a tuple to be emitted by one of the tasks. Callable from any thread, before or after submission."""
         self._feed.waiting.append((list(values), msg_id, stream))
 
     @property
@@ -66,7 +66,7 @@ class FeederSpout(Spout):
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything fed has been emitted."""
+        """True if every queued tuple has been emitted."""
         return not self._feed.waiting
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:

@@ -1,6 +1,6 @@
-"""LocalCluster: topologies in this process, on threads, with no network and no ZooKeeper.
+"""LocalCluster: topologies in this process, on threads, without a network or ZooKeeper.
 
-It is the real engine of a worker and the real ledger of an acker, put together without what normally lies between.
+A LocalCluster combines a worker's real engine and an acker's real ledger, without the layers normally between them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STOP_TIMEOUT_S = 5.0
 
 
 class SimulatedClock:
-    """A clock that moves when it is told to."""
+    """A clock that only moves when set."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -99,16 +99,16 @@ class LocalTopology:
         )  # fmt: skip
 
     def start(self, is_active: bool) -> None:
-        """Start the run loops and, if it is to be active, the spouts."""
+        """Start the run loops and, if ``is_active``, the spouts."""
         self.engine.start()
         self.engine.set_active(is_active)
 
     def send(self, batch: object) -> None:
-        """Nothing is ever for another worker."""
+        """Never called: there is no other worker."""
         raise AssertionError(f"a local topology has no other worker to send {batch} to")
 
     def post(self, updates: AckUpdates) -> None:
-        """Apply ledger updates and tell the spouts the verdicts. Run loop threads."""
+        """Apply ledger updates and send the results to the spouts. Called on run loop threads."""
         with self._lock:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
                 self._tell(self._apply(self._ledgers[shard], part))
@@ -127,22 +127,22 @@ class LocalTopology:
                 self.engine.tell(task, kind(task, roots))
 
     def failed(self, failure: TaskFailure) -> None:
-        """A component raised: the topology ends. Run loop threads, which cannot wait for each other to end."""
+        """End the topology because a component raised. Called on run loop threads, which cannot join each other."""
         self.failure = self.failure or failure
         for loop in self.engine.loops:
             loop.stop()
 
     def congestion_changed(self) -> None:
-        """Nobody outside sends anything."""
+        """Do nothing: no tuples come from other workers."""
 
     def _report_error(self, component: str, task: int, error: BaseException) -> None:
         self.errors.append((component, error))
 
     def _on_blocking(self, executor: Executor) -> None:
-        """The executor has moved to a run loop of its own: nothing to say here."""
+        """Do nothing when an executor has moved to its own run loop."""
 
     def keep_house(self) -> None:
-        """Rotate the ledgers if it is time, and free the neighbours of an executor that blocks."""
+        """Rotate the ledgers if due, and move a blocking executor away from its run loop."""
         with self._lock:
             while self._next_rotation_s <= self._clock():
                 self._next_rotation_s += self._timeout_s
@@ -151,27 +151,27 @@ class LocalTopology:
         self.engine.look_after()
 
     def raise_failure(self) -> None:
-        """Raise what a component raised, if any did."""
+        """Raise the failure of a component, if there was any."""
         if self.failure is not None:
             raise self.failure
 
     def has_turned(self, turns: int, since: Mapping[Any, int]) -> bool:
-        """Whether every run loop has made so many rounds since a call of ``turns_now``."""
+        """True if every live run loop has made ``turns`` rounds since ``turns_now`` returned ``since``."""
         self.raise_failure()
         self.engine.wake()
         return all(loop.turns >= since.get(loop, 0) + turns or not loop.is_alive() for loop in self.engine.loops)
 
     def wait_turned(self, turns: int, since: Mapping[Any, int], timeout_s: float = 10) -> None:
-        """Wait for ``has_turned``, which is a matter of microseconds unless a component takes its time."""
+        """Wait for ``has_turned``, normally microseconds, longer if a component is slow."""
         what = f"topology {self.name!r} answers"
         wait_until(lambda: self.has_turned(turns, since), timeout_s, what=what, pause_s=0.0002)
 
     def turns_now(self) -> dict[Any, int]:
-        """How many rounds each run loop has made."""
+        """Return the number of rounds made by each run loop."""
         return {loop: loop.turns for loop in self.engine.loops}
 
     def is_quiet(self, timeout_s: float) -> bool:
-        """Whether two further rounds of every run loop find nothing to do."""
+        """True if every run loop has nothing to do for two more rounds."""
         busy = sum(loop.busy_turns for loop in self.engine.loops)
         turns = self.turns_now()
         self.wait_turned(2, turns, timeout_s)
@@ -191,12 +191,12 @@ class LocalTopology:
 class LocalCluster:
     """Runs topologies in this process: for development and for tests.
 
-    With ``simulated_time=True`` message timeouts and tick tuples follow a clock that only ``advance`` moves, so a
-    thirty-second timeout is tested in milliseconds. A context manager: leaving it kills what runs.
+    With ``simulated_time=True``, message timeouts and tick tuples follow a clock that only ``advance`` moves, so that a
+    thirty-second timeout is tested in milliseconds. As a context manager, kills all topologies on exit.
 
-    Not what a real cluster does: no worker can crash, so an exception of a component ends its topology and is raised by
-    the next ``wait_quiet`` or ``wait_until``; values are handed over by reference unless
-    ``topology.testing.always.try.serialize`` is set; the progress of transactional topologies is kept in memory, until
+    Differences from a real cluster: no worker can crash, so an exception of a component ends its topology and is raised
+    by the next ``wait_quiet`` or ``wait_until``; values are passed by reference unless
+    ``topology.testing.always.try.serialize`` is set; the progress of transactional topologies is kept in memory until
     ``close``, unless ``transactional.zookeeper.servers`` is set.
     """
 
@@ -204,7 +204,7 @@ class LocalCluster:
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Callable[[], float] = self._simulated or time.monotonic
         self._topologies: dict[str, LocalTopology] = {}
-        self._progress_root = f"/local-{uuid.uuid4().hex}"  # in place of a ZooKeeper
+        self._progress_root = f"/local-{uuid.uuid4().hex}"  # replaces ZooKeeper
         memory_store.register(self._progress_root)
         self._is_closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._keep_house, name="local-cluster", daemon=True)
@@ -219,13 +219,13 @@ class LocalCluster:
         inactive: bool = False,
         observer: Observer | None = None,
     ) -> str:
-        """Start a topology and return its id, which here is its name.
+        """Start a topology and return its id, which equals its name.
 
         ``inactive``: open no spout until ``activate``.
-        ``observer``, called as (component, stream, values) on the emitting thread, sees every tuple that is emitted.
+        ``observer``: called as (component, stream, values) for every emitted tuple, on the emitting thread.
 
         Raises:
-            NameInUseError: a topology of that name runs already.
+            NameInUseError: a topology with that name is already running.
             ConfigError, TopologyError: the topology or its configuration is faulty.
         """
         check_topology_name(name)
@@ -245,7 +245,7 @@ class LocalCluster:
         return name
 
     def kill(self, name: str) -> None:
-        """Stop a topology at once. Raises NotFoundError if none of that name runs."""
+        """Stop a topology at once. Raises NotFoundError if no topology with that name is running."""
         self._find(name).stop()
         del self._topologies[name]
 
@@ -254,15 +254,15 @@ class LocalCluster:
         self._find(name).engine.set_active(True)
 
     def deactivate(self, name: str) -> None:
-        """Stop the topology's spouts from emitting; what is under way goes on."""
+        """Stop the topology's spouts from emitting. Tuples in flight are still processed."""
         self._find(name).engine.set_active(False)
 
     def errors(self, name: str) -> list[tuple[str, BaseException]]:
-        """What components of the topology reported, as (component id, exception), oldest first."""
+        """Return the errors reported by components, as (component id, exception), oldest first."""
         return list(self._find(name).errors)
 
     def advance(self, seconds: float) -> None:
-        """Move simulated time forward, in steps short enough for every timer to act in its turn.
+        """Move simulated time forward, in steps short enough that no timer is skipped.
 
         Raises:
             UsageError: the cluster does not run in simulated time.
@@ -278,19 +278,19 @@ class LocalCluster:
                 topology.wait_turned(2, topology.turns_now())
 
     def wait_quiet(self, timeout: float = 10) -> None:
-        """Wait until no tuple is under way and no spout has anything to emit.
+        """Wait until no tuple is in flight and no spout has anything to emit.
 
         Raises:
-            TimeoutError: it is not quiet after ``timeout`` seconds (of real time).
+            TimeoutError: the cluster is not quiet after ``timeout`` seconds (of real time).
             TaskFailure: a component raised.
         """
         self.wait_until(lambda: all(topology.is_quiet(timeout) for topology in self._topologies.values()), timeout)
 
     def wait_until(self, predicate: Callable[[], T], timeout: float = 10) -> T:
-        """Wait until ``predicate()`` is true, and return what it returned.
+        """Wait until ``predicate()`` is true, and return its result.
 
         Raises:
-            TimeoutError: it is not after ``timeout`` seconds (of real time).
+            TimeoutError: the predicate is not true after ``timeout`` seconds (of real time).
             TaskFailure: a component raised.
         """
 
@@ -302,7 +302,7 @@ class LocalCluster:
         return wait_until(holds, timeout)
 
     def metrics(self, name: str) -> str:
-        """The topology's figures as workers show them at ``/metrics``. Raises NotFoundError if it does not run."""
+        """Return the topology's metrics in the format of ``/metrics``. Raises NotFoundError if it is not running."""
         return text_of_tasks(self._find(name).engine, name)
 
     def close(self) -> None:
@@ -342,13 +342,13 @@ def complete_topology(
     conf: Mapping[str, Any] | None = None,
     timeout: float = 30,
 ) -> dict[str, list[list[Any]]]:
-    """Run a topology on fixed input until it is quiet and return what every component emitted.
+    """Run a topology on fixed input until it is quiet, and return the tuples emitted by each component.
 
-    ``mock_sources``: for each spout, by id, the rows it emits in its stead, each tracked, on its default stream or
-    else the first that it declares. Bolts that live on ticks are given one.
+    ``mock_sources``: for each spout id, the rows to emit instead of the spout's own tuples. Each row is tracked and
+    goes to the spout's default stream, or else to its first declared stream. Bolts that need ticks get them at the end.
 
-    Returns, for each component that has outputs, the values of every tuple it emitted, on all its streams; with more
-    than one task the order is not determined.
+    Returns, for each component with outputs, the values of every emitted tuple, on all streams. With more than one
+    task, the order is undefined.
 
     Raises:
         UsageError: a spout has no mock source.
@@ -362,7 +362,7 @@ def complete_topology(
         if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT and component_id != CHECKPOINT_SPOUT:
             if component_id not in sources:
                 raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
-            feeders[component_id] = FeederSpout([])  # the streams stay those of the spout that it replaces
+            feeders[component_id] = FeederSpout([])  # replacing keeps the streams of the original spout
             streams[component_id] = next(iter(sorted(definition.outputs, key=lambda id: id != DEFAULT_STREAM)), "")
     for component_id, rows in sources.items():
         if component_id not in feeders:
@@ -388,7 +388,7 @@ def complete_topology(
 
 
 def _tick(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
-    """Let the time of a tick pass; with combiners or windows in a row of one for each, since each emits at its own."""
+    """Let one tick interval pass; one per combiner or windowed bolt if there are any, as they can be chained."""
     name = "topology.tick.tuple.freq.secs"
     ticks = [conf.get(name), *(definition.conf.get(name) for definition in topology.components.values())]
     longest_s = max((tick for tick in ticks if tick), default=0)

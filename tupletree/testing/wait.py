@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: what tests and start-up code do instead of sleeping."""
+"""Waiting for a condition with a deadline, as a replacement for sleeping in tests and start-up code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MAX_PAUSE_S = 0.1
 def wait_until(
     predicate: Callable[[], T], timeout: float = 10.0, *, what: str = "", pause_s: float = _FIRST_PAUSE_S
 ) -> T:
-    """Call ``predicate()`` until it returns something true, and return that.
+    """Call ``predicate()`` until the result is true, and return the result.
 
-    Pauses grow from ``pause_s`` to 100 ms. After ``timeout`` seconds raises TimeoutError, naming ``what`` was waited
-    for and the last value seen. The predicate is called at least once, and once more after the deadline has passed, so
-    that a machine that stalls does not fail a condition that holds. What the predicate raises is not caught.
+    Pauses grow from ``pause_s`` to 100 ms. After ``timeout`` seconds, raises TimeoutError with ``what`` and the last
+    value in its message. The predicate is called at least once, and once more after the deadline, so that a stall of
+    the machine does not fail a condition that holds. Exceptions from the predicate propagate.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -6,7 +6,7 @@
     builder.set_committer_bolt("sum", UpdateGlobalCount()).global_grouping("partial-count")
     topology = builder.create_topology()
 
-docs/guides/transactions.md explains the model and what it asks of a spout and of a committer.
+docs/guides/transactions.md explains the model and the requirements on a spout and a committer.
 """
 
 from __future__ import annotations

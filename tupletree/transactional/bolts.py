@@ -1,4 +1,4 @@
-"""What a user writes to process batches: batch bolts, committers, and the collector that they emit with."""
+"""Batch processing API: batch bolts, committers, and the collector through which they emit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tupletree.tuples import Tuple
 
 
 class BatchCollector:
-    """How a batch bolt, or the emitter of a transactional spout, emits.
+    """The collector of a batch bolt or of a transactional spout's emitter.
 
-    The first value of every tuple is the attempt that its batch belongs to. There is nothing to anchor and nothing to
-    ack. To be used on the component's own thread, and only until ``finish_batch`` or ``emit_batch`` returns.
+    The first value of every tuple is the attempt that its batch belongs to. Tuples need no anchors and no acks. Use a
+    collector only on the component's own thread, and only until ``finish_batch`` or ``emit_batch`` returns.
     """
 
     def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
@@ -27,7 +27,7 @@ class BatchCollector:
         raise NotImplementedError
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
-        """Emit many tuples of the batch; return how many."""
+        """Emit many tuples of the batch and return their number."""
         count = 0
         for values in rows:
             self.emit(values, stream)
@@ -43,29 +43,29 @@ class BatchCollector:
         raise NotImplementedError
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in ``tupletree errors`` and go on."""
+        """Show an error in ``tupletree errors`` and continue."""
         raise NotImplementedError
 
 
 class BatchBolt(Component):
-    """A processing step that sees batches: one instance of it for each batch (and attempt) at each task.
+    """A processing step that works on batches, with one instance per batch attempt and task.
 
-    The object given to the builder is a template. Each batch gets a deep copy of it, so what ``execute`` gathers in
-    attributes belongs to that batch alone and is dropped with it. Attributes of the class are shared by all batches:
-    right for what is large and never changes, wrong for what is gathered. ``context``, ``collector``, ``batch_id`` and
-    ``is_opaque`` (whether a replayed batch may have other tuples) are set before ``prepare`` is called.
+    The object given to the builder is a template. Each batch gets a deep copy, so values that ``execute`` gathers in
+    instance attributes belong to that batch alone and are dropped with it. Class attributes are shared by all batches:
+    use them for large constant data, never for gathered values. ``context``, ``collector``, ``batch_id`` and
+    ``is_opaque`` (true if a replayed batch can contain different tuples) are set before ``prepare`` is called.
 
-    Order of calls: ``prepare``; ``execute`` for each tuple of the batch that comes to this task, in no particular
-    order; ``finish_batch`` once they are all there. A batch of which no tuple comes to this task is finished too. A
-    batch that fails is dropped without a further call, at any point. Calls for different batches alternate on one
+    Order of calls: ``prepare``; ``execute`` for each tuple of the batch that reaches this task, in no particular
+    order; ``finish_batch`` when all of these tuples have arrived. A batch without tuples for this task is finished too.
+    A failed batch can be dropped at any point, without a further call. Calls for different batches alternate on one
     thread.
 
-    ``FailedException``, from any of these, fails the batch: it is replayed, both phases, under a new attempt, and every
-    later batch with it. An UnavailableError (a database that is away) does the same and is reported. Any other
-    exception ends the worker; the batch is replayed then as well.
+    A ``FailedException`` from any of these methods fails the batch: both its phases, and every later batch, are
+    replayed under new attempts. An UnavailableError (a database cannot be reached) does the same and is reported. Any
+    other exception ends the worker, and the batch is then replayed as well.
 
-    ``finish_batch`` may run again for a batch that it ran for already. What it does to the world must therefore depend
-    on the txid: ``TransactionalMap`` and ``OpaqueMap`` are made for that.
+    ``finish_batch`` can run more than once for a batch. Its external side effects must therefore depend on the txid;
+    ``TransactionalMap`` and ``OpaqueMap`` take care of this.
     """
 
     collector: BatchCollector
@@ -82,7 +82,7 @@ class BatchBolt(Component):
         raise NotImplementedError
 
     def finish_batch(self) -> None:
-        """Called when the task has every tuple of the batch that is meant for it."""
+        """Called when the task has received all of its tuples of the batch."""
 
 
 class Committer:
@@ -90,7 +90,7 @@ class Committer:
 
         class UpdateGlobalCount(BatchBolt, Committer): …
 
-    ``finish_batch`` is then called for one transaction after the other, in the order of their txids: for txid n only
-    when n - 1 is committed everywhere. ``set_committer_bolt`` of the builder does the same to a bolt without the mark.
-    On a TransactionalSpout the mark says that its emitters commit: each is a CommittingEmitter (spouts.py).
+    ``finish_batch`` is then called for one transaction at a time, in txid order: for txid n only after n - 1 has been
+    committed everywhere. The builder's ``set_committer_bolt`` does the same for a bolt without the marker. On a
+    TransactionalSpout the marker means that its emitters take part in commits: each is a CommittingEmitter (spouts.py).
     """

@@ -1,9 +1,9 @@
-"""Builds transactional topologies out of ordinary spouts, bolts and streams.
+"""Builder of transactional topologies, made of ordinary spouts, bolts and streams.
 
     id:coordinator (spout) --batch, all--> spout (emitters) ----> bolts
                            --commit, all---------------------------> committers
 
-and beside every input of a bolt a direct stream of reports from the same component (counting.py).
+Each input of a bolt is accompanied by a direct stream of reports from the same component (counting.py).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
-    """Collects one transactional spout and bolts that process its batches.
+    """Builds a topology from one transactional spout and the bolts that process its batches.
 
-    ``transactional_id``: the name that progress is kept under in ZooKeeper. A topology built with the same id goes on
-    where the last one stopped; two at the same time are not possible: the later one takes over and the earlier one
-    stands still, until its coordinator is started again and takes over in turn.
-    ``parallelism``: of the spout's emitters.
+    ``transactional_id``: the name under which progress is stored in ZooKeeper. A topology built with the same id
+    continues where the last topology stopped. Two topologies with one id cannot make progress at the same time: the
+    later one takes over, and the earlier one stands still until its coordinator is restarted and takes over in turn.
+    ``parallelism``: the parallelism of the spout's emitters.
 
-    ``topology.max.spout.pending`` is the number of batches that may be active at a time (default 1).
+    ``topology.max.spout.pending`` is the maximum number of batches active at a time (default 1).
 
     Raises:
-        TopologyError, UsageError: the id or the spout is faulty.
+        TopologyError, UsageError: the id or the spout is invalid.
     """
 
-    _default_active = 1  # batches, where topology.max.spout.pending does not say
+    _default_active = 1  # batches, if topology.max.spout.pending is not set
 
     def __init__(
         self, transactional_id: str, spout_id: str, spout: TransactionalSpoutBase, parallelism: int = 1
@@ -68,31 +68,31 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._check_streams(self._components[spout_id])
 
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
-        """What the spout's emitters run in."""
+        """Return the bolt that runs the spout's emitters."""
         return EmitterBolt(spout)
 
     @property
     def spout_declarer(self) -> ComponentDeclarer:
-        """Settings of the spout: number of tasks and configuration of the emitters, batches active at a time."""
+        """Declarer of the spout: tasks and configuration of the emitters, number of batches active at a time."""
         return self._emitter
 
     def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
-        """Not possible: the only spout is the one given to the builder. Raises TopologyError."""
+        """Raise TopologyError: the only spout is the spout given to the builder."""
         _refuse(
             component_id, "a transactional topology has one spout, the one that its builder is made with", "component"
         )
 
     def set_bolt(self, component_id: str, bolt: Any, parallelism: int = 1) -> BoltDeclarer:
-        """Add a BatchBolt or a BasicBolt; a BatchBolt with the Committer mark finishes its batches in the commit phase.
+        """Add a BatchBolt or a BasicBolt. A BatchBolt marked as Committer finishes its batches in the commit phase.
 
         Raises:
-            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another kind, a stream has no field for the
+            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another class, a stream has no field for the
                 attempt, or the spout is opaque and an attribute of the bolt is a TransactionalMap.
         """
         return self._set(component_id, bolt, parallelism, is_committer=isinstance(bolt, Committer))
 
     def set_committer_bolt(self, component_id: str, bolt: Any, parallelism: int = 1) -> BoltDeclarer:
-        """Add a BatchBolt that finishes its batches in the commit phase, with or without the Committer mark.
+        """Add a BatchBolt that finishes its batches in the commit phase, with or without the Committer marker.
 
         Raises:
             TopologyError: as ``set_bolt``.
@@ -100,18 +100,18 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return self._set(component_id, bolt, parallelism, is_committer=True)
 
     def create_topology(self) -> Topology:
-        """As TopologyBuilder.create_topology.
+        """Create the topology, as TopologyBuilder.create_topology does.
 
         Raises:
-            TopologyError: as there; or the bolts form a cycle, or one wants ticks.
+            TopologyError: as TopologyBuilder.create_topology; or the bolts form a cycle, or a component requests ticks.
         """
-        for definition in self._components.values():  # what is plainly wrong is said of what the user wrote
+        for definition in self._components.values():  # first, so that errors name what the user wrote
             self._check_inputs(definition)
             if definition.conf.get("topology.tick.tuple.freq.secs") is not None:
                 _refuse(definition.id, "a tick belongs to no batch: a transactional topology has none", "ticks")
         self._check_acyclic()
         late = self._late()
-        pending = "topology.max.spout.pending"  # set for the spout, it is meant for its coordinator
+        pending = "topology.max.spout.pending"  # a value set on the spout applies to its coordinator
         wired = TopologyBuilder()
         wired._components = {
             id: self._wired(definition.copy(), late) for id, definition in self._components.items()
@@ -134,7 +134,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return declarer
 
     def _check_maps(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
-        """Refuse values that an opaque spout's replays would spoil, where they can be seen."""
+        """Refuse a TransactionalMap in an attribute of the bolt if the spout is opaque: its replays can differ."""
         if not self._is_opaque:
             return
         for attribute, held in getattr(bolt, "__dict__", {}).items():
@@ -151,7 +151,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter)
 
     def _wired(self, definition: Definition, late: set[str]) -> Definition:
-        """A component with the inputs that the user does not see."""
+        """Add the internal inputs to a component: reports, and commit tuples for a committer."""
         bolt = definition.component
         if isinstance(bolt, CoordinatedBolt):
             sources = {item.source: item.source in late for item in definition.inputs}
@@ -165,7 +165,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return definition
 
     def _late(self) -> set[str]:
-        """Committers and everything downstream of one."""
+        """Return the ids of committers and of all components downstream of a committer."""
         found = {
             id
             for id, definition in self._components.items()
@@ -182,7 +182,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             found |= more
 
     def _check_acyclic(self) -> None:
-        """Refuse a cycle: no bolt on it could ever know that a batch is complete."""
+        """Refuse a cycle: no bolt in a cycle could ever know that a batch is complete."""
         sources = {id: {item.source for item in definition.inputs} for id, definition in self._components.items()}
         while free := [id for id, upstream in sources.items() if not upstream & sources.keys()]:
             for id in free:

@@ -1,4 +1,4 @@
-"""Whether two emissions of a batch are the same: their number of tuples, and a checksum over them."""
+"""Collectors that detect differences between two emissions of a batch, by number of tuples and by checksum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 256
 
 
 class CountingCollector(BatchCollector):
-    """Passes tuples on, and counts them: ``rows``."""
+    """Passes tuples on and counts them in ``rows``."""
 
     def __init__(self, collector: BatchCollector) -> None:
         self.rows = 0
@@ -37,9 +37,9 @@ class CountingCollector(BatchCollector):
 
 
 class ChecksumCollector(CountingCollector):
-    """Also sums the tuples up: streams and values without the attempt, in their order.
+    """Also computes a checksum over the tuples in order: their streams, and their values without the attempt.
 
-    Chunks are cut by number, however the tuples come: emitted one by one or many at a time, the sum is the same.
+    Chunks have a fixed number of tuples, so the checksum is the same for single and bulk emits.
     """
 
     def __init__(self, collector: BatchCollector) -> None:
@@ -48,9 +48,10 @@ class ChecksumCollector(CountingCollector):
         self._sum: int | None = 0
 
     def checksum(self) -> int | None:
-        """Of everything emitted so far; None if it holds a value that cannot be encoded. To be called once, at the end.
+        """Return the checksum of all emitted tuples, or None if a value cannot be encoded. Call this once, at the end.
 
-        Such a value may be emitted as long as it stays in its process; then the number alone tells batches apart.
+        A value that cannot be encoded can be emitted only within its process. Batches are then compared only by number
+        of tuples.
         """
         self._add_chunk()
         return self._sum

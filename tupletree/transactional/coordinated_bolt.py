@@ -1,6 +1,6 @@
-"""The bolt that a user's batch bolt or basic bolt runs in: it takes part in the counting, and hides it.
+"""Bolt that wraps a user's batch bolt or basic bolt, and takes part in the counting on its behalf.
 
-What to do is decided by ``BatchCounts`` (counting.py); here it is done.
+``BatchCounts`` (counting.py) makes the decisions; this module carries them out.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Running:
 class CoordinatedBolt(Bolt):
     """Runs one task of a transactional topology's bolt.
 
-    ``sources``: the components it receives batches from, each with whether it is late (counting.py); the builder sets
-    it when all are known. ``is_opaque``: whether the spout is.
+    ``sources``: the components that send batches to this bolt; the value is true if the component is late
+    (counting.py). The builder sets it when all components are known. ``is_opaque``: true if the spout is opaque.
     """
 
     holds_tuples = True
@@ -55,7 +55,7 @@ class CoordinatedBolt(Bolt):
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.bolt.declare_output_fields(declarer)
-        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+        declarer.streams[REPORT.id] = REPORT  # last, so that reports are flushed after the tuples they count
 
     def component_configuration(self) -> Mapping[str, Any]:
         return self.bolt.component_configuration()
@@ -90,7 +90,7 @@ class CoordinatedBolt(Bolt):
             self._take(tup)
 
     def _take(self, tup: Tuple) -> None:
-        """A tuple of a batch."""
+        """Process a tuple of a batch."""
         running = self._latest
         attempt = tup.values[0]
         if running is None or attempt is not running.batch.attempt:
@@ -102,7 +102,7 @@ class CoordinatedBolt(Bolt):
         self.collector.ack(tup)
 
     def _find(self, attempt: TransactionAttempt) -> Running | None:
-        """The batch of an attempt, prepared if it is new; None if it is over or has failed."""
+        """Return the batch of an attempt, prepared if it is new, or None if the attempt is over or has failed."""
         running = self._running.get(attempt)
         if running is not None:
             return running
@@ -113,7 +113,7 @@ class CoordinatedBolt(Bolt):
         return self._prepared(batch)
 
     def _prepared(self, batch: Batch) -> Running | None:
-        """A batch with what processes it. None if the component fails it at once."""
+        """Prepare a component instance for a batch. None if ``prepare`` fails the batch."""
         attempt = batch.attempt
         emission = Emission(attempt, self.context.component_id, self.collector)
         bolt = self.bolt
@@ -132,7 +132,7 @@ class CoordinatedBolt(Bolt):
         return running
 
     def _guarded(self, attempt: TransactionAttempt, method: str, call: Callable[..., object], *arguments: Any) -> bool:
-        """Call a method of the component; if it fails the batch, see to that and return False."""
+        """Call a method of the component. If it fails the batch, record the failure and return False."""
         try:
             returned = call(*arguments)
             if returned is not None:
@@ -174,7 +174,7 @@ class CoordinatedBolt(Bolt):
 
 
 def _execute_basic(bolt: BasicBolt, emission: Emission, tup: Tuple) -> object:
-    """One bolt takes the tuples of all batches: each time it is handed the collector of the right one."""
+    """Execute a BasicBolt with the collector of the tuple's batch: one bolt object processes all batches."""
     bolt.collector = emission  # type: ignore[assignment]
     execute: Callable[..., object] = bolt.execute
     return execute(tup, emission)

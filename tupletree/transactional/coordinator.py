@@ -1,7 +1,7 @@
-"""The coordinator of a transactional topology: which batch is emitted, which commits, and what a failure takes along.
+"""Coordinator of a transactional topology: decides which batch is emitted, which commits, and which must be replayed.
 
-Each transaction goes through two phases, each of which is one tuple tree: the batch tree, rooted at the tuple that asks
-the emitters for the batch, and the commit tree, rooted at the tuple that tells the committers to finish it.
+Each transaction goes through two phases. Each phase is one tuple tree: the batch tree, rooted at the tuple that
+requests the batch from the emitters, and the commit tree, rooted at the tuple that tells the committers to finish it.
 
     (none) --begin--> PROCESSING --batch tree complete--> PROCESSED --first in line--> COMMITTING --commit tree--> done
        ^                  |                                   |                            |
@@ -10,25 +10,27 @@ the emitters for the batch, and the commit tree, rooted at the tuple that tells 
 **Invariants**, after every call:
 
 I1  The active transactions are ``committed + 1, …, committed + n`` without a gap, n <= max_active.
-I2  At most one is COMMITTING: the first. So commits happen in the order of the txids.
-I3  Attempt numbers ascend along the active transactions, and every new one is higher than all before it. So whoever
-    sees a newer attempt of the same or an earlier transaction knows that an older one is over (tupletree.attempt).
-I4  A transaction is committed only once the commit tree of its present attempt is complete: news of any other attempt
-    changes nothing.
+I2  At most one active transaction is COMMITTING: the first. So transactions commit in txid order.
+I3  Attempt numbers increase along the active transactions, and every new attempt number is higher than all earlier
+    numbers. So a task that sees a newer attempt of the same or an earlier transaction knows that an older attempt is
+    over (tupletree.attempt).
+I4  A transaction is committed only when the commit tree of its current attempt is complete. Acks and failures of other
+    attempts are ignored.
 
-Why a failure takes all later transactions along: the batch of a transaction begins where the batch before it ended. If
-that one is emitted anew, with other contents, what follows it must be emitted anew too, or tuples would be skipped or
-repeated (I3 then makes the old emissions recognisable everywhere).
+A failure invalidates all later transactions too, because the batch of a transaction begins where the preceding batch
+ended. If the preceding batch is replayed with other contents, all later batches must be emitted again; otherwise tuples
+would be skipped or repeated. By I3 the old emissions are recognizable everywhere.
 
-**Two coordinators.** A coordinator may be replaced while it still runs somewhere, cut off. Each begins by raising the
-epoch in the store; a ``Record`` is written only under the writer's own epoch. ``Record`` precedes every ``EmitCommit``,
-and says which attempt is about to commit and that all before it are committed: so a deposed coordinator emits no commit
-after its deposition, and of two coordinators at most one ever records a transaction as committed. What a deposed one
-emitted before is over for every task that has seen the new epoch; what it still does to a task that has not is undone
-or skipped by the rules of the values (rules.py), since the same transaction is not yet committed.
+**Two coordinators.** A coordinator can be replaced while it is still running, for example behind a network partition.
+Each coordinator begins by raising the epoch in the store, and a ``Record`` is written only under the writer's own
+epoch. A ``Record`` precedes every ``EmitCommit``. It names the attempt that is about to commit, and states that all
+earlier transactions are committed. So a deposed coordinator emits no commit without a ``Record`` from before its
+deposition, and of two coordinators at most one records a transaction as committed. Attempts of a deposed coordinator
+are over for every task that has seen the new epoch. Their effects on other tasks are undone or skipped by the update
+rules (rules.py), because the same transaction is not yet committed.
 
-A crash after ``Record`` and before the commit tree is complete leaves a transaction that may be committed in part. The
-next coordinator begins with exactly that transaction.
+A crash after ``Record`` and before the commit tree is complete leaves a transaction that is possibly committed in part.
+The next coordinator begins with exactly this transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ FIRST_PAUSE_S = 0.02
 
 
 class Phase(enum.Enum):
-    """Where an active transaction is."""
+    """The phase of an active transaction."""
 
     PROCESSING = "processing"
     PROCESSED = "processed"
@@ -53,7 +55,7 @@ class Phase(enum.Enum):
 
 @dataclass(slots=True)
 class Active:
-    """A transaction that was begun and is not committed."""
+    """A transaction that has begun and is not committed."""
 
     attempt: TransactionAttempt
     phase: Phase = Phase.PROCESSING
@@ -61,7 +63,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Durable first, and only under this coordinator's epoch: ``committed`` is, and ``committing`` is about to be."""
+    """Store durably before the next effect, and only under this coordinator's epoch.
+
+    ``committed``: the last committed transaction. ``committing``: the attempt that is about to commit.
+    """
 
     committed: int
     committing: TransactionAttempt | None
@@ -78,10 +83,10 @@ Effect = Record | EmitCommit
 
 
 class Coordinator:
-    """Decides for one epoch. Effects are to be carried out in the order in which they are returned.
+    """Makes the decisions of one epoch. Effects must be carried out in the order in which they are returned.
 
     ``committed``: the last transaction that an earlier coordinator recorded as committed; 0 for none.
-    ``max_active``: how many transactions may be active at a time, at least 1.
+    ``max_active``: maximum number of active transactions, at least 1.
     """
 
     def __init__(self, epoch: int, committed: int, max_active: int) -> None:
@@ -94,16 +99,17 @@ class Coordinator:
         self._not_before_s = 0.0
 
     def wants(self, now_s: float) -> int | None:
-        """The transaction to begin next, None while there is no room or a failure is just past.
+        """Return the transaction to begin next. None while there is no room, and for a pause after a failure.
 
-        The caller makes sure that the source has a batch for it and that its metadata is durable, then calls ``begin``.
+        The caller ensures that the source has a batch for this transaction and that its metadata is durable, then calls
+        ``begin``.
         """
         if len(self.active) >= self.max_active or now_s < self._not_before_s:
             return None
         return self.committed + len(self.active) + 1
 
     def begin(self, txid: int) -> TransactionAttempt:
-        """Begin the transaction that ``wants`` named; return the attempt to emit the batch under."""
+        """Begin the transaction that ``wants`` returned; return the attempt under which to emit the batch."""
         if txid != self.committed + len(self.active) + 1:
             raise ValueError(f"transaction {txid} cannot begin after {self.committed + len(self.active)}")
         attempt = TransactionAttempt(txid, self._next_attempt)
@@ -112,7 +118,7 @@ class Coordinator:
         return attempt
 
     def processed(self, attempt: TransactionAttempt) -> Sequence[Effect]:
-        """The batch tree of an attempt is complete."""
+        """Record that the batch tree of an attempt is complete."""
         transaction = self._current(attempt)
         if transaction is None or transaction.phase is not Phase.PROCESSING:
             return ()
@@ -120,7 +126,7 @@ class Coordinator:
         return self._commit_first()
 
     def commit_done(self, attempt: TransactionAttempt) -> Sequence[Effect]:
-        """The commit tree of an attempt is complete."""
+        """Record that the commit tree of an attempt is complete."""
         transaction = self._current(attempt)
         if transaction is None or transaction.phase is not Phase.COMMITTING:
             return ()
@@ -130,17 +136,17 @@ class Coordinator:
         return self._commit_first() or (Record(self.committed, None),)
 
     def failed(self, attempt: TransactionAttempt, now_s: float) -> Sequence[TransactionAttempt]:
-        """A tree of an attempt failed; return the attempts that are over, the later ones included."""
+        """Record that a tree of an attempt failed; return all attempts that are over, including later transactions."""
         if self._current(attempt) is None:
             return ()
         over = [self.active.pop(txid).attempt for txid in list(self.active) if txid >= attempt.txid]
-        if self.failures:  # the first time it is tried again at once
+        if self.failures:  # the first retry is immediate
             self._not_before_s = now_s + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
         self.failures += 1
         return over
 
     def is_current(self, attempt: TransactionAttempt) -> bool:
-        """Whether this attempt is the one that its transaction is waiting for."""
+        """True if this is the current attempt of its transaction."""
         return self._current(attempt) is not None
 
     def _current(self, attempt: TransactionAttempt) -> Active | None:

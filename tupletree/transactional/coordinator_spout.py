@@ -1,13 +1,14 @@
-"""The spout that the coordinator runs in: it writes down what must be durable, then emits what depends on it.
+"""Spout that runs the coordinator: it stores durable records first, then emits the tuples that depend on them.
 
-The rules are those of coordinator.py. While the store is away nothing is begun and nothing commits; what is under way
-goes on, and everything is taken up again when the store is back.
+The rules are in coordinator.py. While the store cannot be reached, no transaction begins or commits. Batches in flight
+continue, and everything resumes when the store is back.
 
-**When another coordinator has taken over** depends on whose it is. Another topology's: this one stands still for good,
-as somebody submitted the other one later. One of the same topology: one of the two is left over from a worker that was
-replaced, and it is not certain that it is this one, since a worker that stood still may take over after its successor
-did. The leftover will be stopped; whoever remains must lead. So this one takes over again after a pause, which grows,
-to leave the other one time for its batches meanwhile.
+**After a takeover by another coordinator** the behaviour depends on the topology of the successor. If it is another
+topology, this coordinator stands still permanently, because the other topology was submitted later. If it is the same
+topology, one of the two coordinators is a leftover of a replaced worker. The leftover is not necessarily the deposed
+coordinator: a worker that hung can take over after its successor did. The leftover will be stopped, and the remaining
+coordinator must lead. So a deposed coordinator takes over again after a pause. The pause grows, to give the other
+coordinator time for its batches.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ log = logging.getLogger(__name__)
 RETRY_S = 0.2
 FIRST_PAUSE_S = 1.0
 MAX_PAUSE_S = 30.0
-"""Before it takes over again from a coordinator of its own topology."""
+"""The longest pause before a takeover from another coordinator of the same topology."""
 
 MAX_SOURCE_PAUSE_S = 5.0
-"""Before a source that reports one error after the other is asked again."""
+"""The longest pause before the next call of a source that keeps raising reported errors."""
 
 WORTH_A_WORD = 5
-"""After so many failures since the last commit it is said that something is wrong, and again after many more."""
+"""Failures since the last commit after which an error is reported; reported again every 20 * WORTH_A_WORD."""
 
 
 class Tree(enum.Enum):
-    """Which of the two trees of a transaction a message id stands for."""
+    """The two tuple trees of a transaction, as used in message ids."""
 
     BATCH = "batch"
     COMMIT = "commit"
@@ -63,8 +64,8 @@ class Tree(enum.Enum):
 class CoordinatorSpout(Spout):
     """Coordinates the transactional topology ``transactional_id``. Message ids are (tree, attempt).
 
-    ``default_active``: how many transactions may be active where ``topology.max.spout.pending`` does not say.
-    ``open_store`` and ``clock`` are there for the simulation.
+    ``default_active``: maximum number of active transactions if ``topology.max.spout.pending`` is not set.
+    ``open_store`` and ``clock`` are parameters for the simulation.
     """
 
     blocking = True
@@ -103,20 +104,20 @@ class CoordinatorSpout(Spout):
         self._store = self._open_store(conf)
         self._source = checked_part(TransactionCoordinator, self.spout.coordinator(conf, context), self.spout, context)
         self._coordinator: Coordinator | None = None
-        self._progress: Progress | None = None  # None: it must take over first
+        self._progress: Progress | None = None  # None: this coordinator must take over first
         self._effects: deque[Effect] = deque()
-        self._retry_at_s = 0.0  # when the store is asked again
-        self._begin_at_s = 0.0  # when the source is
-        self._complaints = 0  # of the source, one after the other
+        self._retry_at_s = 0.0  # time of the next attempt to reach the store
+        self._begin_at_s = 0.0  # time of the next call of the source
+        self._complaints = 0  # consecutive reported errors of the source
         self._has_news = False  # a commit was emitted, and has not left yet
-        self._is_active = True  # as its topology is; if not, what is under way goes on, and nothing is begun
-        self._is_deposed = False  # for good
-        self._depositions = 0  # by coordinators of the same topology, in short order
+        self._is_active = True  # False while the topology is deactivated: transactions in flight continue, none begins
+        self._is_deposed = False  # permanently
+        self._depositions = 0  # consecutive, by coordinators of the same topology
         self._began_s = 0.0
-        self._attempts_began_s: dict[TransactionAttempt, float] = {}  # replaced, never changed: status() reads it
+        self._attempts_began_s: dict[TransactionAttempt, float] = {}  # replaced, never mutated: status() reads it
         context.register_status(self.status)
-        self._busy_since_s = self._clock()  # since when transactions have been in flight without a pause
-        self._committed_at_s = self._clock()  # the last commit; before the first, the beginning
+        self._busy_since_s = self._clock()  # start of the period in which transactions were always in flight
+        self._committed_at_s = self._clock()  # time of the last commit; the start time before the first commit
         self._commits = 0
         self._register_metrics(context)
 
@@ -139,7 +140,7 @@ class CoordinatorSpout(Spout):
         return self._coordinator.failures if self._coordinator is not None else 0
 
     def _waits_since_s(self) -> float:
-        """Since when it could have committed: a source that had nothing for an hour is no stall."""
+        """The time since which a commit has been possible: an hour without input must not look like a stall."""
         return max(self._committed_at_s, self._busy_since_s)
 
     def close(self) -> None:
@@ -159,11 +160,11 @@ class CoordinatorSpout(Spout):
 
     @property
     def active(self) -> int:
-        """How many transactions are processing or committing."""
+        """The number of active transactions."""
         return len(self._coordinator.active) if self._coordinator is not None else 0
 
     def status(self) -> dict[str, Any]:
-        """What it is doing, for people. Called on another thread: what it reads may change meanwhile."""
+        """Return the status for people. Called on another thread: attributes can change meanwhile."""
         coordinator, now_s, began_s = self._coordinator, self._clock(), self._attempts_began_s
         active = list(coordinator.active.values()) if coordinator is not None else []
         return {
@@ -185,7 +186,7 @@ class CoordinatorSpout(Spout):
         }
 
     def _lag(self) -> dict[str, Any] | None:
-        """What the source says. It is the user's, so that an error of it stays there."""
+        """Return the lag reported by the source. The source is user code, so its errors are caught here."""
         try:
             lag = self._source.lag()
             return None if lag is None else dict(lag)
@@ -195,7 +196,7 @@ class CoordinatorSpout(Spout):
     def next_tuple(self) -> None:
         if not self._has_news:
             self._advance(begins=True)
-        self._has_news = False  # a commit leaves when this returns, before the store is asked for what begins next
+        self._has_news = False  # a commit leaves when this returns, before the next batch needs the store
 
     def ack(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
@@ -215,13 +216,13 @@ class CoordinatorSpout(Spout):
             return
         over = self._coordinator.failed(attempt, self._clock())
         if over:
-            self._progress.doubt()  # emitters fail all that a deposed coordinator emits; a replay alone writes nothing
+            self._progress.doubt()  # perhaps deposed: emitters then fail every batch, and replays write nothing
             others = [other.txid for other in over[1:]]
             event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
             self._report_if_stuck(attempt, tree)
 
     def _report_if_stuck(self, attempt: TransactionAttempt, tree: Tree) -> None:
-        """A batch may fail without a word (FailedException, a timeout): not for ever."""
+        """Report repeated failures: a single failure (FailedException, a timeout) is silent."""
         assert self._coordinator is not None
         failures = self._coordinator.failures
         if failures == WORTH_A_WORD or failures % (20 * WORTH_A_WORD) == 0:
@@ -236,7 +237,7 @@ class CoordinatorSpout(Spout):
             )
 
     def _advance(self, *, begins: bool) -> None:
-        """Do what can be done now; what needs the store and cannot reach it waits."""
+        """Carry out pending effects. If the store cannot be reached, retry later."""
         if self._is_deposed or self._clock() < self._retry_at_s:
             return
         try:
@@ -265,7 +266,7 @@ class CoordinatorSpout(Spout):
         )  # fmt: skip
 
     def _stand_down(self, error: AuthorityError) -> None:
-        """For good, or for a pause if its successor is of the same topology."""
+        """Stop permanently, or for a pause if the successor is of the same topology."""
         self._effects.clear()
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
@@ -282,14 +283,14 @@ class CoordinatorSpout(Spout):
             case Record(committed, committing):
                 self._progress.record(committed, committing)
             case EmitCommit(attempt):
-                if self._coordinator.is_current(attempt):  # it may have failed while the store was away
+                if self._coordinator.is_current(attempt):  # it can have failed while the store was unreachable
                     self.collector.emit([attempt], (Tree.COMMIT, attempt), COMMIT_STREAM)
                     self._has_news = True
             case _:
                 assert_never(effect)
 
     def _begin(self) -> None:
-        """Begin one transaction, if there is room and the source has a batch: it leaves before the next is made."""
+        """Begin one transaction if there is room and the source has a batch. It leaves before the next begins."""
         assert self._coordinator is not None
         if not self._is_active or self._clock() < self._begin_at_s:
             return
@@ -317,13 +318,13 @@ class CoordinatorSpout(Spout):
         self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
 
     def _is_durable(self, txid: int) -> bool:
-        """See that the metadata of a transaction is in the store; False if the source has no batch for it yet."""
+        """Ensure that the metadata of a transaction is in the store. False if the source has no batch for it yet."""
         assert self._progress is not None
-        self._progress.refresh()  # an earlier write whose reply was lost may have made it so
+        self._progress.refresh()  # an earlier write whose reply was lost can have stored the metadata
         metadata = self._progress.metadata
         if not metadata.has(txid):
             is_ready = self._source.is_ready()
-            if is_ready is None:  # a forgotten return would stop the topology without a word
+            if is_ready is None:  # a forgotten return would stop the topology silently
                 raise ReportedFailedException(
                     f"component {self.context.component_id!r}: is_ready returned None; True or False was expected"
                 )

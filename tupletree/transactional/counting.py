@@ -1,37 +1,37 @@
-"""Counting: when has a task every tuple of a batch, and which of its control tuples may be acked when.
+"""Tuple counting: detects when a task has every tuple of a batch, and decides when control tuples are acked.
 
-The tuples of a batch are not tracked one by one; that would cost as much again as processing them. Instead every task
-counts what it sends to each receiving task, and when it is finished with a batch it *reports* to each of them how many
-tuples that were. Reports, and the coordinator's commit tuples, are **control tuples**: they are tracked, and so they
-alone make up the two trees of a transaction (coordinator.py).
+The tuples of a batch are not tracked individually; this would cost as much again as processing them. Instead every task
+counts the tuples that it sends to each receiving task. When it has finished a batch, it *reports* the count to each of
+these tasks. Reports and the coordinator's commit tuples are **control tuples**: only they are tracked, and they form
+the two trees of a transaction (coordinator.py).
 
-**Assumption.** Between one sending and one receiving task tuples arrive in the order in which they were sent and at
-most once; any of them may be lost. Then a report closes its channel: when it arrives, everything that will ever come
-from its sender for that attempt is there, and it is complete exactly if the number is right.
+**Assumption.** Between one sending and one receiving task tuples arrive in order and at most once; any tuple can be
+lost. So a report closes its channel: when the report arrives, no further tuple of that attempt can come from its
+sender, and the received tuples are complete if and only if their number equals the reported count.
 
 **Invariants**, for each attempt at each task:
 
 I1  A batch is finished at most once, and only after a report with the right number from every task upstream and, at a
-    committer, after its commit tuple. So it has every tuple that was sent to it for that attempt, and no other.
-I2  A control tuple is acked only when what it stands for cannot be lost any more without a tree failing (below).
-I3  An attempt that is over (tupletree.attempt) is never finished; its control tuples are failed as soon as that is
-    known, so that its trees end at once rather than at their timeout.
+    committer, after its commit tuple. So it has exactly the tuples that were sent to it for that attempt.
+I2  A control tuple is acked only when any loss of the work that it represents would make a tree fail (see below).
+I3  An attempt that is over (tupletree.attempt) is never finished. Its control tuples are failed as soon as the task
+    knows this, so that its trees end immediately rather than by timeout.
 
-**What is acked when.** A component is *late* if it is a committer or downstream of one: it finishes in the commit
-phase. All others are early and finish in the processing phase.
+**Time of acks.** A component is *late* if it is a committer or downstream of a committer: it finishes in the commit
+phase. All other components are *early* and finish in the processing phase.
 
     control tuple, arriving at       an early component        a late component
-    report of an early component     held until finished       acked at once
+    report of an early component     held until finished       acked immediately
     report of a late component       (there is none)           held until finished
     commit tuple                     (there is none)           held until finished
 
-A report of a task is anchored to a control tuple that the task holds, so the tree goes on downstream. The batch tree is
-complete when every early task has finished and every late one has all early reports: that is the end of the processing
+A report of a task is anchored to a control tuple that the task holds, so the tree continues downstream. The batch tree
+is complete when every early task has finished and every late task has all early reports: this ends the processing
 phase. The commit tree is complete when every late task has finished.
 
 An early report that a late task has acked is lost if that task crashes before the commit. The new incarnation of the
-task knows nothing of the batch; the first control tuple of the commit phase finds the early reports missing, which
-cannot happen otherwise, and is failed: the whole transaction is replayed.
+task does not know the batch. When it gets the first control tuple of the commit phase, the early reports are missing,
+which is possible only after such a crash. The control tuple is failed, and the whole transaction is replayed.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from typing import Any
 from tupletree.attempt import Attempts, TransactionAttempt
 
 Control = Any
-"""A control tuple, as the caller knows it: it is only handed back."""
+"""A control tuple of the caller, opaque to this module and only returned in effects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Ack these control tuples: what they stand for is safe."""
+    """Ack these control tuples: the work that they represent is safe."""
 
     held: Sequence[Control]
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Fail these control tuples. ``why`` is a sentence for the log; empty: the ordinary end of an old attempt."""
+    """Fail these control tuples. ``why``: log message, empty for the normal end of an old attempt."""
 
     held: Sequence[Control]
     why: str = ""
@@ -63,8 +63,10 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Everything is there: let the component finish the batch, report downstream anchored to ``anchor``; then call
-    ``finished``, or ``failed`` if the component fails the batch."""
+    """The batch is complete: let the component finish it, and report downstream, anchored to ``anchor``.
+
+    Then call ``finished``, or ``failed`` if the component fails the batch.
+    """
 
     attempt: TransactionAttempt
     anchor: Control
@@ -72,7 +74,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The component's own state of these attempts is of no use any more."""
+    """Drop the component's own data of these attempts."""
 
     attempts: Sequence[TransactionAttempt]
 
@@ -82,11 +84,11 @@ Effect = Ack | Fail | Finish | Forget
 
 @dataclass(slots=True)
 class Batch:
-    """What a task knows of one attempt."""
+    """The data of one attempt at one task."""
 
     attempt: TransactionAttempt
-    received: dict[int, int] = field(default_factory=dict)  # sending task -> its tuples so far
-    reported: set[int] = field(default_factory=set)  # the tasks upstream whose report was right
+    received: dict[int, int] = field(default_factory=dict)  # sending task -> number of tuples received
+    reported: set[int] = field(default_factory=set)  # upstream tasks whose reported count was right
     held: list[Control] = field(default_factory=list)
     has_commit: bool = False
     is_finished: bool = False
@@ -94,10 +96,10 @@ class Batch:
 
 
 class BatchCounts:
-    """The books of one task over the batches it takes part in.
+    """The counts of one task for all of its current batches.
 
-    ``upstream``: the tasks that it receives tuples of a batch from, each with whether their component is late.
-    ``is_committer``: whether a batch waits for its commit tuple as well.
+    ``upstream``: the tasks that send tuples of a batch to this task; the value is true if their component is late.
+    ``is_committer``: true if a batch also waits for its commit tuple.
     """
 
     def __init__(self, upstream: Mapping[int, bool], is_committer: bool) -> None:
@@ -109,9 +111,9 @@ class BatchCounts:
         self._early = {task for task, is_late in upstream.items() if not is_late}
 
     def batch(self, attempt: TransactionAttempt) -> tuple[Batch | None, Sequence[Effect]]:
-        """The batch that a tuple of this attempt belongs to, begun if it is new; None if nobody waits for the tuple.
+        """Return the batch of a tuple's attempt, begun if it is new, or None if the tuple is not needed any more.
 
-        The caller adds the tuple to ``received`` itself: that is what it does for every tuple, and this for a few.
+        The caller updates ``received`` itself for every tuple, and calls this method only for batches unknown to it.
         """
         batch = self.batches.get(attempt)
         if batch is not None:
@@ -126,9 +128,9 @@ class BatchCounts:
     def report(
         self, attempt: TransactionAttempt, sender: int, count: int, committed: int, control: Control
     ) -> Sequence[Effect]:
-        """A task upstream has finished the batch and says that it sent ``count`` tuples to this one.
+        """Process a report: an upstream task has finished the batch and sent ``count`` tuples to this task.
 
-        ``committed``: a transaction that was committed, with all before it, when the report's batch was begun.
+        ``committed``: a transaction that was already committed, with all earlier transactions, when the batch began.
         """
         effects = self.saw_committed(committed)
         batch, more = self.batch(attempt)
@@ -152,7 +154,7 @@ class BatchCounts:
         return [*effects, *self._finish_if_complete(batch)]
 
     def commit(self, attempt: TransactionAttempt, control: Control) -> Sequence[Effect]:
-        """The coordinator wants this attempt committed: all before it are."""
+        """Process a commit tuple: the coordinator commits this attempt; all earlier transactions are committed."""
         effects = self.saw_committed(attempt.txid - 1)
         batch, more = self.batch(attempt)
         effects += more
@@ -167,19 +169,19 @@ class BatchCounts:
         return [*effects, *self._finish_if_complete(batch)]
 
     def finished(self, attempt: TransactionAttempt) -> Sequence[Effect]:
-        """The component has finished the batch and its reports are emitted."""
+        """Record that the component has finished the batch and that its reports are emitted."""
         batch = self.batches[attempt]
         batch.is_finished = True
         held, batch.held = batch.held, []
         return [Ack(held), Forget([attempt])]
 
     def failed(self, attempt: TransactionAttempt) -> Sequence[Effect]:
-        """The component fails the batch. What comes of it from now on is failed at once."""
+        """Record that the component fails the batch. All further control tuples of it are failed immediately."""
         batch = self.batches.get(attempt)
         return [] if batch is None or batch.is_failed else self._fail(batch, None, "")
 
     def saw_committed(self, txid: int) -> list[Effect]:
-        """Every transaction up to ``txid`` is committed: their batches are not needed any more."""
+        """Record that every transaction up to ``txid`` is committed, and drop their batches."""
         if txid <= self.attempts.committed:
             return []
         self.attempts.saw_committed(txid)
@@ -195,7 +197,7 @@ class BatchCounts:
 
     @staticmethod
     def _told_twice(batch: Batch, control: Control, was_acked: bool) -> list[Effect]:
-        """The copy of a control tuple ends as the first one does: now if that has been acked."""
+        """Treat the duplicate of a control tuple like the original: ack it if the original was acked, else hold it."""
         if batch.is_finished or was_acked:
             return [Ack([control])]
         batch.held.append(control)

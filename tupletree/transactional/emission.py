@@ -1,4 +1,4 @@
-"""Emitting for one batch: every tuple is checked for its attempt, and counted for the task that receives it."""
+"""Emission for one batch: the attempt of every tuple is checked, and tuples are counted per receiving task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tupletree.tuples import Tuple
 class Emission(BatchCollector):
     """The collector of one batch at one task.
 
-    ``counts``: how many tuples each task downstream was sent; ``rows``: how many were emitted, whoever receives them.
+    ``counts``: number of tuples sent to each downstream task; ``rows``: number of emitted tuples.
     """
 
     def __init__(self, attempt: TransactionAttempt, component_id: str, collector: BoltCollector) -> None:
@@ -47,11 +47,11 @@ class Emission(BatchCollector):
         self._collector.report_error(error)
 
     def end(self) -> None:
-        """Nothing more is emitted for this batch: what its tasks downstream are told now must stay true."""
+        """Forbid further emits for this batch, so that the reported counts stay true."""
         self._is_over = True
 
     def _check(self, values: Sequence[Any], stream: str) -> None:
-        """Raise EmitError unless a tuple may be emitted for this batch now."""
+        """Raise EmitError if the tuple has another attempt or this batch is finished."""
         first = values[0] if values else None
         if type(first) is not TransactionAttempt:
             raise EmitError(
@@ -72,7 +72,7 @@ class Emission(BatchCollector):
 
 
 class Reports:
-    """How a task tells those downstream that it is finished with a batch."""
+    """Sends a task's reports, which tell downstream tasks that the task has finished a batch."""
 
     def __init__(self, context: TopologyContext, collector: BoltCollector) -> None:
         subscribers = context.targets.get(REPORT_STREAM, {})
@@ -80,7 +80,7 @@ class Reports:
         self._collector = collector
 
     def send(self, emission: Emission, committed: int, anchor: Tuple) -> None:
-        """Report what ``emission`` counted to every task downstream, anchored to a control tuple of the batch."""
+        """Report the counts of ``emission`` to every downstream task, anchored to a control tuple of the batch."""
         emission.end()
         attempt, counts = emission.attempt, emission.counts
         for task in self._targets:

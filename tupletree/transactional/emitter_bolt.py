@@ -1,4 +1,4 @@
-"""The bolt that the emitters of a transactional spout run in.
+"""Bolt that runs an emitter of a transactional spout.
 
 batch tuple  ->  the emitter emits its share  ->  reports downstream, anchored to the batch tuple  ->  ack
 commit tuple ->  a committing emitter commits                                                       ->  ack
@@ -25,23 +25,23 @@ log = logging.getLogger(__name__)
 
 
 class EmitterBolt(Bolt):
-    """Runs one emitter. It reads and writes its state in the store, so it has a thread of its own."""
+    """Runs one emitter. The bolt has its own thread, because the emitter reads and writes the store."""
 
     blocking = True
     holds_tuples = True
 
     def __init__(self, spout: TransactionalSpout) -> None:
         self.spout = spout
-        self._sizes: dict[int, int] = {}  # txid -> tuples emitted for it, while it is not committed
+        self._sizes: dict[int, int] = {}  # uncommitted txid -> number of tuples emitted
 
     @property
     def commits(self) -> bool:
-        """Whether it takes part in the commit phase."""
+        """True if the emitter takes part in the commit phase."""
         return isinstance(self.spout, Committer)
 
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
-        declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after what it reports
+        declarer.streams[REPORT.id] = REPORT  # last, so that reports are flushed after the tuples they count
 
     def component_configuration(self) -> Mapping[str, Any]:
         return self.spout.component_configuration()
@@ -73,7 +73,7 @@ class EmitterBolt(Bolt):
 
     def _batch(self, tup: Tuple) -> None:
         attempt, metadata, committed = tup.values
-        if self._attempts.has_seen(attempt):  # told twice; emitting it twice would spoil the counts
+        if self._attempts.has_seen(attempt):  # a duplicate: a second emission would falsify the counts
             self.collector.ack(tup)
             return
         if self._attempts.is_over(attempt):
@@ -95,7 +95,7 @@ class EmitterBolt(Bolt):
             self.collector.ack(tup)
 
     def _check_size(self, attempt: TransactionAttempt, size: int) -> None:
-        """Of a spout that must replay identical batches, find out what can be found out here if it does not."""
+        """Check the batch size of a replay, for a spout that must replay identical batches."""
         if isinstance(self.spout, Committer):
             return
         self._sizes = {txid: known for txid, known in self._sizes.items() if txid > self._attempts.committed}
@@ -113,12 +113,12 @@ class EmitterBolt(Bolt):
         if not isinstance(emitter, CommittingEmitter):
             self.collector.ack(tup)
         elif self._attempts.is_over(attempt) or not self._attempts.has_seen(attempt):
-            self.collector.fail(tup)  # not seen: another incarnation has emitted it, and remembered what commits it
+            self.collector.fail(tup)  # if not seen, another incarnation emitted the batch and had the data to commit
         elif self._guarded(tup, attempt, lambda: emitter.commit(attempt)):
             self.collector.ack(tup)
 
     def _guarded(self, tup: Tuple, attempt: TransactionAttempt, call: Callable[[], None]) -> bool:
-        """Call the emitter; if it fails the attempt, fail the tuple and return False."""
+        """Call the emitter. If it fails the attempt, fail the tuple and return False."""
         try:
             call()
         except (FailedException, UnavailableError) as error:

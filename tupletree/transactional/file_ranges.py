@@ -1,8 +1,8 @@
-"""Which files there are, and where ranges of their lines may end. For coordinators that give out files piece by piece.
+"""File listing and line-aligned ranges, for coordinators that assign files piece by piece.
 
-A file's *name* is relative to the root of what was asked for, the part of it that is no pattern. What is there by that
-very name is none, whatever is in it: ``/data/run[1]`` may be a directory. A file that was asked for by its own path has
-the name ``"."``.
+A file's *name* is its path relative to the root: the leading part of the requested path that contains no pattern. An
+existing path is never a pattern, even with special characters: ``/data/run[1]`` can be a directory. A file requested by
+its own path has the name ``"."``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 from tupletree.errors import UsageError
 
 BLOCK = 1 << 16
-"""How many bytes are read at a time."""
+"""The number of bytes read at a time."""
 
 LOOK = 1 << 23
-"""How many bytes of a line without an end are looked through at a time, before it is other files' turn."""
+"""The maximum number of bytes scanned for the first line end per call, so that other files get their turn."""
 
 
 def check_encoding(owner: str, encoding: str, errors: str) -> None:
-    """UsageError, in the name of ``owner``, for an encoding in which a line end is not the byte 10."""
+    """Raise UsageError, naming ``owner``, for an encoding in which a line end is not the byte 10."""
     try:
         codecs.lookup_error(errors)
         is_one_byte = b"\n".decode(encoding, errors) == "\n"
@@ -37,21 +37,21 @@ def check_encoding(owner: str, encoding: str, errors: str) -> None:
 
 
 def root_of(files: str) -> str:
-    """What the names of files are relative to."""
+    """Return the root directory, to which file names are relative."""
     while glob.has_magic(files) and not os.path.lexists(files):
         files = os.path.dirname(files)
     return files
 
 
 def path_of(files: str, name: str) -> str:
-    """Where the file of a name is."""
+    """Return the path of a file by its name."""
     return files if name == "." else os.path.join(root_of(files), name)
 
 
 def sizes_of(files: str) -> list[tuple[str, int]]:
-    """Name and size of every file that is there, by name: of a directory, a pattern or a single file.
+    """Return name and size of every file of a directory, a pattern or a single file, sorted by name.
 
-    OSError, also for a name that cannot be written down as it is not UTF-8.
+    Raises OSError, also for a name that is not valid UTF-8.
     """
     root = root_of(files)
     if files != root:
@@ -65,7 +65,7 @@ def sizes_of(files: str) -> list[tuple[str, int]]:
         try:
             status = os.stat(path_of(files, name))
         except FileNotFoundError:
-            continue  # it went away in between
+            continue  # deleted in between
         if stat.S_ISREG(status.st_mode):
             sizes.append((_checked(name), status.st_size))
     return sizes
@@ -80,21 +80,21 @@ def _checked(name: str) -> str:
 
 
 class LineEnds:
-    """Finds where ranges of files may end, and remembers how far it has looked where there is no line end yet.
+    """Finds the line ends at which ranges can end, and remembers the scanned parts of files without a line end.
 
-    ``are_complete``: a last line without an end is a line as well.
+    ``are_complete``: a last line without a line end counts as a line.
     """
 
     def __init__(self, are_complete: bool) -> None:
         self._are_complete = are_complete
         self.looked: dict[str, tuple[int, int]] = {}
-        """Name -> from where to where there is no line end."""
+        """Name -> (start, end) of the scanned part that has no line end."""
 
     def end(self, name: str, path: str, start: int, size: int, take: int, *, may_exceed: bool = True) -> int:
-        """Where a range ends that begins at ``start``: behind the last line end within ``take`` bytes.
+        """Return the end of the range from ``start``: the position after the last line end within ``take`` bytes.
 
-        If there is none, behind the first line end, if the range ``may_exceed`` that. ``start`` if there is none
-        either. OSError.
+        If there is no line end within ``take`` bytes and ``may_exceed`` is true, return the position after the first
+        line end. Return ``start`` if there is no such line end either. Raises OSError.
         """
         limit = min(start + take, size)
         if start == size or (limit == size and self._are_complete):
@@ -122,7 +122,7 @@ class LineEnds:
         return end
 
     def is_waiting(self, name: str, start: int, size: int) -> bool:
-        """Whether the last look has found that no line ends in the whole rest of a file."""
+        """True if the rest of a file is empty or was scanned completely without finding a line end."""
         begin, looked = self.looked.get(name, (start, start))
         return start == size or (begin == start and self._is_looked_through(looked, size))
 
@@ -131,7 +131,7 @@ class LineEnds:
 
 
 def last_line_end(file: Any, start: int, limit: int) -> int | None:
-    """Behind the last line end between two positions."""
+    """Return the position after the last line end between two positions, or None."""
     while limit > start:
         begin = max(start, limit - BLOCK)
         found = _read(file, begin, limit).rfind(b"\n")
@@ -142,7 +142,7 @@ def last_line_end(file: Any, start: int, limit: int) -> int | None:
 
 
 def first_line_end(file: Any, start: int, limit: int) -> tuple[int | None, int]:
-    """Behind the first line end between two positions; and up to where that was looked for."""
+    """Return the position after the first line end between two positions (or None), and the end of the scanned part."""
     while start < limit:
         block = _read(file, start, min(start + BLOCK, limit))
         found = block.find(b"\n")

@@ -1,9 +1,9 @@
-"""A transactional spout over files: each line of each file takes effect exactly once, and files may still grow.
+"""A transactional spout over files: each line of each file takes effect exactly once, and files can still grow.
 
-The coordinator decides which bytes of which files make up a batch: its metadata are the byte ranges, each of which ends
-at the end of a line, and for every file that was ever seen how far it is given out. Emitters read exactly these ranges.
-So a batch is the same at every replay as long as files only grow, all emitters agree on it without a word, a file needs
-no number, and one that appears later simply joins.
+The coordinator assigns byte ranges of files to each batch. The metadata of a batch are these ranges, each of which ends
+at a line end, and the assigned length of every file that was ever seen. Emitters read exactly these ranges. So a batch
+is the same at every replay as long as files only grow, and emitters agree on it without communication. Files need no
+numbers, and new files can appear at any time.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ ATTEMPT = "attempt"
 class FilePartitionSpout(TransactionalSpout):
     """Emits the lines of files, as ``[attempt, line]``, without their line ends.
 
-    ``files``: a directory, of which all files are read but hidden ones and those in folders; a single file; or a
-    pattern such as ``/data/**/*.log``. They must be there at the same path on every machine that the topology may run
-    on.
-    ``bytes_per_batch``: how many bytes of each file a batch takes at most; a longer line is a batch of its own.
+    ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
+    or a pattern such as ``/data/**/*.log``. The files must exist at the same path on every machine where the topology
+    can run.
+    ``bytes_per_batch``: maximum bytes per file and batch. A longer line is a range of its own.
     ``fields``: the name of the line's field.
-    ``encoding``: of the lines; one in which a line end is one byte. ``errors``: what becomes of bytes that are none in
-    that encoding, as for ``bytes.decode``; "strict" fails the batch, until the topology is submitted with another one.
-    ``are_complete``: nothing is appended any more, so a last line without a line end is one as well. Otherwise it waits
-    for its end.
+    ``encoding``: the encoding of the lines, in which a line end must be one byte. ``errors``: the handling of invalid
+    bytes, as for ``bytes.decode``; "strict" fails the batch until the topology is submitted with another setting.
+    ``are_complete``: nothing will be appended, so a last line without a line end is emitted too. Otherwise this line
+    waits for its line end.
 
-    A file must only grow. One that shrinks or, while a batch of it is not committed, vanishes, is an error, which goes
-    away when the file is back. A name is used once: another file under the name of one that was read is not read from
-    its beginning. Names are kept as long as the transactional id is: it is meant for some thousands of files.
+    A file must only grow. It is an error if a file shrinks, or vanishes while a batch with its lines is uncommitted;
+    the error ends when the file is back. Do not reuse file names: a new file under an old name is not read from its
+    beginning. Names are stored as long as the transactional id, so the spout is intended for some thousands of files.
 
-    Raises UsageError for arguments that are not that.
+    Raises UsageError for invalid arguments.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class FilePartitionSpout(TransactionalSpout):
         return FileEmitter(self, context.component_id, context.task_index, tasks)
 
     def path(self, name: str) -> str:
-        """Where the file of a name is."""
+        """Return the path of a file by its name."""
         return path_of(self.files, name)
 
 
 class FileCoordinator(TransactionCoordinator):
-    """Metadata: ``{"read": {name: bytes given out so far}, "ranges": [[name, start, end], …]}``."""
+    """Coordinator. Metadata: ``{"read": {name: bytes assigned so far}, "ranges": [[name, start, end], …]}``."""
 
     def __init__(self, spout: FilePartitionSpout, component_id: str) -> None:
         self._spout = spout
@@ -125,7 +125,7 @@ class FileCoordinator(TransactionCoordinator):
 
 
 class FileEmitter(TransactionEmitter):
-    """Reads ranges of a batch: number ``index`` of ``tasks`` emitters, who take turns also where there is one file."""
+    """Reads ranges of a batch, as number ``index`` of ``tasks`` emitters. Even with one file, emitters take turns."""
 
     def __init__(self, spout: FilePartitionSpout, component_id: str, index: int, tasks: int) -> None:
         self._spout = spout
@@ -149,7 +149,7 @@ class FileEmitter(TransactionEmitter):
                 collector.emit([attempt, text])
 
     def _lines(self, txid: int, name: str, start: int, end: int) -> Iterator[bytes]:
-        """The lines in a range, which must be there as they were when it was decided on."""
+        """Read the lines of a range. The file must be unchanged up to the end of the range."""
         line, left = b"", end - start
         try:
             with open(self._spout.path(name), "rb", buffering=BLOCK) as file:

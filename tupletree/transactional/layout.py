@@ -1,18 +1,18 @@
-"""Where the progress of a transactional topology is stored, and as which bytes.
+"""Storage layout of the progress of a transactional topology: paths and encoding.
 
 Below ``transactional.zookeeper.root``, for each transactional id:
 
 ===========================  ====================================================  ==========================
 node                         value, after the format                               written by
 ===========================  ====================================================  ==========================
-<id>/coordinator/epoch       who raised it; its *version* is the epoch             a coordinator that begins
-<id>/coordinator/progress    committed txid, [txid, attempt] that commits or None  the coordinator
+<id>/coordinator/epoch       owner; the node's *version* is the epoch              a coordinator that takes over
+<id>/coordinator/progress    committed txid, committing [txid, attempt] or None    the coordinator
 <id>/coordinator/meta/<txid> metadata of the transaction                           the coordinator
 <id>/user/<partition>        kind of spout, state by txid (partition_states.py)    the emitter of the partition
 ===========================  ====================================================  ==========================
 
-Every write but that of the epoch itself is one store transaction with a check of the epoch: so whoever acts for a
-coordinator that another has replaced changes nothing. A value is ``[format, …]`` in msgpack (tupletree._wire.codec).
+Every write except that of the epoch itself is one store transaction with a check of the epoch. So nothing that acts for
+a replaced coordinator can change the store. A value is ``[format, …]`` in msgpack (tupletree._wire.codec).
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from tupletree.errors import InternalError, ProtocolError, UnregisteredTypeError
 from tupletree.transactional.store import Check
 
 FORMAT = 1
-"""Of everything that is stored here. Raised when an older version could not read it, or would read it wrongly."""
+"""The format version of all values stored here. Raised whenever older versions cannot read a value correctly."""
 
-_LAST_CHARACTER = "\uffef"  # ZooKeeper takes none beyond
+_LAST_CHARACTER = "\uffef"  # ZooKeeper refuses higher characters
+
+
+_RESERVED = {"", ".", "..", "zookeeper", "$states", "$checkpoints"}  # the last two hold the states of all topologies
 
 
 def check_id(transactional_id: str) -> None:
-    """Refuse what cannot be the name of a node, with a UsageError."""
-    if not isinstance(transactional_id, str) or transactional_id in {"", ".", "..", "zookeeper"}:
+    """Raise UsageError if a transactional id cannot be the name of a node."""
+    if not isinstance(transactional_id, str) or transactional_id in _RESERVED:
         raise UsageError(
             f"a transactional id cannot be {transactional_id!r}: choose a name for the topology's progress"
         )
@@ -43,7 +46,7 @@ def check_id(transactional_id: str) -> None:
 
 
 def topology_path(transactional_id: str) -> str:
-    """Above everything of one id."""
+    """Return the path of the root node of one id."""
     return f"/{transactional_id}"
 
 
@@ -68,12 +71,12 @@ def partition_path(transactional_id: str, partition: int) -> str:
 
 
 def epoch_check(transactional_id: str, attempt: TransactionAttempt) -> Check:
-    """Put first into every transaction that is written for an attempt: it fails if its coordinator was replaced."""
+    """Return the check to put first into every transaction for an attempt: it fails if its coordinator was replaced."""
     return Check(epoch_path(transactional_id), attempt.epoch)
 
 
 def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | None]:
-    """What the coordinator recorded at ``path``: the last committed transaction, and the attempt about to commit."""
+    """Decode the progress stored at ``path``: the last committed transaction, and the attempt about to commit."""
     match decode_record(path, data):
         case [int(committed), None]:
             return committed, None
@@ -83,9 +86,9 @@ def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | N
 
 
 def encode_stored(path: str, *values: Any) -> bytes:
-    """What is stored at ``path``.
+    """Encode values to store at ``path``.
 
-    Raises UnregisteredTypeError, naming the path, for a value that no codec carries.
+    Raises UnregisteredTypeError, naming the path, for a value of an unregistered type.
     """
     try:
         return encode_value([FORMAT, *values])
@@ -94,23 +97,23 @@ def encode_stored(path: str, *values: Any) -> bytes:
 
 
 def decode_stored(path: str, data: bytes) -> list[Any]:
-    """The values that ``encode_stored`` was given.
+    """Decode values that ``encode_stored`` encoded.
 
-    Raises UsageError if a newer version wrote them, and InternalError if nobody did; both name the path.
+    Raises UsageError if a newer version wrote them, and InternalError if Tupletree did not; both name the path.
     """
     return _decoded(path, data, decode_value)
 
 
 def decode_record(path: str, data: bytes) -> list[Any]:
-    """The same of a node that holds nothing but numbers and names, and that nimbus and commands read, too.
+    """Decode a node that holds only numbers and names. Nimbus and commands read such nodes too.
 
-    No user's value is built. Errors as of ``decode_stored``.
+    No user-defined value is created. Raises the errors of ``decode_stored``.
     """
     return _decoded(path, data, decode_plain)
 
 
 def decode_owner(path: str, data: bytes) -> str:
-    """Who raised the epoch that is stored at ``path``. Errors as of ``decode_stored``."""
+    """Decode the owner that raised the epoch stored at ``path``. Raises the errors of ``decode_stored``."""
     match decode_record(path, data):
         case [str(owner)]:
             return owner
@@ -118,8 +121,8 @@ def decode_owner(path: str, data: bytes) -> str:
 
 
 def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
-    # The format is the first item of a short list, a number of one byte. It is looked at before the rest is decoded:
-    # a newer version may store what this one cannot decode.
+    # The format is the first item of a short list, a one-byte number. It is checked before the rest is decoded, because
+    # a newer version can store values that this version cannot decode.
     if len(data) < 2 or not 0x91 <= data[0] <= 0x9F or not 1 <= data[1] <= 0x7F:
         raise InternalError(f"{path} holds {len(data)} bytes that Tupletree did not write")
     if data[1] > FORMAT:

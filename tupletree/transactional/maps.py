@@ -1,4 +1,4 @@
-"""Tables of values that transactions update, each transaction once, by the rules of rules.py.
+"""Tables of values on which every transaction takes effect exactly once, by the rules of rules.py.
 
     counts = TransactionalMap(SqliteDatabase("counts.db"), "words")
 
@@ -6,7 +6,7 @@
         def finish_batch(self):
             counts.add(self.batch_id, self.partial)
 
-A map may be used by many tasks, in one process or in several.
+Many tasks, in one or several processes, can share a map.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from tupletree.transactional.databases.encoding import check_keys, check_table
 
 
 class _ValueMap:
-    """A table and the rule of its updates. It may be copied and pickled: it holds the database and a name.
+    """A table and its update rule. A map can be copied and pickled: it holds only the database and the table name.
 
-    Keys are str. Values are what JSON carries. Any method raises UnavailableError if the database is away.
+    Keys are str. Values are anything that JSON can represent. Every method raises UnavailableError if the database
+    cannot be reached.
 
-    Reads may see what a transaction did that is not committed everywhere yet, and that an opaque replay takes back.
+    Reads can see the effects of a transaction that is not yet committed everywhere. An opaque replay can undo them.
     """
 
     _rule: rules.Rule
@@ -37,22 +38,22 @@ class _ValueMap:
         self.table = check_table(table)
 
     def add(self, attempt: TransactionAttempt, amounts: Mapping[str, float]) -> dict[str, JsonValue]:
-        """Add to the numbers stored under the keys, where nothing is stored to 0; return the sums. See ``update``."""
+        """Add to the numbers stored under the keys (0 if there is none) and return the sums. See ``update``."""
         return self.update(attempt, {key: self._adding(key, amount) for key, amount in amounts.items()})
 
     def update(self, attempt: TransactionAttempt, updates: Mapping[str, rules.Update]) -> dict[str, JsonValue]:
         """Apply functions to the values under the keys, in one transaction of the database; return the new values.
 
-        A function gets the value before this transaction, None if there is none, and returns the one after it. It may
-        be called more than once and does nothing else.
+        A function gets the value before this transaction (None if there is none) and returns the value after it. It
+        can be called more than once and must have no side effects.
 
-        To be called when the batch commits (``finish_batch`` of a committer), with everything that this task's part of
-        the batch does to its keys: of two updates of one key by one attempt only one counts.
+        Call this method when the batch commits (``finish_batch`` of a committer). Pass everything that this task's
+        part of the batch does to its keys: if one attempt updates a key twice, only one update counts.
 
         Raises:
-            StaleAttemptError: the attempt is over. It fails the batch, as nobody waits for it. Nothing is written.
-            UnavailableError: the database is away. The update may have happened or not; a replay finds out.
-            UsageError: a key is no str, or a value is nothing that JSON carries.
+            StaleAttemptError: the attempt is over. Nothing is written, and the error fails the batch.
+            UnavailableError: the database cannot be reached. The update happened or did not; a replay handles both.
+            UsageError: a key is not a str, or JSON cannot represent a value.
         """
         if not isinstance(attempt, TransactionAttempt):
             raise UsageError(f"table {self.table!r}: an update is made by a TransactionAttempt, not {attempt!r}")
@@ -68,18 +69,18 @@ class _ValueMap:
         return values
 
     def get(self, keys: Collection[str]) -> dict[str, JsonValue]:
-        """The values under those of the keys that have one."""
+        """Return the stored values of the keys. Keys without a value are left out."""
         if isinstance(keys, str):
             raise UsageError(f"table {self.table!r}: get takes several keys, get_one takes {keys!r}")
         check_keys(self.table, keys)
         return {key: row.value for key, row in self.database.read(self.table, keys).items()}
 
     def get_one(self, key: str, default: JsonValue = None) -> JsonValue:
-        """The value under a key, or ``default``."""
+        """Return the value of a key, or ``default``."""
         return self.get([key]).get(key, default)
 
     def items(self) -> dict[str, JsonValue]:
-        """The whole table."""
+        """Return the whole table."""
         return {key: row.value for key, row in self.database.read(self.table).items()}
 
     def _adding(self, key: str, amount: float) -> Callable[[JsonValue], JsonValue]:
@@ -95,19 +96,20 @@ class _ValueMap:
 
 
 class TransactionalMap(_ValueMap):
-    """Values for batches that are identical at each replay: those of a transactional or partitioned spout."""
+    """Values for batches that are replayed identically, as by a transactional or partitioned spout."""
 
     _rule = staticmethod(rules.transactional)
 
 
 class OpaqueMap(_ValueMap):
-    """Values for batches that may differ at each replay: those of an opaque spout. Fit for the others too, at a price.
+    """Values for batches that can differ at each replay, as those of an opaque spout.
 
-    Keeps the value before the last transaction with each row, and takes back what a failed attempt wrote.
+    An OpaqueMap also works with the other kinds of spouts, but costs more: each row keeps its value before the last
+    transaction, so that the writes of a failed attempt can be undone.
 
-    **Every commit must update the map, with an empty dict if the batch has nothing for it**, in at least one task. So
-    call ``add`` or ``update`` in every ``finish_batch``, without an ``if``: what a failed attempt of the batch wrote is
-    taken back by the first update of the next one.
+    **Every commit must update the map in at least one task, with an empty dict if the batch changes nothing.** So call
+    ``add`` or ``update`` unconditionally in every ``finish_batch``: the first update of the next attempt undoes the
+    writes of a failed attempt.
     """
 
     _rule = staticmethod(rules.opaque)

@@ -1,8 +1,8 @@
-"""Transactional spouts over rows that are given to them: for tests, examples and small inputs.
+"""Transactional spouts over in-memory rows, for tests, examples and small inputs.
 
-Each task of the topology gets a copy of all rows. Every batch takes up to ``take_per_batch`` rows of every partition;
-when all are taken, no batch begins any more, also not after a restart under the same transactional id; a few empty ones
-may have begun while the last rows were under way (``PartitionCoordinator.has_more``).
+Each task of the topology gets a copy of all rows. Every batch takes at most ``take_per_batch`` rows of every partition.
+When all rows are taken, no further batch begins, not even after a restart under the same transactional id. A few empty
+batches can begin while the last rows are in flight (``PartitionCoordinator.has_more``).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tupletree.transactional.spouts import (
 )
 
 ATTEMPT = "attempt"
-"""The first field of what these spouts emit."""
+"""The first field of the tuples that these spouts emit."""
 
 Rows = Sequence[Sequence[Any]]
 Data = Mapping[int, Rows] | Sequence[Rows]
-"""The rows of each partition, by its number or in the order of the numbers."""
+"""The rows of each partition, by partition number or in the order of the numbers."""
 
 
 class MemoryTransactionalSpout(PartitionedTransactionalSpout):
-    """Emits the rows of ``data`` with an attempt before each: its fields are ``"attempt"`` and ``fields``.
+    """Emits the rows of ``data``, each preceded by the attempt. The fields are ``"attempt"`` and ``fields``.
 
-    Raises UsageError, with the place, for data that is not that.
+    Raises UsageError for invalid arguments, with the position of an invalid row.
     """
 
     def __init__(self, data: Data, fields: Sequence[str], take_per_batch: int) -> None:
@@ -51,11 +51,11 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout):
 
 
 class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
-    """The same as an opaque spout, whose partitions can be made to go away.
+    """An opaque spout over in-memory rows, whose partitions can be made unavailable.
 
     ``away``: a directory that all tasks can read. While it holds a file named by the number of a partition, no row of
-    that partition can be read; if the file holds a number, the rows before that one can: the partition goes away in the
-    middle of a batch, or between two.
+    that partition can be read. If the file contains a number n, the first n rows stay readable, so the partition
+    becomes unavailable in the middle of a batch or between two batches.
     """
 
     def __init__(self, data: Data, fields: Sequence[str], take_per_batch: int, away: str | Path | None = None) -> None:
@@ -72,7 +72,7 @@ class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
         return _OpaqueEmitter(self)
 
     def readable(self, partition: int) -> int:
-        """How many rows of a partition can be read now."""
+        """Return the number of rows of a partition that can be read now."""
         rows = len(self.rows[partition])
         if self.away is None:
             return rows
@@ -95,7 +95,7 @@ class _Coordinator(PartitionCoordinator):
 
 
 class _Emitter(PartitionEmitter):
-    """The metadata of a batch are the numbers of its first row and of the one behind its last."""
+    """The metadata of a batch are the number of its first row, and the number of its last row + 1."""
 
     def __init__(self, rows: Sequence[Rows], take: int) -> None:
         self._rows = rows
@@ -128,7 +128,7 @@ class _OpaqueCoordinator(PartitionCoordinator):
 
 
 class _OpaqueEmitter(OpaquePartitionEmitter):
-    """The metadata of a batch is the number of the row behind its last."""
+    """The metadata of a batch is the number of its last row + 1."""
 
     def __init__(self, spout: OpaqueMemoryTransactionalSpout) -> None:
         self._spout = spout
@@ -143,7 +143,7 @@ class _OpaqueEmitter(OpaquePartitionEmitter):
 
 
 def _checked(spout: object, data: Data, fields: Sequence[str], take: int) -> tuple[list[str], list[Rows], int]:
-    """The arguments of a spout, found to be right."""
+    """Validate and return the arguments of a spout."""
     name = type(spout).__name__
     if isinstance(fields, str) or ATTEMPT in fields:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A StateStore in this process: for LocalCluster, and for tests that crash everything around it."""
+"""An in-process StateStore, for LocalCluster and for tests that crash everything around the store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tupletree.transactional.store import Check, Create, Delete, Node, Put, Writ
 
 
 class MemoryStore:
-    """Nodes in a dictionary. Never away; ``close`` does nothing, so that whoever opens it next finds it as it was."""
+    """Nodes in a dictionary. Always available. ``close`` does nothing, so the nodes stay for the next user."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards both; a write is all or nothing for readers as well
+        self._lock = threading.Lock()  # guards both dictionaries; writes are atomic for readers too
         self._nodes: dict[str, Node] = {}
         self._names: dict[str, set[str]] = {}  # of the children of a path
 
@@ -41,7 +41,7 @@ class MemoryStore:
         pass
 
     def _apply(self, write: Write, before: list[tuple[str, Node | None]]) -> None:
-        """Make one change, noting in ``before`` what was there."""
+        """Make one change, and append the previous nodes to ``before``."""
         node = self._nodes.get(write.path)
         if isinstance(write, Create):
             if node is not None:
@@ -77,7 +77,7 @@ class MemoryStore:
 
 
 def _missing(path: str, nodes: dict[str, Node]) -> list[str]:
-    """The parents of a path that do not exist, topmost first."""
+    """Return the missing parents of a path, topmost first."""
     missing: list[str] = []
     parent = path.rpartition("/")[0]
     while parent and parent not in nodes:
@@ -90,17 +90,17 @@ _registered: dict[str, MemoryStore] = {}  # by root
 
 
 def register(root: str) -> None:
-    """Make a store for the topologies of a LocalCluster, whose ``transactional.zookeeper.root`` names it."""
+    """Create the store of a LocalCluster. ``root`` is the cluster's ``transactional.zookeeper.root``."""
     _registered[root] = MemoryStore()
 
 
 def registered(root: str) -> MemoryStore:
-    """The store that was registered under ``root``. UsageError if there is none."""
+    """Return the store registered under ``root``. UsageError if there is none."""
     if root not in _registered:
         raise UsageError("zookeeper.servers names no server, and the topology does not run in a LocalCluster")
     return _registered[root]
 
 
 def drop(root: str) -> None:
-    """Forget a store, with all that is in it, once its last user has. Safe to call twice."""
+    """Forget a store. Its data is freed when its last user is gone. Idempotent."""
     _registered.pop(root, None)

@@ -1,37 +1,39 @@
-"""Opaque spouts: a replayed batch may be another one, and still every tuple is in exactly one committed batch.
+"""Opaque spouts: a replayed batch can differ, and still every tuple is in exactly one committed batch.
 
-A *position* of a partition is (txid, attempt, metadata): where that attempt's batch ended. Emitting a batch moves from
-one position, its *base*, to the next one. Positions are remembered when they are reached, and written down in the
+A *position* of a partition is (txid, attempt, metadata): the end of that attempt's batch. Emitting a batch moves from
+one position, its *base*, to the next position. Positions are kept in memory when they are reached, and stored in the
 commit phase of their attempt.
 
 **Invariants**, for each partition:
 
-O1  A position is written down only if its base is the latest of an earlier transaction that is written down at that
-    very moment, and it replaces only a position of the same transaction with the same base and an older attempt. (The
-    write names the version of the node, partition_states.py, so nothing comes between the look and the write.)
-O2  When a transaction is recorded as committed with an attempt, the positions of that attempt are written down, and
-    stay: no later attempt of it is ever made, and an older one is refused.
+O1  A position is stored only if its base is, at that moment, the latest stored position of an earlier transaction. It
+    replaces only a position of the same transaction with the same base and an older attempt. (The write names the
+    version of the node, partition_states.py, so nothing can change between read and write.)
+O2  When a transaction is recorded as committed with an attempt, the positions of that attempt are stored and stay: no
+    later attempt of the transaction is ever made, and older attempts are refused.
 
-So the committed positions form a chain, p(1), p(2), …, each reached from the one before by exactly the batch that was
-committed: the tuples counted downstream under an attempt are those that its emitters emitted under it (counting.py), in
-the one call that began at the base and ended at the position. As a batch begins where its base is, no tuple is skipped
-and none repeated. What failed attempts emitted has no part in the chain, and the opaque rule takes its effects back.
+So the committed positions form a chain p(1), p(2), … Each is reached from its predecessor by exactly the committed
+batch: the tuples counted downstream under an attempt are those that its emitters emitted under it (counting.py), in the
+single call that began at the base and ended at the position. Because a batch begins at its base, no tuple is skipped or
+repeated. Emissions of failed attempts are not part of the chain, and the opaque rule undoes their effects.
 
-Where something fails, either O1 refuses the commit or the replay begins at the same base:
+After a failure, either O1 refuses the commit or the replay begins at the same base:
 
-* *The emitter dies between emission and commit.* The new incarnation remembers nothing and fails the commit tuple. What
-  it has emitted for later transactions in the meantime began at a wrong base; it falls with the replay.
-* *It dies when the position is written down, before the commit tuple is acked;* or another committer fails the commit.
-  The transaction is replayed from the same base, which is kept until the next transaction commits, that is, until this
-  one is recorded. The new position replaces the old one.
-* *The reply of the store is lost.* The same; and if the same attempt is told to commit again, its position is there.
-* *The batch tuple of txid is lost on the way to one emitter, that of txid + 1 arrives.* The emitter begins the second
-  batch at the wrong base, but the first is never complete; both are replayed.
+* *The emitter dies between emission and commit.* The new incarnation has no position in memory and fails the commit
+  tuple. Batches that it has meanwhile emitted for later transactions began at a wrong base; they fail with the replay.
+* *The emitter dies after the position was stored and before the commit tuple is acked,* or another committer fails the
+  commit. The transaction is replayed from the same base. The base is kept until the next transaction commits, and this
+  transaction is recorded as committed by then. The new position replaces the old position.
+* *The reply of the store is lost.* The same happens. If the same attempt must commit again, its position is stored.
+* *The batch tuple of txid is lost on the way to one emitter, but the batch tuple of txid + 1 arrives.* The emitter
+  begins the second batch at the wrong base, but the first batch is never complete. Both are replayed.
 * *A deposed coordinator's commit tuple arrives late.* The write checks the epoch and fails.
-* *Two incarnations of an emitter in one epoch,* one of which should be dead. Say it commits txid after the other one
-  has begun txid + 1 at the base that it saw: the base of txid + 1 is not the latest at its commit, and O1 refuses it. A
-  commit of the dead one that is late is refused by the version or by the newer attempt.
-* *A write that the store carries out after its reply was given up for lost* is a commit of the dead one as well.
+* *Two incarnations of an emitter exist in one epoch,* an old and a new incarnation. Suppose the old incarnation commits
+  txid after the new incarnation has begun txid + 1 at the base visible by then. At the commit of txid + 1 this base is
+  not the latest, and O1 refuses the commit. A late commit of the old incarnation is refused by the version check or
+  because a newer attempt is stored.
+* *The store executes a write whose reply was given up for lost.* This is the same as a late commit of an old
+  incarnation.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ KIND = "opaque"
 
 
 class OpaqueSpoutAdapter(PartitionsAdapter, Committer):
-    """An OpaquePartitionedTransactionalSpout as the TransactionalSpout that it amounts to; its emitters commit."""
+    """Adapter from OpaquePartitionedTransactionalSpout to TransactionalSpout. Its emitters take part in commits."""
 
     kind = KIND
     spout: OpaquePartitionedTransactionalSpout
@@ -75,7 +77,7 @@ class OpaqueSpoutAdapter(PartitionsAdapter, Committer):
 
 
 class Position(NamedTuple):
-    """Where the batch of an attempt ended in one partition: where the next one begins."""
+    """The end of an attempt's batch in one partition, where the next batch begins."""
 
     txid: int
     attempt: int
@@ -84,14 +86,14 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A batch that was emitted here: for each partition where it began, None for its beginning, and where it ended."""
+    """A batch emitted by this object. ``moves``: base (None for the start of the partition) and end, by partition."""
 
     attempt: TransactionAttempt
     moves: Mapping[int, tuple[Position | None, Position]]
 
 
 class OpaqueEmitter(CommittingEmitter):
-    """Emits the batches of partitions ``index``, ``index + tasks``, … and writes down where they ended."""
+    """Emits the batches of partitions ``index``, ``index + tasks``, … and stores their end positions."""
 
     def __init__(
         self, component_id: str, source: OpaquePartitionEmitter, partitions: Partitions, index: int, tasks: int
@@ -107,7 +109,7 @@ class OpaqueEmitter(CommittingEmitter):
         self._emitted = {other: emitted for other, emitted in self._emitted.items() if other >= txid}
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: int, collector: BatchCollector) -> None:
-        # What was emitted for later transactions began where this one ended: it is over.
+        # Batches of later transactions began at the end of this batch, so they are over.
         self._emitted = {txid: emitted for txid, emitted in self._emitted.items() if txid < attempt.txid}
         moves = {}
         for partition in range(self._index, metadata, self._tasks):
@@ -124,7 +126,7 @@ class OpaqueEmitter(CommittingEmitter):
             changed = self._committed(attempt)
             if changed:
                 self._partitions.write(attempt, changed)
-        except FailedException:  # whatever the reason: the replay looks at what is stored
+        except FailedException:  # for any reason: the replay must read the stored positions
             self._partitions.forget()
             self._emitted = {}
             raise
@@ -134,14 +136,14 @@ class OpaqueEmitter(CommittingEmitter):
         self._partitions.close()
 
     def _base(self, txid: int, partition: int) -> Position | None:
-        """Where a batch begins: where the last one ended that was emitted here, else that was written down."""
+        """Return the base of a batch: the end of the preceding batch if emitted here, else the stored position."""
         last = self._emitted.get(txid - 1)
         if last is not None and partition in last.moves:
             return last.moves[partition][1]
         return _before(self._partitions[partition], txid)
 
     def _committed(self, attempt: TransactionAttempt) -> dict[int, dict[int, Any]]:
-        """The states of each partition once an attempt is committed. FailedException if it must not be (O1)."""
+        """Return the states of each partition after the commit of an attempt. FailedException if O1 forbids it."""
         emitted = self._emitted.get(attempt.txid)
         if emitted is None or emitted.attempt != attempt:
             raise FailedException(f"{attempt}: its batch was not emitted by this incarnation of the emitter")

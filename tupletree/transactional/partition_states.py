@@ -1,15 +1,16 @@
-"""What the store holds of each partition of a spout: one node, with the states of the transactions that still matter.
+"""Stored partitions of a spout: one node per partition, with the states of the transactions that still matter.
 
-A state is what the emitter of the partition must know of one transaction; there is one for each transaction that is not
-behind the commit, and at least one as soon as there was any. They lie in a single node, so that its version is a fence:
+A state is the data that the partition's emitter needs for one transaction. There is a state for each transaction that
+is not behind the commit, and at least one state after the first. All states of a partition are in a single node, whose
+version serves as a fence:
 
-**Invariant.** A state is added only by somebody who knew every state of the partition at that moment. For a write names
-the version of the node that it was planned on. So two incarnations of an emitter, both of which are asked for batches
-for a moment, never write down two batches that begin at the same place: one of them fails, reads anew, and goes on from
-what the other one wrote. Nodes of their own for each transaction would not do: the two would write different nodes.
+**Invariant.** A state is added only by an emitter that knew every state of the partition at that moment, because a
+write names the version of the node on which it was planned. Suppose that two incarnations of an emitter are briefly
+asked for batches at the same time. They never store two batches that begin at the same position: one of them fails,
+reads again, and continues from the state that the other has written. Separate nodes for each transaction would not
+suffice, because the two emitters would write different nodes.
 
-A write that is carried out late, after its reply was given up for lost, fails in the same way, or makes the next one
-fail once.
+A late write, executed after its reply was given up for lost, fails in the same way, or makes the next write fail once.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from tupletree.transactional.store import Create, Put, StateStore, Write, next_v
 
 @dataclass(frozen=True, slots=True)
 class PartitionStates:
-    """The states of one partition by txid, as of a version of its node; None: there is no node."""
+    """The states of one partition by txid, and the version of its node (None if there is no node)."""
 
     states: Mapping[int, Any]
     version: int | None
 
     def newest_before(self, txid: int) -> int | None:
-        """The closest earlier transaction that has a state."""
+        """Return the closest earlier transaction that has a state, or None."""
         return max((other for other in self.states if other < txid), default=None)
 
     def has_later(self, txid: int) -> bool:
-        """Whether a later transaction has a state."""
+        """True if a later transaction has a state."""
         return any(other > txid for other in self.states)
 
 
 class Partitions:
-    """The partitions of one spout, as far as this task has looked at them.
+    """The partitions of one spout, with a cache of the partitions that this task has read.
 
-    ``kind``: what kind of spout, for whoever changes it and keeps the transactional id.
+    ``kind``: the kind of spout, to detect a change of the kind under the same transactional id.
     """
 
     def __init__(self, store: StateStore, transactional_id: str, kind: str) -> None:
@@ -53,16 +54,16 @@ class Partitions:
         self._known: dict[int, PartitionStates] = {}
 
     def __getitem__(self, partition: int) -> PartitionStates:
-        """What is known of a partition; read if that is nothing.
+        """Return the states of a partition from the cache, or read them.
 
-        Raises UnavailableError; UsageError if a newer version or another kind of spout wrote it.
+        Raises UnavailableError; UsageError if a newer version or another kind of spout wrote the node.
         """
         if partition not in self._known:
             self._known[partition] = self.load(partition)
         return self._known[partition]
 
     def load(self, partition: int) -> PartitionStates:
-        """What the store holds of a partition now."""
+        """Read the states of a partition from the store."""
         path = partition_path(self._id, partition)
         node = self._store.get(path)
         if node is None:
@@ -78,10 +79,10 @@ class Partitions:
         raise InternalError(f"{path} holds something else than the states of a partition")
 
     def write(self, attempt: TransactionAttempt, changed: Mapping[int, Mapping[int, Any]]) -> None:
-        """Replace the states of some partitions, all in one transaction and only for a coordinator that still leads.
+        """Replace the states of some partitions in one transaction, if the attempt's coordinator still leads.
 
-        Raises FailedException if somebody else wrote or leads; UnavailableError: then it may have been written. After
-        either, what was known is forgotten.
+        Raises FailedException if somebody else has written or taken over. Raises UnavailableError if the store cannot
+        be reached; the states are then possibly written. Both errors clear the cache.
         """
         writes: list[Write] = [epoch_check(self._id, attempt)]
         after = dict(self._known)
@@ -91,7 +92,7 @@ class Partitions:
             version = self[partition].version
             writes.append(Create(path, data) if version is None else Put(path, data, version))
             after[partition] = PartitionStates(states, 0 if version is None else next_version(version))
-        self._known = {}  # until it is known what the store made of it
+        self._known = {}  # until the outcome is known
         try:
             self._store.write(writes)
         except ConflictError as error:
@@ -99,9 +100,9 @@ class Partitions:
         self._known = after
 
     def forget(self) -> None:
-        """Read everything anew when it is next needed."""
+        """Clear the cache."""
         self._known = {}
 
     def close(self) -> None:
-        """Give the store up."""
+        """Close the store."""
         self._store.close()

@@ -1,28 +1,29 @@
-"""Spouts that read partitions: the bookkeeping that makes a replayed batch the same batch.
+"""Spouts that read partitions: bookkeeping that makes every replay of a batch identical.
 
-For each partition and transaction the metadata of the batch, the number of its tuples and their checksum are written
-down when it is first emitted. The argument that replays are identical and that no tuple is skipped or repeated:
+When a batch is first emitted, its metadata, its number of tuples and their checksum are stored for each partition. The
+following invariants ensure that replays are identical and that no tuple is skipped or repeated.
 
 **Invariants**, for each partition:
 
-P1  The states that were ever written form a chain: the batch of each began where that of the one before ended. For a
-    batch is emitted anew from the latest state only, and written down only if that is the latest still
-    (partition_states.py), also when two incarnations of the emitter are at work.
+P1  All states ever written form a chain: each batch began where the preceding batch ended. A new batch is emitted only
+    from the latest state, and stored only if this is still the latest state (partition_states.py), even if two
+    incarnations of the emitter are running.
 P2  The tuples of an attempt are those of the state of its transaction: an emitter reports a batch as emitted only when
-    the state is stored, and emits from the state if there is one. So a transaction that was reported once, by whomever,
-    is the same batch ever after. If the write fails, the attempt fails, and what was emitted for it is dropped.
+    its state is stored, and emits from the stored state if there is one. So after the first report by any emitter, a
+    transaction is always the same batch. If the write fails, the attempt fails, and its tuples are dropped.
 
-What comes of it where something fails:
+Consequences in case of failures:
 
-* *The emitter dies, or the reply of the store is lost, between emission and report.* The attempt is never reported. Its
-  state is stored, and the replay is the same; or it is not, and the replay may differ from what nobody has counted.
-* *The batch tuple of txid is lost on the way to one emitter, that of a later one arrives.* The later batch begins where
-  the last stored one ended, so the partition has nothing left for txid: its replay emits nothing here. ("A later
-  transaction is stored, this one is not" stays true until txid is committed, so every replay finds the same.)
-* *A deposed coordinator asks for a batch.* Its epoch is over: nothing is written, and the attempt fails. A replay needs
-  no write and succeeds: the batch is the right one, but this coordinator cannot record that it is committed.
+* *The emitter dies, or the reply of the store is lost, between emission and report.* The attempt is never reported. If
+  its state is stored, the replay is identical. Otherwise the replay can differ, but nobody has counted the first batch.
+* *The batch tuple of txid is lost on the way to one emitter, but the batch tuple of a later transaction arrives.* The
+  later batch begins at the end of the last stored batch, so the partition has nothing left for txid, and the replay of
+  txid emits nothing here. ("A later transaction is stored, this transaction is not" stays true until txid is committed,
+  so every replay has the same result.)
+* *A deposed coordinator requests a batch.* Its epoch is over: nothing is written, and the attempt fails. A replay needs
+  no write and succeeds. The batch is right, but this coordinator cannot record it as committed.
 
-States below the last committed transaction are left out of the next write.
+The next write omits states below the last committed transaction.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ from tupletree.transactional.zookeeper import open_store
 
 KIND = "partitioned"
 PAUSE_S = 0.05
-"""How long no partition is looked at again when none had more."""
+"""Pause before the partitions are checked again after none of them had more."""
 
 
 class PartitionsAdapter(TransactionalSpout):
-    """A spout with partitions, of either kind, as the TransactionalSpout that it amounts to: what both kinds share.
+    """Base of the adapters from both kinds of partitioned spouts to TransactionalSpout.
 
-    ``open_store`` is there for tests and the simulation.
+    ``open_store`` is a parameter for tests and the simulation.
     """
 
     kind: ClassVar[str]
@@ -77,7 +78,7 @@ class PartitionsAdapter(TransactionalSpout):
 
     @staticmethod
     def metadata(state: Any) -> Any:
-        """That of a partition's batch, out of its state."""
+        """Return the metadata of a partition's batch from its state."""
         raise NotImplementedError
 
     def declare_output_fields(self, declarer: Any) -> None:
@@ -95,7 +96,7 @@ class PartitionsAdapter(TransactionalSpout):
 
 
 class PartitionedSpoutAdapter(PartitionsAdapter):
-    """A PartitionedTransactionalSpout as the TransactionalSpout that it amounts to."""
+    """Adapter from PartitionedTransactionalSpout to TransactionalSpout."""
 
     kind = KIND
     spout: PartitionedTransactionalSpout
@@ -111,9 +112,9 @@ class PartitionedSpoutAdapter(PartitionsAdapter):
 
 
 class PartitionsCoordinator(TransactionCoordinator):
-    """The coordinator of a spout with partitions: the metadata of a transaction is how many there are.
+    """The coordinator of a spout with partitions. The metadata of a transaction is the number of partitions.
 
-    ``metadata``: that of a partition's batch, out of its state.
+    ``metadata``: returns the metadata of a partition's batch from its state.
     """
 
     def __init__(
@@ -130,8 +131,8 @@ class PartitionsCoordinator(TransactionCoordinator):
         self._metadata = metadata
         self._clock = clock
         self._ask_at_s = 0.0
-        self._first = -1  # the partition that was asked about first, the last time
-        # Whether there is more is looked up in the store, for each batch: only for a source that wants to know.
+        self._first = -1  # the partition that was checked first last time
+        # has_more needs a read of the store for each batch, so it is called only if the source overrides it.
         self._asks = type(source).has_more is not PartitionCoordinator.has_more
 
     def is_ready(self) -> bool:
@@ -167,7 +168,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         return count
 
     def _in_turn(self) -> Iterator[int]:
-        """All partitions, each time from another one on: a source hears of each of them, however much one has."""
+        """Iterate over all partitions, each time from the next start, so that a full partition cannot starve others."""
         count = self._count()
         self._first += 1
         return ((self._first + further) % count for further in range(count))
@@ -178,7 +179,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         return self._said("has_more", self._source.has_more(partition, newest))
 
     def _said(self, method: str, answer: bool | None) -> bool:
-        """Refuse None, a ``return`` forgotten: the topology would stand still without a word."""
+        """Refuse None, a forgotten ``return``: the topology would stand still silently."""
         if answer is None:
             raise ReportedFailedException(
                 f"component {self._component_id!r}: {method} returned None; True or False was expected"
@@ -249,7 +250,7 @@ class PartitionedEmitter(TransactionEmitter):
 
 
 def check_metadata(component_id: str, partition: int, metadata: Any, rows: int) -> None:
-    """Refuse None after tuples, a ``return`` forgotten: the next batch would begin at the beginning again."""
+    """Refuse None after emitted tuples, a forgotten ``return``: the next batch would restart at the beginning."""
     if metadata is None and rows:
         raise UsageError(
             f"component {component_id!r}, partition {partition}: {rows} tuples were emitted and None was returned; "
@@ -258,7 +259,7 @@ def check_metadata(component_id: str, partition: int, metadata: Any, rows: int) 
 
 
 def encode_metadata(component_id: str, partition: int, metadata: Any) -> bytes:
-    """Metadata as it is kept: as bytes, so that whoever is handed it can change nothing but a copy."""
+    """Encode metadata as bytes, so that user code can only change a decoded copy."""
     try:
         return encode_value(metadata)
     except UnregisteredTypeError as error:

@@ -1,15 +1,15 @@
-"""The durable side of the coordinator: its epoch, what is committed, and the metadata of what is not.
+"""Durable progress of a coordinator: its epoch, the last commit, and the metadata of uncommitted transactions.
 
-**Invariant.** As long as the epoch node has the version that ``take_over`` left it at, only this object writes below
-the coordinator's path; as soon as it has another, this object writes nothing. For every write is one transaction with
-a check of that version.
+**Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes below the
+coordinator's path. Once the version has changed, this object writes nothing: every write is one transaction with a
+check of that version.
 
-**Lost replies.** After an UnavailableError a write may have happened, or may happen later. So after every error, of any
-kind, the next call begins by reading what is stored, and plans its writes anew on that. A late write then does no harm:
-it names the version, or the absence, of the node that it was planned on. If the next call was first, it fails; if it is
-first, the next call fails on it, reads again and finds its work done.
+**Lost replies.** After an UnavailableError a write possibly happened, or can still happen. So after every error the
+next call first reads the store, and plans its writes on the stored data. A late write is then harmless, because it
+names the version, or the absence, of the node on which it was planned. If the next call writes first, the late write
+fails. If the late write comes first, the next call conflicts, reads again and finds its work done.
 
-One thread at a time.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tupletree.transactional.rotating_state import RotatingState
 from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write, next_version
 
 TRIES = 20
-"""How often a write is planned anew because somebody was first: nobody should be, so many times in a row."""
+"""The maximum number of attempts of a write that meets conflicts. So many conflicts in a row indicate a fault."""
 
 
 class DeposedError(AuthorityError):
-    """Another coordinator has taken over. ``successor``: who it said it is, empty if that cannot be read."""
+    """Another coordinator has taken over. ``successor``: its owner name, empty if the name cannot be read."""
 
     def __init__(self, message: str, successor: str) -> None:
         super().__init__(message)
@@ -38,19 +38,19 @@ class DeposedError(AuthorityError):
 
 
 def load_states(store: StateStore, folder: str) -> RotatingState:
-    """What a folder holds now. Errors as of RotatingState; UnavailableError."""
+    """Load the states of a folder. Raises UnavailableError and the errors of RotatingState."""
     nodes = {name: store.get(f"{folder}/{name}") for name in store.children(folder)}
     return RotatingState(folder, {name: node for name, node in nodes.items() if node is not None})
 
 
 class Progress:
-    """The progress of one transactional id, in the hands of its latest coordinator. Made by ``take_over``.
+    """The progress of one transactional id, owned by its latest coordinator. Created by ``take_over``.
 
     Attributes:
-        epoch: of this coordinator, one more than that of the last; 1 for the first.
-        committed: every transaction up to this one is recorded as committed.
-        committing: the attempt that was recorded as about to commit, None if there is none.
-        metadata: of the transactions from ``committed`` on.
+        epoch: the epoch of this coordinator: the previous epoch + 1, or 1 for the first coordinator.
+        committed: the last transaction recorded as committed; all earlier transactions are committed too.
+        committing: the attempt recorded as about to commit, or None.
+        metadata: the metadata of the transactions from ``committed`` on.
     """
 
     def __init__(self, store: StateStore, transactional_id: str, epoch: int) -> None:
@@ -61,21 +61,21 @@ class Progress:
         self._id = transactional_id
         self._path = layout.progress_path(transactional_id)
         self._node: Node | None = None  # as stored at _path
-        self._is_stale = True  # the store may hold something else than is known here
+        self._is_stale = True  # the store can differ from the data here
         self.metadata = RotatingState(layout.metadata_folder(transactional_id), {})
 
     @staticmethod
     def take_over(store: StateStore, transactional_id: str, owner: str) -> Progress:
-        """Raise the epoch, which ends the authority of every earlier coordinator, and read what there is.
+        """Raise the epoch, which ends the authority of every earlier coordinator, and read the stored progress.
 
-        ``owner`` says who this is, for the error that the earlier one gets. After UnavailableError call it again; the
-        epoch may then have been raised twice.
+        ``owner`` identifies this coordinator in the error that the earlier coordinator gets. After UnavailableError
+        repeat the call; the epoch is then possibly raised twice.
 
         Raises:
-            UsageError: the id is no name, or the progress was written by a newer version.
-            ConflictError: others keep taking over at the same time.
-            DeposedError: somebody took over from this one at once.
-            UnavailableError: the store is away.
+            UsageError: the id is not a valid name, or a newer version of Tupletree wrote the progress.
+            ConflictError: other coordinators keep taking over at the same time.
+            DeposedError: another coordinator took over immediately afterwards.
+            UnavailableError: the store cannot be reached.
         """
         layout.check_id(transactional_id)
         path = layout.epoch_path(transactional_id)
@@ -86,7 +86,7 @@ class Progress:
                 if node is None:
                     store.write([Create(path, mine)])
                     node = Node(mine, 0)
-                decode_stored(path, node.data)  # refused here, a newer version's topology goes on undisturbed
+                decode_stored(path, node.data)  # an error here leaves the topology of a newer version undisturbed
                 store.write([Put(path, mine, node.version)])
                 progress = Progress(store, transactional_id, node.version + 1)
                 progress._reload()
@@ -94,14 +94,14 @@ class Progress:
         raise ConflictError(f"others keep taking transactional id {transactional_id!r} over at the same time")
 
     def record(self, committed: int, committing: TransactionAttempt | None) -> None:
-        """Write down that all up to ``committed`` is, and that ``committing`` is about to be; forget what is behind.
+        """Store the last committed transaction and the attempt that is about to commit; delete older metadata.
 
-        The metadata of ``committed`` itself stays: the next transaction is made from it.
+        The metadata of ``committed`` itself stays, because the next transaction is derived from it.
 
         Raises:
             DeposedError: another coordinator has taken over; nothing was written.
-            AuthorityError: what was stored for the id was removed.
-            UnavailableError: the store is away; it may have been written. Call it again.
+            AuthorityError: the data stored for the id was removed.
+            UnavailableError: the store cannot be reached. The record is possibly written: repeat the call.
         """
 
         def plan() -> Sequence[Write]:
@@ -114,10 +114,10 @@ class Progress:
         self._write(plan)
 
     def create_metadata(self, txid: int, metadata: Any) -> Any:
-        """Write down the metadata of a transaction that is begun for the first time; return what is stored.
+        """Store the metadata of a transaction that begins for the first time, and return the stored metadata.
 
-        If the transaction has metadata already, that is kept and returned: an earlier call may have succeeded although
-        it raised UnavailableError. The errors are those of ``record``, and UsageError for what cannot be stored.
+        Existing metadata of the transaction is kept and returned: an earlier call can have succeeded although it raised
+        UnavailableError. Raises the errors of ``record``, and UsageError if the metadata cannot be stored.
         """
 
         def plan() -> Sequence[Write]:
@@ -133,22 +133,22 @@ class Progress:
         return self.metadata.get(txid)
 
     def doubt(self) -> None:
-        """Something went wrong that another coordinator may be the cause of: the next call looks before it acts."""
+        """Make the next call read the store first: another coordinator has possibly taken over."""
         self._is_stale = True
 
     def refresh(self) -> None:
-        """Read anew what an error or a doubt has left uncertain; nothing otherwise. Errors as of ``record``."""
+        """Reread the store if an error or ``doubt`` made the data here uncertain. Raises the errors of ``record``."""
         if self._is_stale:
             self._reload()
 
     def _write(self, plan: Callable[[], Sequence[Write]]) -> None:
-        """Write, in one transaction, what ``plan`` decides on what is stored; nothing if that is no write."""
+        """Write what ``plan`` returns in one transaction. ``plan`` is called again on fresh data after a conflict."""
         for _ in range(TRIES):
             self.refresh()
             writes = plan()
             if not writes:
                 return
-            self._is_stale = True  # until it is known what the store made of it
+            self._is_stale = True  # until the outcome is known
             with suppress(ConflictError):
                 self._store.write([Check(layout.epoch_path(self._id), self.epoch), *writes])
                 self._applied(writes)
@@ -166,12 +166,12 @@ class Progress:
         self._is_stale = False
 
     def _reload(self) -> None:
-        """Read everything anew. Raises DeposedError if another coordinator has taken over."""
+        """Reread everything. Raises DeposedError if another coordinator has taken over."""
         self._is_stale = True
-        self._check_epoch()  # first, as a newer version may have written what this one cannot read
+        self._check_epoch()  # first, because a newer version can have written data that is unreadable here
         self._read(self._store.get(self._path))
         self.metadata = load_states(self._store, layout.metadata_folder(self._id))
-        self._check_epoch()  # and last: what was read in several looks is of one moment if nobody else could write
+        self._check_epoch()  # and last: the separate reads are consistent if nobody else could write meanwhile
         self._is_stale = False
 
     def _check_epoch(self) -> None:
@@ -194,9 +194,9 @@ class Progress:
 
 
 def forget(store: StateStore, transactional_id: str) -> None:
-    """Delete all that is stored for an id: its next topology begins at transaction 1, in epoch 1.
+    """Delete all data stored for an id: its next topology begins at transaction 1, in epoch 1.
 
-    No topology of the id may run. After an UnavailableError call it again.
+    No topology of this id may be running. After an UnavailableError repeat the call.
     """
     layout.check_id(transactional_id)
     _delete(store, layout.topology_path(transactional_id))

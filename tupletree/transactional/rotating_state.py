@@ -1,14 +1,14 @@
-"""Rotating state: what is stored for the transactions that still matter, one node for each (seed 003).
+"""Rotating state: stored data of the transactions that still matter, one node per transaction (seed 003).
 
-A folder of the store holds a node for each txid, named by it. States are written ahead of what depends on them, looked
-up when a batch is replayed, and deleted once they are behind the commit: so a folder holds few, however many
-transactions there were.
+A folder of the store holds a node for each txid, named by the txid. A state is written before anything that depends on
+it, read when a batch is replayed, and deleted once its transaction is behind the last commit. So a folder stays small,
+no matter how many transactions there were.
 
-**Invariant.** The cache is what the store held when it was loaded, changed by exactly the writes that the store has
-taken since. A write is planned here, as a value; the caller gives it to the store, in one transaction with whatever
-else must happen at the same time, and only if that succeeds calls ``applied``. After any error the cache is still what
-it was, while the store may have changed (the reply may be lost): the caller loads anew. Nobody else writes to the
-folder under the same epoch.
+**Invariant.** The cache is the content of the store at the time of loading, plus exactly the writes that the store has
+accepted since. This class only plans a write, as a value. The caller passes the write to the store, in one transaction
+with everything else that must happen at the same time, and calls ``applied`` only if the transaction succeeds. After
+any error the cache is unchanged, but the store can have changed (the reply can be lost), so the caller must load again.
+Nobody else writes to the folder under the same epoch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tupletree.transactional.store import Create, Delete, Node, Write
 class RotatingState:
     """The states of one folder, by txid.
 
-    ``nodes``: what the folder holds, by name. InternalError or UsageError, naming the path, if it cannot be read.
-    A state is any value that can be sent in a tuple. Each look-up returns a copy of its own.
+    ``nodes``: the nodes of the folder by name. Raises InternalError or UsageError, naming the path, if a node cannot be
+    read. A state is any value that can be sent in a tuple. Each lookup returns a new copy.
     """
 
     def __init__(self, folder: str, nodes: Mapping[str, Node]) -> None:
@@ -42,35 +42,35 @@ class RotatingState:
         return sorted(self._nodes)
 
     def has(self, txid: int) -> bool:
-        """Whether the transaction has a state; it may be None."""
+        """True if the transaction has a state, even if the state is None."""
         return txid in self._nodes
 
     def get(self, txid: int) -> Any:
-        """The state of a transaction, None if it has none."""
+        """Return the state of a transaction, or None if it has none."""
         node = self._nodes.get(txid)
         return None if node is None else decode_stored(self._path(txid), node.data)[0]
 
     def previous(self, txid: int) -> Any:
-        """The state of the closest earlier transaction that has one, None if none has."""
+        """Return the state of the closest earlier transaction that has one, or None."""
         earlier = [other for other in self._nodes if other < txid]
         return self.get(max(earlier)) if earlier else None
 
     def has_later(self, txid: int) -> bool:
-        """Whether a later transaction has a state."""
+        """True if a later transaction has a state."""
         return any(other > txid for other in self._nodes)
 
     def plan_create(self, txid: int, state: Any) -> Create:
-        """The write that gives a state to a transaction that has none; ValueError if it has one."""
+        """Return the write that creates the state of a transaction. ValueError if the transaction has a state."""
         if txid in self._nodes:
             raise ValueError(f"{self._path(txid)} exists")
         return Create(self._path(txid), encode_stored(self._path(txid), state))
 
     def plan_cleanup(self, before: int) -> Sequence[Delete]:
-        """The writes that delete the states of all transactions below ``before``."""
+        """Return the writes that delete the states of all transactions below ``before``."""
         return [Delete(self._path(txid)) for txid in self.txids if txid < before]
 
     def applied(self, writes: Iterable[Write]) -> None:
-        """The store has taken these writes, among which may be some that are not for this folder."""
+        """Apply writes that the store has accepted to the cache. Writes outside this folder are ignored."""
         for write in writes:
             folder, _, name = write.path.rpartition("/")
             if folder != self.folder:

@@ -1,43 +1,43 @@
-"""How an update of a stored value takes effect once, however often it is made, and whoever else still makes it.
+"""Update rules of stored values: every update takes effect once, despite replays and zombie writers.
 
-Let S(n) be what a table holds after transactions 1 to n have each taken effect once, with the contents of the attempt
-that committed. Commits happen in the order of the txids, so at any time only one transaction, n, is writing, to rows
-that stand at S(n - 1).
+Let S(n) be the contents of a table after transactions 1 to n have each taken effect once, with the batch contents of
+the attempt that committed. Transactions commit in txid order, so at any time only one transaction, n, is writing, to
+rows whose values are those of S(n - 1).
 
-**The transactional rule**, for batches that are identical at each replay. A row carries its txid. *Invariant: a row of
-txid n holds S(n), every other holds S(n - 1).* An update by n is applied to a row of a lower txid and skipped where the
-row is of n: another attempt, the same one, or a zombie did the same thing already. A row of a higher txid says that n
-was committed long ago: StaleAttemptError.
+**The transactional rule**, for batches that are replayed identically. A row carries its txid. *Invariant: a row of
+txid n holds its value in S(n), every other row its value in S(n - 1).* An update by n is applied to a row with a lower
+txid. It is skipped if the row's txid is n: another attempt, the same attempt or a zombie has already made the same
+update. A row with a higher txid shows that n was committed long ago: StaleAttemptError.
 
-**The opaque rule**, for batches that may differ at each replay. A row carries its txid and the value that it had before
-it; the table carries a mark, the newest attempt that has written. *Invariant, with the mark at (n, a): a row of txid n
-holds f(previous), where f is what attempt a makes of it and previous is its value in S(n - 1); every other row holds
-S(n - 1).*
+**The opaque rule**, for batches that can differ at each replay. A row carries its txid and its value before that
+transaction; the table carries a mark, the newest attempt that has written. *Invariant, with the mark at (n, a): a row
+of txid n holds f(previous), where f is the update by attempt a and previous is the row's value in S(n - 1); every other
+row holds its value in S(n - 1).*
 
     an update by                        does
     an attempt older than the mark      nothing: StaleAttemptError
     a later transaction                 sets the mark; value -> previous, f(value) -> value
-    a newer attempt of the mark's txid  takes every row of that txid back, then as above
-    the attempt of the mark             the same, but f(previous) -> value where the row is of its txid
+    a newer attempt of the mark's txid  restores every row of that txid, then as for a later transaction
+    the attempt of the mark             as a later transaction, but f(previous) -> value in rows of its own txid
 
-Why each line keeps the invariant. *Older*: a zombie writes late, or its replay was quicker; it must leave no trace.
-*Later*: n - 1 is committed, so all its committers have written, under one attempt, which the mark names; by the
-invariant no row has anything of another attempt. *Newer*: an attempt died that may have written some of its keys, and
-the replay may not have these keys at all; so it does not suffice, as in Storm, to overwrite the keys of the replay. All
-that the dead attempt wrote goes, whichever task wrote it, and the rows stand at S(n - 1). It cannot write again, as the
-mark has passed it. *Same*: another task, with other keys; or the same task once more, since the reply was lost: f is
-the same and starts from previous, so the row does not change.
+Each line keeps the invariant. *Older*: a zombie writes late, or was overtaken by its replay; it must leave no trace.
+*Later*: n - 1 is committed, so all its committers have written under one attempt, which the mark names. By the
+invariant no row holds a write of another attempt. *Newer*: the earlier attempt failed after it possibly wrote some of
+its keys, and the replay need not contain these keys. Overwriting the keys of the replay, as Storm does, is therefore
+not enough. All writes of the failed attempt, by any task, are undone, and all rows are at S(n - 1). The failed attempt
+cannot write again, because the mark has passed it. *Same*: another task with other keys, or the same task again after a
+lost reply. In the second case f is the same and starts from previous, so the row does not change.
 
-What this asks of the caller:
+Requirements on the caller:
 
-1.  Commits in the order of the txids: ``finish_batch`` of a committer.
-2.  Opaque: **every commit updates the table, if only with no keys**. A replay that is silent because it has no keys
-    would leave in the table what a dead attempt wrote.
-3.  One update for each key and attempt: tasks own disjoint keys (fields grouping), and a task gathers what the batch
-    does to a key before it updates.
-4.  A table belongs to one topology and to one rule.
+1.  Commit in txid order: in ``finish_batch`` of a committer.
+2.  Opaque: **every commit updates the table, even with no keys**. If a replay without keys made no update, the writes
+    of the failed attempt would stay in the table.
+3.  Update each key once per attempt: tasks own disjoint keys (fields grouping), and a task combines all changes of a
+    key in the batch before the update.
+4.  Use a table for one topology and one rule only.
 
-Then each key ends with every transaction's effect once: the invariant at the last commit.
+Then every transaction has taken effect once on each key: the invariant at the last commit.
 """
 
 from __future__ import annotations
@@ -51,22 +51,25 @@ from tupletree.errors import StaleAttemptError, UsageError
 from tupletree.transactional.databases.contract import Changes, JsonValue, Row, View
 
 Update = Callable[[JsonValue], JsonValue]
-"""From the value before the transaction (None: there is none) to the value after it. Pure: it may be called again."""
+"""Maps the value before the transaction (None if there is none) to the value after it.
+
+Must be pure, because it can be called more than once.
+"""
 
 
 class Outcome(NamedTuple):
-    """What a rule decides: the changes to write, and the value that each key of the update then has."""
+    """The decision of a rule: the changes to write, and the resulting value of each updated key."""
 
     changes: Changes
     values: dict[str, JsonValue]
 
 
 Rule = Callable[[str, TransactionAttempt, Mapping[str, Update], View], Outcome]
-"""Decides about the update of a table by an attempt. Raises StaleAttemptError if the attempt is over."""
+"""Decides on an attempt's update of a table. Raises StaleAttemptError if the attempt is over."""
 
 
 def transactional(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View) -> Outcome:
-    """The transactional rule. Neither reads nor sets a mark."""
+    """Apply the transactional rule. It neither reads nor sets a mark."""
     puts: dict[str, Row] = {}
     values: dict[str, JsonValue] = {}
     rows = view.rows(updates)
@@ -83,7 +86,7 @@ def transactional(table: str, attempt: TransactionAttempt, updates: Mapping[str,
 
 
 def opaque(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View) -> Outcome:
-    """The opaque rule. To be called by every commit, with no updates if the batch has none."""
+    """Apply the opaque rule. Call this at every commit, with no updates if the batch has none."""
     mark = view.mark()
     if mark is not None and attempt < mark:
         raise _stale(table, attempt, f"{mark} has written it")
@@ -107,13 +110,13 @@ def opaque(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update
 
 
 def _take_back(rows: Mapping[str, Row]) -> tuple[dict[str, Row], set[str]]:
-    """The rows as they were before their transaction, and the keys that it made and that go again."""
+    """Return the rows as they were before their transaction, and the keys to delete because it created them."""
     restored = {key: Row(row.txid - 1, row.previous) for key, row in rows.items() if row.has_previous}
     return restored, rows.keys() - restored.keys()
 
 
 def _after(row: Row | None, txid: int, update: Update) -> Row:
-    """A row after an update by a transaction that may have updated it before."""
+    """Return a row after an update by a transaction, which has possibly updated the row before."""
     if row is None:
         return Row(txid, _apply(update, None))
     if row.txid == txid:
@@ -122,7 +125,7 @@ def _after(row: Row | None, txid: int, update: Update) -> Row:
 
 
 def _apply(update: Update, value: JsonValue) -> JsonValue:
-    """Call the function on a copy, since it may change a list or a dict in place and ``previous`` must stay."""
+    """Call the update on a copy: it can change a list or dict in place, and ``previous`` must not change."""
     return update(copy.deepcopy(value) if isinstance(value, list | dict) else value)
 
 

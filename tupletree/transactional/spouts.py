@@ -1,15 +1,16 @@
-"""What a user writes to feed a transactional topology: three kinds of spouts, each a coordinator and emitters.
+"""Spout API of transactional topologies: three kinds of spouts, each with a coordinator and emitters.
 
 =============================================  ===================================================================
 TransactionalSpout                             the same batch for the same txid, always; metadata of your own
-PartitionedTransactionalSpout                  the same, read from partitions; the metadata is kept for you
-OpaquePartitionedTransactionalSpout            a replayed batch may differ: for sources that may lose a partition
+PartitionedTransactionalSpout                  the same, read from partitions; metadata is stored for you
+OpaquePartitionedTransactionalSpout            a replayed batch can differ: for sources that can lose a partition
 =============================================  ===================================================================
 
-The coordinator runs in one task, the emitters in as many as the builder is told; each task gets its own copy of the
-spout and asks it for one or the other. Metadata is whatever travels in a tuple: plain values, lists, dicts, tuples.
+The coordinator runs in one task, the emitters in as many tasks as the builder is given. Each task gets its own copy of
+the spout and asks it for a coordinator or an emitter. Metadata is any value that a tuple can carry: plain values,
+lists, dicts, tuples.
 
-Every tuple an emitter emits has the attempt it was given as its first value, so the first declared field is for it:
+The first value of every emitted tuple is the attempt that was passed to the emitter. Declare a first field for it:
 ``outputs = ["attempt", "line"]``.
 """
 
@@ -28,39 +29,39 @@ Part = TypeVar("Part")
 
 
 class SpoutCoordinator:
-    """What every coordinator has."""
+    """Base class of all coordinators."""
 
     def is_ready(self) -> bool:
-        """Whether a new batch may begin. Asked often while there is room for one: must be quick. Replays do not ask."""
+        """True if a new batch can begin. Called often while another batch fits, so be quick. Not called for replays."""
         return True
 
     def lag(self) -> Mapping[str, Any] | None:
-        """How far the source is ahead of what was taken from it: a few figures such as ``{"bytes": 123}``, for people.
+        """Return the amount of unread data in the source as a few metrics for people, for example ``{"bytes": 123}``.
 
         Shown by ``tupletree describe`` and ``monitor``. Called about once a second from another thread, also while
-        another method runs: must be quick and must not change anything. None: it does not say.
+        another method runs: must be quick and must not change anything. None means unknown.
         """
         return None
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called on orderly shutdown."""
 
 
 class TransactionCoordinator(SpoutCoordinator):
-    """The coordinator of a TransactionalSpout: decides what the batch of a transaction is."""
+    """The coordinator of a TransactionalSpout: defines the batch of each transaction."""
 
     def initialize_transaction(self, txid: int, previous: Any) -> Any:
-        """The metadata of a transaction that is begun for the first time.
+        """Return the metadata of a transaction that begins for the first time.
 
-        It is written down durably and handed to every emitter for every attempt; from it alone they must be able to
-        emit the same batch again. ``previous``: the metadata of the transaction before, None for the first.
-        FailedException: not now; it is asked again.
+        The metadata is stored durably and passed to every emitter for every attempt. It must suffice to emit the same
+        batch again. ``previous``: the metadata of the preceding transaction, None for the first transaction. Raise
+        FailedException if no transaction can begin now; the method is then called again later.
         """
         raise NotImplementedError
 
 
 class TransactionEmitter:
-    """One of the emitters of a TransactionalSpout."""
+    """An emitter of a TransactionalSpout."""
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
         """Emit this task's share of a batch: for the same txid always the same tuples.
@@ -70,37 +71,37 @@ class TransactionEmitter:
         raise NotImplementedError
 
     def cleanup_before(self, txid: int) -> None:
-        """No transaction below ``txid`` will be asked for again."""
+        """Forget all transactions below ``txid``: none of them will be requested again."""
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called on orderly shutdown."""
 
 
 class CommittingEmitter(TransactionEmitter):
-    """An emitter that takes part in the commit phase. Its spout has the mark ``Committer`` (bolts.py)."""
+    """An emitter that takes part in the commit phase. Its spout has the marker ``Committer`` (bolts.py)."""
 
     def commit(self, attempt: TransactionAttempt) -> None:
-        """Called in the commit phase, in the order of the txids, for an attempt whose batch this very emitter emitted.
+        """Commit an attempt whose batch this emitter object emitted. Called in the commit phase, in txid order.
 
-        If that one has gone meanwhile, the attempt fails instead. May be called again for the same txid with a later
-        attempt. FailedException fails the attempt.
+        If the emitter that emitted the batch no longer exists, the attempt fails instead. The method can be called
+        again for the same txid with a later attempt. FailedException fails the attempt.
         """
         raise NotImplementedError
 
 
 class TransactionalSpoutBase(Component):
-    """What the three kinds have in common: ``outputs``."""
+    """Common base of the three kinds of spouts; provides ``outputs``."""
 
 
 class TransactionalSpout(TransactionalSpoutBase):
-    """A source whose batches you define yourself: the same tuples for the same txid at every replay."""
+    """A source that defines its own batches and replays the same tuples for the same txid."""
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
-        """The coordinator; called once in the coordinating task."""
+        """Return the coordinator; called once in the coordinating task."""
         raise NotImplementedError
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
-        """An emitter; called once in each emitting task. A CommittingEmitter takes part in commits."""
+        """Return an emitter; called once in each emitting task. A CommittingEmitter takes part in commits."""
         raise NotImplementedError
 
 
@@ -108,16 +109,19 @@ class PartitionCoordinator(SpoutCoordinator):
     """The coordinator of a partitioned spout."""
 
     def num_partitions(self) -> int:
-        """How many partitions there are now, numbered from 0. Asked for every new batch; may grow, never shrink."""
+        """Return the current number of partitions. Called for every new batch; the number can grow, but never shrink.
+
+        Partitions are numbered from 0.
+        """
         raise NotImplementedError
 
     def has_more(self, partition: int, newest: Any) -> bool:
-        """Whether a partition has tuples beyond those of its newest batch, the metadata of which is ``newest``.
+        """True if a partition has tuples after those of its newest batch.
 
-        ``newest`` is what emitters have stored; None: the partition had no batch yet. No batch begins while no
-        partition has more, so a source that is exhausted is quiet instead of going on with empty batches. As batches
-        may be under way of which nothing is stored yet, a few empty ones may come all the same. Asked as often as
-        ``is_ready``; each question costs a look at the store, unless this method is left as it is.
+        ``newest``: the stored metadata of the newest batch, None if the partition has had no batch yet. While no
+        partition has more, no batch begins: an exhausted source stays quiet instead of emitting empty batches. A few
+        empty batches are still possible, because batches in flight can have no stored metadata yet. Called as often as
+        ``is_ready``. If a subclass overrides this method, each call costs a read of the store.
         """
         return True
 
@@ -131,11 +135,10 @@ class PartitionEmitter:
     def emit_partition_batch_new(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, previous: Any
     ) -> Any:
-        """Emit a new batch of one partition and return its metadata: enough to emit exactly these tuples again.
+        """Emit a new batch of one partition and return metadata that suffices to emit exactly these tuples again.
 
-        None is an error, unless nothing was emitted.
-        ``previous``: the metadata of the partition's batch before, None for its first. FailedException fails the
-        attempt.
+        Returning None is an error, unless nothing was emitted. ``previous``: the metadata of the partition's preceding
+        batch, None for its first batch. FailedException fails the attempt.
         """
         raise NotImplementedError
 
@@ -144,64 +147,65 @@ class PartitionEmitter:
     ) -> None:
         """Emit a batch again: exactly the tuples for which ``metadata`` was returned, in the same order.
 
-        Another number of tuples, or other tuples, is found out and fails the attempt with an error.
+        A different number of tuples, or different tuples, is detected and fails the attempt with an error.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called on orderly shutdown."""
 
 
 class PartitionedTransactionalSpout(TransactionalSpoutBase):
-    """A source of partitions each of which can replay an exact stretch of itself, as Kafka or a file can."""
+    """A source with partitions that can each replay an exact range, as Kafka or a file can."""
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
-        """The coordinator; called once in the coordinating task."""
+        """Return the coordinator; called once in the coordinating task."""
         raise NotImplementedError
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionEmitter:
-        """An emitter; called once in each emitting task."""
+        """Return an emitter; called once in each emitting task."""
         raise NotImplementedError
 
 
 class OpaquePartitionEmitter:
-    """An emitter of an OpaquePartitionedTransactionalSpout. Partitions are shared out as for PartitionEmitter."""
+    """An emitter of an OpaquePartitionedTransactionalSpout. Partitions are assigned as for PartitionEmitter."""
 
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, previous: Any
     ) -> Any:
-        """Emit a batch that begins where the one before ended, and return the metadata to begin the next one with.
+        """Emit a batch that begins where the preceding batch ended; return the metadata from which the next begins.
 
-        ``previous``: what was returned for the transaction before, None for the partition's first. A replay is called
-        with the same ``previous`` and need not emit the same tuples. For a partition that is away: emit nothing and
-        return ``previous``. None is an error, unless nothing was emitted. FailedException fails the attempt.
+        ``previous``: the metadata returned for the preceding transaction, None for the partition's first batch. A
+        replay gets the same ``previous`` and need not emit the same tuples. If the partition is unavailable, emit
+        nothing and return ``previous``. Returning None is an error, unless nothing was emitted. FailedException fails
+        the attempt.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Called on an orderly end."""
+        """Called on orderly shutdown."""
 
 
 class OpaquePartitionedTransactionalSpout(TransactionalSpoutBase):
-    """A source of partitions that always goes on where the last batch ended, but cannot promise identical replays.
+    """A source with partitions that always continues where the last batch ended, but cannot replay batches exactly.
 
     Every tuple takes part in exactly one committed batch. Values must follow the opaque rule (``OpaqueMap``).
     """
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
-        """The coordinator; called once in the coordinating task."""
+        """Return the coordinator; called once in the coordinating task."""
         raise NotImplementedError
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> OpaquePartitionEmitter:
-        """An emitter; called once in each emitting task."""
+        """Return an emitter; called once in each emitting task."""
         raise NotImplementedError
 
 
 def checked_part(kind: type[Part], made: object, spout: TransactionalSpoutBase, context: TopologyContext) -> Part:
-    """What ``coordinator`` or ``emitter`` of a user's spout returned.
+    """Check and return the object that ``coordinator`` or ``emitter`` of a user's spout returned.
 
     Raises:
-        TopologyError: it is not of the kind, or one of its methods cannot be called (_calls.py).
+        TopologyError: the object is not of the expected class, or one of its methods cannot be called (_signatures.py).
     """
     if isinstance(made, kind):
         check_calls(f"component {context.component_id!r}", context.component_id, made)

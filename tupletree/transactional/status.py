@@ -1,4 +1,4 @@
-"""How far transactional topologies have come, as anybody may read it from the store."""
+"""Progress of transactional topologies, read from the store without taking over."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tupletree.transactional.store import StateStore
 class Status:
     """The progress of one transactional id.
 
-    ``owner``: the last coordinator, which may have ended. ``begun``: the last transaction whose metadata is stored.
-    ``partitions``: how many have state; 0 for a spout without.
+    ``owner``: the last coordinator, even if it has ended. ``begun``: the last transaction whose metadata is stored.
+    ``partitions``: number of partitions with stored state; 0 for a spout without partitions.
     """
 
     id: str
@@ -36,17 +36,17 @@ class Status:
 
 
 def transactional_ids(store: StateStore) -> list[str]:
-    """Every id that has progress, sorted. Raises UnavailableError."""
+    """Return all ids that have progress, sorted. Raises UnavailableError."""
     return [name for name in store.children("") if store.get(epoch_path(name)) is not None]
 
 
 def load_status(store: StateStore, transactional_id: str) -> Status:
-    """What is stored for an id; not of one moment if its topology runs.
+    """Load the status of an id. While its topology is running, the values are not from a single point in time.
 
     Raises:
-        NotFoundError: nothing is.
-        UsageError: a newer version wrote it, or the id is no name.
-        UnavailableError: the store is away.
+        NotFoundError: nothing is stored for the id.
+        UsageError: a newer version of Tupletree wrote the data, or the id is not a valid name.
+        UnavailableError: the store cannot be reached.
     """
     check_id(transactional_id)
     path = epoch_path(transactional_id)

@@ -1,7 +1,7 @@
-"""Where the progress of transactional topologies lives: a small tree of versioned nodes, changed atomically.
+"""Store of the progress of transactional topologies: a small tree of versioned nodes, changed atomically.
 
-The cluster's is ZooKeeper (zookeeper.py). ``MemoryStore`` (memory_store.py) is the same in this process: for
-LocalCluster, and for the simulation, which crashes everything else around it.
+A cluster uses ZooKeeper (zookeeper.py). ``MemoryStore`` (memory_store.py) is an in-process store for LocalCluster and
+for the simulation, which crashes everything around the store.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Check:
 class Create:
     """Create a node that must not exist; its version is then 0.
 
-    Missing parents are created before, empty, and stay even if nothing else of the transaction does. Or the same
-    transaction creates them, one by one.
+    Missing parents are created first, empty, and can stay even if the transaction fails. Alternatively, the same
+    transaction creates them one by one.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Replace the data of a node that must be at ``version``; its version is then the next one."""
+    """Replace the data of a node that must be at ``version``; its version then increases by one."""
 
     path: str
     data: bytes
@@ -44,7 +44,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a node, whatever its version. It must exist and have no children."""
+    """Delete a node of any version. It must exist and have no children."""
 
     path: str
 
@@ -54,49 +54,49 @@ Write = Check | Create | Put | Delete
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is stored at a path."""
+    """The data and version stored at a path."""
 
     data: bytes
     version: int
 
 
 def next_version(version: int) -> int:
-    """The version of a node after one more write: as ZooKeeper counts, in 32 bits with a sign."""
+    """Return the version of a node after one more write: a signed 32-bit number, as in ZooKeeper."""
     return (version + 1 + 2**31) % 2**32 - 2**31
 
 
 class StateStore(Protocol):
-    """Nodes by path, for example ``/global-count/coordinator/progress``. Any thread.
+    """Nodes by path, for example ``/global-count/coordinator/progress``. Thread-safe.
 
-    Every method raises UnavailableError if the store cannot be reached in time; a write may then have happened or not,
-    or may yet happen. One call of ``write`` takes at most ``MAX_BYTES``; more is a UsageError that names the
-    path.
+    Every method raises UnavailableError if the store cannot be reached in time. A write then happened, did not happen,
+    or can still happen later. One call of ``write`` takes at most ``MAX_BYTES``; more raises a UsageError that names
+    the path.
     """
 
     def get(self, path: str) -> Node | None:
-        """The node, or None. What anybody wrote before is seen."""
+        """Return the node, or None. Linearizable: every earlier write by any client is visible."""
 
     def children(self, path: str) -> list[str]:
-        """The names below a node, sorted; none if it does not exist. What anybody wrote before is seen."""
+        """Return the child names of a node, sorted; empty if it does not exist. Every earlier write is visible."""
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Do all of it, or nothing.
+        """Apply all writes or none.
 
-        Raises ConflictError, naming the path, if a node is not as a write expects.
+        Raises ConflictError, naming the path, if a node is not in the state that a write expects.
         """
 
     def close(self) -> None:
-        """Give the connection up."""
+        """Release the connection."""
 
 
 MAX_BYTES = 1_000_000
-"""How much one transaction may write. ZooKeeper drops the connection of whoever sends it more than 1,048,575 bytes."""
+"""The maximum size of one transaction. ZooKeeper drops the connection of a client that sends over 1,048,575 bytes."""
 
-_BYTES_PER_WRITE = 100  # what ZooKeeper's protocol adds
+_BYTES_PER_WRITE = 100  # overhead of ZooKeeper's protocol
 
 
 def check_size(writes: Sequence[Write]) -> None:
-    """Refuse a transaction that no store would take, with a UsageError that names its largest part."""
+    """Raise a UsageError that names the largest write if a transaction is too large for a store."""
     sizes = [(len(one.path.encode()) + (len(one.data) if isinstance(one, Create | Put) else 0), one) for one in writes]
     total = sum(size + _BYTES_PER_WRITE for size, _ in sizes)
     if total > MAX_BYTES:

@@ -1,4 +1,4 @@
-"""The streams that hold a transactional topology together, beside those that its components declare."""
+"""Internal streams of a transactional topology, in addition to the streams that its components declare."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ BATCH_STREAM = "batch"
 COMMIT_STREAM = "commit"
 
 BATCH = Stream(BATCH_STREAM, ("attempt", "metadata", "committed"))
-"""Coordinator to every emitter: emit this batch. ``committed``: the last transaction that is."""
+"""Coordinator to every emitter: emit this batch. ``committed``: the last committed transaction."""
 
 COMMIT = Stream(COMMIT_STREAM, ("attempt",))
 """Coordinator to every committer: finish this batch."""
 
 REPORT = Stream(REPORT_STREAM, ("attempt", "count", "committed"), direct=True)
-"""Each task to each task downstream: I am finished with this batch and sent you so many tuples of it."""
+"""Each task to each downstream task: I have finished this batch and sent you ``count`` tuples of it."""
 
 
 def coordinator_id(spout_id: str) -> str:

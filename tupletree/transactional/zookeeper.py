@@ -1,16 +1,16 @@
 """The StateStore of a cluster: ZooKeeper, by default the cluster's own ensemble.
 
-**Reads.** A server of an ensemble may lag behind what others have acknowledged. Each read here is preceded by
-ZooKeeper's ``sync``, which ends that: it sees everything that anybody wrote before. An emitter that begins anew must
-not take an old state for the latest.
+**Reads.** A server of an ensemble can lag behind writes that other servers have acknowledged. Each read is therefore
+preceded by ZooKeeper's ``sync`` and sees every earlier write. Otherwise a restarted emitter could take an old state for
+the latest.
 
-**Writes** are ZooKeeper's own transactions, except that missing parents are created before, one by one: an empty folder
-that nothing is put into does no harm.
+**Writes** are ZooKeeper transactions, except that missing parents are created first, one by one: an empty folder is
+harmless.
 
-**Away.** There is nothing here that ends with a session. While ZooKeeper is away the client reconnects for ever, under
-a new session if the old one has expired, and every call raises UnavailableError after ``TIMEOUT_S`` at the latest. The
-requests of a session are carried out in the order in which they were made: so a late write, one that raised
-UnavailableError and happens all the same, is not overtaken by a later read.
+**Outages.** No data here is bound to a session. While ZooKeeper is unreachable the client reconnects forever, under a
+new session if the old session has expired. Every call raises UnavailableError after at most ``TIMEOUT_S``. ZooKeeper
+executes the requests of a session in order, so a late write (it raised UnavailableError but happens nevertheless) is
+never overtaken by a later read.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tupletree.transactional.store import Check, Create, Delete, Node, Put, Stat
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 5.0
-"""Of a call. A task that commits has other things to do than to wait for a ZooKeeper that is away."""
+"""The timeout of a call. A committing task must not be blocked for long by an unreachable ZooKeeper."""
 
 
 class ZooKeeperStore:
-    """The nodes below ``root``. Whoever made ``client`` ends it, unless ``on_close`` does."""
+    """The nodes below ``root``. ``client`` is closed by its creator or by ``on_close``."""
 
     def __init__(self, client: KazooClient, root: str, on_close: Callable[[], None] = lambda: None) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class ZooKeeperStore:
         self._on_close = on_close
         self._is_closed = False
         self._servers = ",".join(f"{host}:{port}" for host, port in client.hosts)
-        self._folders: set[str] = set()  # that exist, unless somebody has deleted them since
+        self._folders: set[str] = set()  # folders known to exist, unless somebody has deleted them since
 
     def get(self, path: str) -> Node | None:
         with translated(f"reading {path} at {self._servers}"):
@@ -76,7 +76,7 @@ class ZooKeeperStore:
         with translated(f"writing {writes[0].path} at {self._servers}"):
             failure = self._commit(writes, deadline)
             if failure is not None and isinstance(failure[1], NoNodeError) and isinstance(failure[0], Create):
-                self._folders.clear()  # somebody has deleted one
+                self._folders.clear()  # somebody has deleted a folder
                 failure = self._commit(writes, deadline)
         if failure is not None:
             refused, error = failure
@@ -92,11 +92,11 @@ class ZooKeeperStore:
         deadline = _Deadline()
         full = self._full(path)
         synced, pending = self._client.sync_async(full), ask(full)
-        deadline.result(synced)  # it may fail alone, if the connection was lost in between
+        deadline.result(synced)  # it can fail alone, if the connection was lost in between
         return deadline.result(pending)
 
     def _commit(self, writes: Sequence[Write], deadline: _Deadline) -> tuple[Write, Exception] | None:
-        """Do it, or return the write that does not fit and why."""
+        """Apply the writes, or return the write that was refused and its error."""
         self._create_folders(writes, deadline)
         transaction = self._client.transaction()
         for write in writes:
@@ -117,7 +117,7 @@ class ZooKeeperStore:
         return None
 
     def _create_folders(self, writes: Sequence[Write], deadline: _Deadline) -> None:
-        """Create the parents of what is to be created, but what the transaction creates itself."""
+        """Create missing parents of the nodes to create, except parents that the transaction itself creates."""
         created = {write.path for write in writes if isinstance(write, Create)}
         folders = {path.rpartition("/")[0] for path in created} - created - self._folders
         pending = {folder: self._client.ensure_path_async(self._full(folder)) for folder in folders}
@@ -130,7 +130,7 @@ class ZooKeeperStore:
 
 
 class _Deadline:
-    """When a call must have ended, however many requests it makes."""
+    """The deadline of a call, shared by all its requests."""
 
     def __init__(self) -> None:
         self._at_s = time.monotonic() + TIMEOUT_S
@@ -145,16 +145,17 @@ class _Shared:
     users: int = 0
 
 
-_lock = threading.Lock()  # guards what follows
+_lock = threading.Lock()  # guards _sessions
 _sessions: dict[str, _Shared] = {}  # by connect string
 
 
 def open_store(conf: Mapping[str, Any]) -> StateStore:
-    """The store that a topology's configuration names; to be closed by the caller.
+    """Open the store that a topology's configuration names. The caller must close it.
 
-    ``transactional.zookeeper.servers`` and ``.port``, where they are null those of the cluster. All stores of a process
-    on one ensemble share a session, which ends with the last of them. If ZooKeeper is away the store is returned all
-    the same, after ``TIMEOUT_S``. For a LocalCluster, which has no ZooKeeper, it is the cluster's MemoryStore.
+    The ensemble is given by ``transactional.zookeeper.servers`` and ``.port``, or by the cluster's settings where these
+    are null. All stores of a process on one ensemble share a session, which is closed with the last store. If ZooKeeper
+    is unreachable, the store is returned nevertheless, after ``TIMEOUT_S``. A LocalCluster has no ZooKeeper: the result
+    is then the cluster's MemoryStore.
 
     Raises UsageError if the configuration names no server.
     """
@@ -183,7 +184,7 @@ def open_store(conf: Mapping[str, Any]) -> StateStore:
 
 def _started(conf: Mapping[str, Any]) -> Session:
     client = unstarted(conf)
-    # Nothing here ends with a session, so a new connection thread does; it cannot be started by the one that ends.
+    # No data here is bound to a session, so a new connection thread suffices; the ending thread cannot start it itself.
     client.on_death = lambda: threading.Thread(target=_restart, args=(client,), daemon=True).start()
     if not client.start_async().wait(TIMEOUT_S):
         event(logger, "transactional.zookeeper.away", level=logging.WARNING, servers=connect_string(conf))
@@ -191,10 +192,10 @@ def _started(conf: Mapping[str, Any]) -> Session:
 
 
 def _restart(client: Session) -> None:
-    """Give a client a new connection thread, unless somebody has stopped it meanwhile."""
+    """Start a new connection thread of a client, unless the client was stopped meanwhile."""
     with _lock:
         if any(session.client is client for session in _sessions.values()):
-            client.start_async()  # no stop() before: its order to close would be the first that the new thread finds
+            client.start_async()  # no stop() before: the new thread would first process its close request
 
 
 def _leave(name: str) -> None:

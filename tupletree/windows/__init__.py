@@ -1,4 +1,4 @@
-"""Windows over streams: bolts that process the tuples of the last minute, or the last thousand, together."""
+"""Windows over streams: bolts that process, for example, the tuples of the last minute or the last 1,000 tuples."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Windowed bolts: components that process the tuples of a window together, and then of the next.
+"""Windowed bolts: components that process the tuples of one window at a time.
 
-The decisions are in ``spans``, ``event_time`` and ``arrival_time``; here are time, tuples, acks and what users see.
+The logic of windows is in ``spans``, ``event_time`` and ``arrival_time``. This module handles clocks, tuples and acks,
+and defines the public class.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LATE_FIELD = "late_tuple"
 
 
 class WindowedBolt(Bolt):
-    """Has ``execute_window`` called for each window, with the tuples in it.
+    """A bolt whose ``execute_window`` is called for each window, with the tuples of that window.
 
         class Totals(WindowedBolt):
             outputs = ["total"]
@@ -44,20 +45,20 @@ class WindowedBolt(Bolt):
         totals = Totals().with_window(Duration(60), Duration(10)).with_timestamp_field("at").with_lag(Duration(5))
         builder.set_bolt("totals", totals, 4).fields_grouping("sales", ["shop"])
 
-    Each task has windows of its own, over the tuples that it receives.
+    Each task has its own windows, over the tuples that it receives.
 
-    **When.** In processing time, a slide that is a ``Duration`` ends a window at every tick of that interval; one that
-    is a ``Count``, as the default of one tuple is, with every so many tuples. In event time, by
-    ``with_timestamp_field`` or ``with_timestamp_extractor``, tuples are ordered by their own times, and windows are
-    evaluated as the watermark passes their ends: ``spans`` and ``event_time`` say exactly which. Windows without tuples
-    are left out, and so are those of a ``Count`` by a ``Duration`` in which nothing is new.
+    **Window ends.** In processing time, a ``Duration`` slide ends a window at every tick of that interval. A ``Count``
+    slide of n (the default is 1) ends a window at every n-th tuple. In event time (``with_timestamp_field`` or
+    ``with_timestamp_extractor``), tuples are ordered by their timestamps, and a window is evaluated when the watermark
+    passes its end; ``spans`` and ``event_time`` define the details. Windows without tuples are skipped. With a
+    ``Count`` length and a ``Duration`` slide, windows without new tuples are skipped too.
 
-    **At least once.** What is emitted is anchored to all tuples of the window. A tuple is acked when it has been in its
-    last window: until then it is pending at its spout, and is replayed if the worker dies. So length and slide together
-    must be less than ``topology.message.timeout.secs``, and not more tuples than ``topology.max.spout.pending``; a lag
-    comes on top. A replayed tuple is a new one: it can be in the same window as the first.
+    **At-least-once processing.** Emitted tuples are anchored to all tuples of the window. A tuple is acked after its
+    last window. Until then it is pending at its spout, and is replayed if the worker dies. So length plus slide must be
+    less than ``topology.message.timeout.secs``, and at most ``topology.max.spout.pending`` tuples; a lag adds to both.
+    A replayed tuple counts as a new tuple: it can be in the same window as the original.
 
-    An exception of ``execute_window`` ends the worker.
+    An exception from ``execute_window`` ends the worker.
     """
 
     holds_tuples = True
@@ -74,12 +75,12 @@ class WindowedBolt(Bolt):
         raise NotImplementedError
 
     def with_window(self, length: Length, slide: Length | None = None) -> Self:
-        """Windows of a length, one for each slide: every combination of ``Count`` and ``Duration``.
+        """Set the length and slide of the windows, in any combination of ``Count`` and ``Duration``.
 
         The default slide is ``Count(1)``: a window for every tuple.
 
         Raises:
-            UsageError: one of them is neither, or zero.
+            UsageError: length or slide is neither a ``Count`` nor a ``Duration``, or is zero.
         """
         slide = EVERY_TUPLE if slide is None else slide
         for name, value in (("length", length), ("slide", slide)):
@@ -90,7 +91,7 @@ class WindowedBolt(Bolt):
         return self._set(length=length, slide=slide)
 
     def with_tumbling_window(self, length: Length) -> Self:
-        """Windows of a length, one after the other: each tuple is in one.
+        """Set tumbling windows of a length: they do not overlap, and each tuple is in exactly one window.
 
         Raises:
             UsageError: as ``with_window``.
@@ -98,38 +99,38 @@ class WindowedBolt(Bolt):
         return self.with_window(length, length)
 
     def with_timestamp_field(self, field: str) -> Self:
-        """Event time: a tuple's time is in that field, in seconds or as a datetime with a time zone.
+        """Use event time, with timestamps from a field: in seconds, or as datetimes with a time zone.
 
-        A tuple in which it is neither is failed, and the error reported.
+        A tuple without a valid timestamp is failed, and the error is reported.
         """
         if not isinstance(field, str) or not field:
             raise UsageError(f"{self._name}: a timestamp field is the name of a field, not {field!r}")
         return self._set(timestamp_field=field)
 
     def with_timestamp_extractor(self, extractor: Extractor) -> Self:
-        """Event time: a tuple's time is what ``extractor(tup)`` returns, in seconds or as a datetime with a time zone.
+        """Use event time, with timestamps from ``extractor(tup)``: in seconds, or as datetimes with a time zone.
 
-        A tuple of which it is neither, or for which the function raises, is failed, and the error reported.
+        If the extractor raises or returns anything else, the tuple is failed and the error is reported.
         """
         if not callable(extractor):
             raise UsageError(f"{self._name}: a timestamp extractor is a function of a tuple, not {extractor!r}")
         return self._set(extractor=extractor)
 
     def with_lag(self, lag: Duration) -> Self:
-        """How far a tuple's time may be behind the latest of its stream; by default not at all."""
+        """Set the maximum lag of a tuple's timestamp behind the latest timestamp of its stream (default 0)."""
         return self._set(lag=self._duration("lag", lag))
 
     def with_watermark_interval(self, interval: Duration) -> Self:
-        """How often the watermark is looked at; by default every second."""
+        """Set the interval at which the watermark is updated (default 1 second)."""
         if interval == Duration(0):
             raise UsageError(f"{self._name}: a watermark interval is more than zero")
         return self._set(watermark_interval=self._duration("watermark interval", interval))
 
     def with_late_tuple_stream(self, stream: str) -> Self:
-        """Emit late tuples on a stream of this bolt, each as a dict by field in the one field ``late_tuple``.
+        """Emit late tuples on a stream of this bolt, with a single field ``late_tuple`` that holds a dict of the tuple.
 
-        Do not declare the stream. Late tuples are anchored and acked; without a stream they are only counted, logged
-        and acked.
+        Do not declare the stream. An emitted late tuple is anchored to the original, which is then acked. Without this
+        stream late tuples are only counted, logged and acked.
         """
         if not isinstance(stream, str) or not stream:
             raise UsageError(f"{self._name}: a late tuple stream is the id of a stream, not {stream!r}")
@@ -137,7 +138,7 @@ class WindowedBolt(Bolt):
 
     @property
     def required_fields(self) -> tuple[str, ...]:
-        """The fields that every input of this bolt must have; held against its sources when the topology is built."""
+        """The fields that every input of this bolt must have; checked when the topology is built."""
         fields = (self._settings.timestamp_field, self._settings.message_id_field)
         return tuple(field for field in fields if field is not None)
 
@@ -154,14 +155,14 @@ class WindowedBolt(Bolt):
 
     @property
     def collector(self) -> BoltCollector:
-        """Emits anchored to the tuples of the window."""
+        """The collector, which anchors emitted tuples to the tuples of the window."""
         if self._emission is None:
             raise AttributeError(f"{self._name} has no collector before it runs")
         return self._emission
 
     @collector.setter
     def collector(self, collector: BoltCollector) -> None:
-        # A user's prepare may set it to the plain one that it was handed: what is emitted is anchored all the same.
+        # A user's prepare can set the plain collector from its arguments: emits stay anchored nevertheless.
         if not isinstance(collector, WindowCollector):
             self._emission = WindowCollector(collector)
 
@@ -169,7 +170,7 @@ class WindowedBolt(Bolt):
         self._open()
 
     def _open(self) -> None:
-        """Called by the first of ``prepare`` and a tuple: a subclass need not call this class's ``prepare``."""
+        """Initialize, in ``prepare`` or at the first tuple: a subclass need not call this class's ``prepare``."""
         context, settings = self.context, self._settings
         settings.check_limits(context.component_id, context.conf, self._takes_checkpoints, self._acks_wait_s)
         self._is_open = True
@@ -184,7 +185,7 @@ class WindowedBolt(Bolt):
             context.register_own("windows_late_tuples", "counter", text, lambda: self._late)
 
     def _begin(self, place: Place, kept: list[tuple[int, Tuple]]) -> None:
-        """Begin windows, or go on with them, with what was kept by time."""
+        """Begin windows, or continue from ``place`` with the kept tuples and their times."""
         streams = [source for source in self.context.sources if source[1] != CHECKPOINT_STREAM]
         lag = self._settings.lag
         self._watermarks = Watermarks(streams, 0 if lag is None else lag.us, place.end_us)
@@ -197,7 +198,7 @@ class WindowedBolt(Bolt):
 
     @property
     def _acks_wait_s(self) -> float:
-        """How long an ack is kept before it is told."""
+        """The longest delay of an ack."""
         return 0.0
 
     def execute(self, tup: Tuple) -> None:
@@ -248,7 +249,7 @@ class WindowedBolt(Bolt):
                 self._spans.add(tup, at_us)
 
     def _timestamp_us(self, tup: Tuple) -> int | None:
-        """The time of a tuple; of one that has none None, and it is failed."""
+        """Return the timestamp of a tuple. A tuple without a valid timestamp is failed, and None is returned."""
         try:
             return self._settings.timestamp_us(tup)
         except ValueError as error:
@@ -257,7 +258,7 @@ class WindowedBolt(Bolt):
             return None
 
     def _reject(self, tup: Tuple, what: str, field: str, error: ValueError) -> None:
-        """Fail a tuple and say what it has in the place of something."""
+        """Fail a tuple and report the error."""
         source = f"'{tup.source_component}', stream '{tup.source_stream}'"
         fault = f"bolt '{self.context.component_id}': {what} of a tuple of {source} is {error}"
         self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field))
@@ -270,7 +271,7 @@ class WindowedBolt(Bolt):
         self._plain.ack(tup)
 
     def _evaluate(self) -> None:
-        """Have every window evaluated that is due, then ack what has been in its last."""
+        """Evaluate every window that is due, then ack the tuples that have been in their last window."""
         while (span := self._spans.take()) is not None:
             self._evaluate_one(span)
         evicted = self._spans.evict()
@@ -297,7 +298,7 @@ class WindowedBolt(Bolt):
 
     @property
     def _plain(self) -> BoltCollector:
-        """The collector that anchors, acks and fails as it is told."""
+        """The underlying collector, without automatic anchors."""
         assert self._emission is not None
         return self._emission.plain
 

@@ -1,4 +1,4 @@
-"""How a windowed bolt emits: every tuple is anchored to those of the window, which are acked when they are evicted."""
+"""Collector of a windowed bolt. Emits are anchored to the tuples of the window, which are acked at their eviction."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Anchors = Tuple | Sequence[Tuple] | None
 class WindowCollector(BoltCollector):
     """The collector of a windowed bolt.
 
-    ``anchors``: left out, all tuples of the window; a part of them makes an emit cheaper; an empty list none.
+    ``anchors``: by default all tuples of the window. A subset makes an emit cheaper; an empty list means no anchors.
     """
 
     def __init__(self, collector: BoltCollector) -> None:
-        self.plain = collector  # anchors, acks and fails as it is told
+        self.plain = collector  # without automatic anchors
         self.window: Sequence[Tuple] = ()
 
     def emit(self, values: Sequence[Any], anchors: Anchors = None, stream: str = "default") -> tuple[int, ...]:

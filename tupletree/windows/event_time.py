@@ -1,9 +1,9 @@
-"""Event time: how far the timestamps of all inputs have come.
+"""Event time: the watermark over the timestamps of all inputs.
 
-Tuples come late and out of order, but not by more than a *lag*. So of a stream whose latest timestamp is ``t`` nothing
-before ``t - lag`` is expected any more; and of all streams together nothing before the least of these: the *watermark*.
-It is known once every stream has brought a tuple, is looked at from time to time, and never goes back. A tuple before
-the watermark that was announced last is *late*: the windows it belongs to may have been evaluated.
+Tuples can be out of order, but by at most a *lag*. If the latest timestamp of a stream is ``t``, no tuple before
+``t - lag`` is expected on this stream any more. The *watermark* is the minimum of these bounds over all streams. It is
+known once every stream has brought a tuple, is updated at intervals, and never goes backwards. A tuple before the last
+announced watermark is *late*: its windows are possibly evaluated already.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ class Watermarks:
     """The watermark of one task. Times are whole microseconds."""
 
     def __init__(self, streams: Iterable[Stream], lag_us: int, last_us: int | None = None) -> None:
-        """``last_us``: what was announced before, if anything was."""
+        """``last_us``: the last watermark announced before, if any."""
         self.last_us = last_us
         self._lag_us = lag_us
         self._latest: dict[Stream, int | None] = dict.fromkeys(streams)
 
     def is_late(self, at_us: int) -> bool:
-        """Whether a tuple of that time is late."""
+        """True if a tuple of that time is late."""
         return self.last_us is not None and at_us < self.last_us
 
     def came(self, stream: Stream, at_us: int) -> None:
-        """A tuple of that time has come on a stream, late or not."""
+        """Record that a tuple of that time has come on a stream, late or not."""
         latest = self._latest.get(stream)
         if latest is None or at_us > latest:
             self._latest[stream] = at_us
 
     def announce(self) -> int | None:
-        """The watermark, if it has risen since it was announced last."""
+        """Return the watermark if it has risen since the last announcement, else None."""
         latest = [at_us for at_us in self._latest.values() if at_us is not None]
         if len(latest) < len(self._latest) or not latest:
             return None

@@ -1,6 +1,6 @@
 """Lengths of windows: a number of tuples, or a time.
 
-Inside this package times are whole microseconds, in which borders of windows can be compared exactly.
+Inside this package times are whole microseconds, so that window boundaries can be compared exactly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tupletree.errors import UsageError
 
 MICROSECONDS = 1_000_000
-"""In a second."""
+"""Microseconds per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Count:
     """A number of tuples.
 
     Raises:
-        UsageError: it is not a whole number, or negative.
+        UsageError: the value is not a whole number, or is negative.
     """
 
     value: int
@@ -35,10 +35,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A time in seconds; ``Duration(timedelta(minutes=5))`` will do as well.
+    """A time in seconds. ``Duration(timedelta(minutes=5))`` works too.
 
     Raises:
-        UsageError: it is no number, is negative, not finite, or a fraction of a millisecond.
+        UsageError: the value is not a number, is negative or not finite, or is above 0 but less than a millisecond.
     """
 
     seconds: float
@@ -53,7 +53,7 @@ class Duration:
 
     @property
     def us(self) -> int:
-        """In microseconds."""
+        """The duration in microseconds."""
         return round(self.seconds * MICROSECONDS)
 
     def __str__(self) -> str:
@@ -64,10 +64,10 @@ Length = Count | Duration
 
 
 def microseconds(timestamp: object) -> int:
-    """A timestamp, in seconds or as a datetime with a time zone, in microseconds.
+    """Convert a timestamp, in seconds or as a datetime with a time zone, to microseconds.
 
     Raises:
-        ValueError: it is neither. The sentence says what it is.
+        ValueError: the timestamp is neither. The message describes the actual value.
     """
     if isinstance(timestamp, dt.datetime):
         if timestamp.tzinfo is None:

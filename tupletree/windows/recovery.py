@@ -1,21 +1,21 @@
-"""What a checkpoint remembers of windows, and how replays are told from tuples that are new.
+"""Checkpointed window data, and the recovery that tells replays from new tuples.
 
-The tuples in windows are not saved: they are not acked, so after a crash their spouts replay them. Saved is how far the
-windows had come, and the ids of the tuples whose replays are not new:
+The tuples in windows are not saved: they are not acked, so after a crash their spouts replay them. A checkpoint saves
+the position of the windows, and the ids of the tuples whose replays are not new:
 
-    kept       was in a window that was evaluated, and can be in another: is put back, and evaluates nothing again
-    evicted    since the checkpoint before, so that its ack may not have been told: the replay is acked, and that is all
-    any other  was in no window that the state knows of: is new
+    kept       was in an evaluated window and can be in another: is put back, without another evaluation of the window
+    evicted    since the previous checkpoint, so that its ack is possibly lost: the replay is only acked
+    any other  was in no window that the state contains: is new
 
-A tuple's id is unique among those of its source: a task and one of its streams. Ids are remembered one by one, for
-replays come in any order: of a tuple that is only older than others, nobody knows whether it was ever here.
+A tuple's id is unique within its source: a task and one of its streams. Each id is remembered individually, because
+replays come in any order: a tuple that is older than others was not necessarily seen here before.
 
-Neither is remembered of a tuple that is here once more, to be in windows anew: it has failed since. One case is left in
-which less is done than at least once: what a window emitted fails, and before the replay is here, a checkpoint is taken
-that has the tuple as evicted, and the worker dies.
+A tuple that has returned after a failure, and is in windows anew, is saved neither as kept nor as evicted. In one case
+the guarantee is weaker than at-least-once: a tuple emitted by a window fails; before the replay arrives, a checkpoint
+saves the window's tuple as evicted; then the worker dies.
 
-What was kept has to be back before the next window is evaluated. So what is new waits for it; but not for ever, since
-what nobody tracks does not come back.
+All kept tuples must be back before the next window is evaluated. New tuples wait for them, but only for a limited time,
+because an untracked tuple is never replayed.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ Name = tuple[Source, MessageId]
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What a checkpoint has of one task's windows: where they were, and names of tuples in the order of the windows."""
+    """The windows of one task in a checkpoint: their position, and the names of tuples in window order."""
 
     place: Place
     kept: Sequence[Name] = ()
     evicted: Sequence[Name] = ()
 
     def encode(self) -> list[Any]:
-        """As a value that a state can store."""
+        """Encode as a value that a state can store."""
         return [[self.place.end_us, self.place.passed], _runs(self.kept), _runs(self.evicted)]
 
     @classmethod
     def decode(cls, stored: list[Any]) -> Remembered:
-        """What ``encode`` made.
+        """Decode a value made by ``encode``.
 
         Raises:
-            InternalError: it is something else.
+            InternalError: the value was not made by ``encode``.
         """
         try:
             (end_us, passed), kept, evicted = stored
@@ -66,7 +66,7 @@ class Remembered:
 
 
 def _runs(names: Sequence[Name]) -> list[list[Any]]:
-    """Names with one source for all that follow one another."""
+    """Group consecutive names of the same source into runs: the source, then the ids."""
     return [[*source, *(id for _, id in run)] for source, run in itertools.groupby(names, lambda name: name[0])]
 
 
@@ -75,7 +75,7 @@ def _names(runs: list[list[Any]]) -> list[Name]:
 
 
 class Replay(enum.Enum):
-    """What a tuple is after a recovery."""
+    """Classification of a tuple that arrives after a recovery."""
 
     NEW = enum.auto()
     KEPT = enum.auto()
@@ -83,49 +83,49 @@ class Replay(enum.Enum):
 
 
 class Recovery(Generic[T]):
-    """One recovery of one task, until whatever comes is new.
+    """One recovery of one task. It ends when every further tuple is new.
 
     Attributes:
-        place: where windows go on.
-        waiting: what is new and came before what was kept was back, as the caller adds it.
+        place: the position from which windows continue.
+        waiting: new tuples that came before all kept tuples were back. The caller adds them.
     """
 
     def __init__(self, remembered: Remembered, until_s: float) -> None:
-        """``until_s``: when what did not come back is given up."""
+        """``until_s``: the time at which missing tuples are given up."""
         self.place = remembered.place
         self.waiting: list[T] = []
         self._until_s = until_s
         self._order = {name: at for at, name in enumerate(remembered.kept)}
-        self._kept: dict[int, T] = {}  # by its place in that order
+        self._kept: dict[int, T] = {}  # by index in remembered.kept
         self._evicted = dict.fromkeys(remembered.evicted)
 
     @property
     def kept(self) -> list[T]:
-        """What is back, in the order in which it was in the last window."""
+        """The kept tuples that are back, in the order of the last window."""
         return [self._kept[at] for at in sorted(self._kept)]
 
     @property
     def missing(self) -> int:
-        """How many of the kept tuples are not back."""
+        """The number of kept tuples that are not back yet."""
         return len(self._order)
 
     @property
     def evicted(self) -> list[Name]:
-        """What was evicted and did not come back, which it need not."""
+        """The names of evicted tuples that have not come back; they need not."""
         return list(self._evicted)
 
     def is_complete(self, now_s: float) -> bool:
-        """Whether windows can be evaluated: what was kept is back, or given up."""
+        """True if windows can be evaluated: all kept tuples are back or given up."""
         return now_s >= self._until_s or not self._order
 
     def is_over(self, now_s: float) -> bool:
-        """Whether whatever comes from now on is new."""
+        """True if every tuple from now on is new."""
         return now_s >= self._until_s or not (self._order or self._evicted)
 
     def judge(self, name: Name, tup: T) -> Replay:
-        """What a tuple is; one that was kept is put back.
+        """Classify a tuple, and put a kept tuple back.
 
-        One that comes once more is new: it failed since, and what was made of it may be lost.
+        A tuple that comes a second time is new: it has failed meanwhile, and its results are possibly lost.
         """
         at = self._order.pop(name, None)
         if at is not None:

@@ -1,4 +1,4 @@
-"""What a windowed bolt was told: its windows, its time, and what is wrong with them."""
+"""Settings of a windowed bolt, windows and time, and their validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_TUPLE = Count(1)
 
 @dataclass(frozen=True, slots=True)
 class WindowSettings:
-    """The settings of one windowed bolt; None is what was not said."""
+    """The settings of one windowed bolt; None means not set."""
 
     length: Length | None = None
     slide: Length = EVERY_TUPLE
@@ -32,31 +32,31 @@ class WindowSettings:
 
     @property
     def is_in_event_time(self) -> bool:
-        """Whether tuples have times of their own."""
+        """True if tuples have their own timestamps."""
         return self.timestamp_field is not None or self.extractor is not None
 
     @property
     def windows(self) -> tuple[Length, Length]:
-        """Length and slide, of settings that were checked."""
+        """Length and slide. Valid only after ``check``."""
         assert self.length is not None
         return self.length, self.slide
 
     @property
     def tick_s(self) -> float | None:
-        """How often time has to be looked at; None where windows end with tuples only."""
+        """The tick interval in seconds, or None if no ticks are needed because both length and slide are counts."""
         if self.is_in_event_time:
             return (self.watermark_interval or SECOND).seconds
         if isinstance(self.slide, Duration):
             return self.slide.seconds
-        if isinstance(self.length, Duration):  # tuples are to be evicted though no other comes
+        if isinstance(self.length, Duration):  # tuples must be evicted even if no further tuple comes
             return min(self.length.seconds, SECOND.seconds)
         return None
 
     def timestamp_us(self, tup: Tuple) -> int:
-        """The time of a tuple in event time.
+        """Return the timestamp of a tuple, in event time.
 
         Raises:
-            ValueError: it has none. The sentence says what it has in its place.
+            ValueError: the tuple has no valid timestamp. The message describes the actual value.
         """
         if self.timestamp_field is not None:
             if self.timestamp_field not in tup:
@@ -70,10 +70,10 @@ class WindowSettings:
         return microseconds(timestamp)
 
     def message_id(self, tup: Tuple) -> int | str:
-        """The id of a tuple.
+        """Return the message id of a tuple.
 
         Raises:
-            ValueError: it has none. The sentence says what it has in its place.
+            ValueError: the tuple has no valid id. The message describes the actual value.
         """
         assert self.message_id_field is not None
         if self.message_id_field not in tup:
@@ -84,10 +84,11 @@ class WindowSettings:
         return message_id
 
     def check(self, component: str, needs_message_ids: bool = False) -> None:
-        """Hold the settings against each other.
+        """Check that the settings are complete and consistent.
 
         Raises:
-            TopologyError: there is no window, two ways to a timestamp, or something that has no meaning without one.
+            TopologyError: there is no window, a required message id field is missing, there are two sources of
+                timestamps, or a setting of event time is used without a source of timestamps.
         """
         if self.length is None:
             _refuse(component, "has no window; call with_window or with_tumbling_window", "window")
@@ -109,13 +110,13 @@ class WindowSettings:
     def check_limits(
         self, component: str, conf: Mapping[str, Any], takes_checkpoints: bool, acks_wait_s: float = 0
     ) -> None:
-        """Hold windows against the configuration: tuples that wait longer than they may are replayed for ever.
+        """Check windows against the configuration: tuples held longer than the message timeout are replayed forever.
 
-        ``takes_checkpoints``: whether the topology has stateful bolts. ``acks_wait_s``: for how long acks are kept.
+        ``takes_checkpoints``: true if the topology has stateful bolts. ``acks_wait_s``: the longest delay of an ack.
 
         Raises:
-            TopologyError: tuples would time out in a window, or no more may be pending than it takes; or checkpoints
-                would wait for tuples that windows hold.
+            TopologyError: tuples would time out in a window; or a window needs more tuples than can be pending; or
+                checkpoints would wait for tuples that windows hold.
         """
         if takes_checkpoints and conf["topology.state.checkpoint.aligned"]:
             fault = (

@@ -1,30 +1,31 @@
-"""Which tuples are in which window, and when a tuple has been in its last.
+"""Assignment of tuples to windows, and eviction of tuples that have been in their last window.
 
-Tuples stand in one sequence, by time, and by arrival where times are equal:
+Tuples form one sequence, ordered by time, and by arrival if times are equal:
 
     position        0   1   2   3   4   5   6   7   8   9  10
-    the one before          [ - - - - - - - - )
+    last window             [ - - - - - - - - )
     this window                     [ - - - - - - - - )
                             expired |  kept   |  new  |      still to come
 
-Every window is a *span* of it, from a position up to another, and neither end of a window lies before the same end of
-the one before. So all that a window wants to know is slices of the sequence: its tuples, those that are new, and those
-of the window before that have expired. And there is a bound before which no window to come can begin: what stands
-before it has been in its last window, and is *evicted*.
+Every window is a *span* of the sequence, between two positions. Neither end of a window lies before the same end of the
+last window. So all parts of a window are slices of the sequence: its tuples, its new tuples, and the expired tuples of
+the last window. No future window can begin before a certain bound: the tuples before this bound have been in their last
+window, and are *evicted*.
 
-Time goes on by ``advance`` only. In event time that is the watermark: no tuple before it is added any more. In
-processing time it is the clock, at which tuples are added as they arrive; both are the same to this module. Times are
-whole microseconds.
+Only ``advance`` moves time forward. In event time the time is the watermark: no tuple before it is added any more. In
+processing time it is the clock, and tuples are added as they arrive. This module treats both alike. Times are whole
+microseconds.
 
 ================  ========================================  =================================================
 slide             a window is due                           it ends
 ================  ========================================  =================================================
-a time ``s``      when time has reached a multiple of it    before what is of that time: ``[end - l, end)``
-a count ``n``     when time has reached the n-th tuple      with that tuple: ``(end - l, end]``
+a time ``s``      when time reaches a multiple of ``s``     before the tuples of that time: ``[end - l, end)``
+a count ``n``     when time reaches the n-th tuple          with that tuple: ``(end - l, end]``
 ================  ========================================  =================================================
 
-Its length is a time ``l``, or the last so many tuples before its end. Windows without a tuple are left out, and so are
-those of a number of tuples in which nothing is new: where time leaps, nothing is evaluated over and over.
+The length of a window is a time ``l``, or a number of tuples before its end. Windows without tuples are skipped. With a
+count as length and a time as slide, windows without new tuples are skipped too: after a jump of time, the same tuples
+are not evaluated over and over.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Span(Generic[T]):
-    """One window. ``start_us`` is None where its length is a number of tuples."""
+    """One window. ``start_us`` is None if its length is a number of tuples."""
 
     items: list[T]
     new: list[T]
@@ -51,11 +52,11 @@ class Span(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a sequence has come, for another to go on from there.
+    """The progress of a sequence, from which another sequence can continue.
 
-    end_us: all windows up to this time have been evaluated, and no tuple before it is added any more; None before the
-        first window.
-    passed: how many tuples were evicted since the last window without having been in one.
+    end_us: all windows up to this time have been evaluated, and no tuple before this time is added any more; None
+        before the first window.
+    passed: the number of tuples evicted since the last window without having been in any window.
     """
 
     end_us: int | None = None
@@ -69,29 +70,29 @@ class Spans(Generic[T]):
     """
 
     def __init__(self, length: Length, slide: Length) -> None:
-        self.now_us: int | None = None  # no tuple before it is added any more
+        self.now_us: int | None = None  # no tuple before this time is added any more
         self._length = length
         self._slide = slide
-        self._base = 0  # the position of what stands first in these two:
+        self._base = 0  # the position of the first entry of _items and _times
         self._items: list[T] = []
         self._times: list[int] = []
-        self._ahead: list[tuple[int, int, T]] = []  # (time, arrival, item) of those that time has not reached
+        self._ahead: list[tuple[int, int, T]] = []  # (time, arrival, item) of tuples that time has not reached
         self._arrivals = 0
         self._last_lo = 0  # the span of the last window
         self._last_hi = 0
         self._last_end_us: int | None = None
-        self._evicted = 0  # what stands before this position is evicted
+        self._evicted = 0  # tuples before this position are evicted
         self._next_end_us: int | None = None
         self._next_hi = slide.value if isinstance(slide, Count) else 0
 
     def __len__(self) -> int:
-        """How many tuples are here that are not evicted."""
+        """Return the number of tuples that are not evicted."""
         return self._base + len(self._items) - self._evicted + len(self._ahead)
 
     def restore(self, place: Place, kept: list[tuple[int, T]]) -> None:
-        """Go on from a place, with what was in the last window and is not evicted: (time, item), in order.
+        """Continue from a place, with the tuples of the last window that are not evicted: (time, item), in order.
 
-        To be called before anything is added. No kept tuple is after the place.
+        Call this before anything is added. No kept tuple is after the place.
         """
         self.now_us = place.end_us
         self._times = [at_us for at_us, _ in kept]
@@ -105,30 +106,30 @@ class Spans(Generic[T]):
 
     @property
     def place(self) -> Place:
-        """Where another sequence would go on, when no window is due and what can be evicted is."""
+        """The place from which another sequence can continue. Valid when no window is due and ``evict`` was called."""
         end_us = self._last_end_us
         if isinstance(self._slide, Duration) and self._next_end_us is not None:
-            end_us = self._next_end_us - self._slide.us  # maybe of windows without tuples
+            end_us = self._next_end_us - self._slide.us  # including skipped windows
         return Place(end_us, max(0, self._evicted - self._last_hi))
 
     @property
     def kept(self) -> list[T]:
-        """What was in a window and is not evicted, in order."""
+        """The tuples that were in a window and are not evicted, in order."""
         return self._items[self._evicted - self._base : max(self._last_hi, self._evicted) - self._base]
 
     @property
     def unseen(self) -> list[T]:
-        """What was in no window yet, and is not evicted."""
+        """The tuples that were in no window yet and are not evicted."""
         start = max(self._evicted, self._last_hi) - self._base
         return self._items[start:] + [item for _, _, item in self._ahead]
 
     def add(self, item: T, at_us: int) -> None:
-        """Add a tuple of that time, which is not before now."""
+        """Add a tuple of a time that is not before ``now_us``."""
         if self.now_us is not None and at_us <= self.now_us:
             self._items.append(item)
             self._times.append(at_us)
         else:
-            self._arrivals += 1  # so no two entries are equal up to their items, which need not be comparable
+            self._arrivals += 1  # unique, so that a comparison never reaches the items, which need not be comparable
             entry = (at_us, self._arrivals, item)
             if self._ahead and at_us < self._ahead[-1][0]:
                 insort(self._ahead, entry)
@@ -136,7 +137,7 @@ class Spans(Generic[T]):
                 self._ahead.append(entry)
 
     def advance(self, now_us: int) -> None:
-        """Time has come to this; it does not go back."""
+        """Move time forward to ``now_us``; an earlier time has no effect."""
         if self.now_us is not None and now_us <= self.now_us:
             return
         self.now_us = now_us
@@ -147,13 +148,13 @@ class Spans(Generic[T]):
             del self._ahead[:reached]
 
     def take(self) -> Span[T] | None:
-        """The next window that is due, or None."""
+        """Return the next window that is due, or None."""
         if isinstance(self._slide, Duration):
             return self._take_by_time(self._slide.us)
         return self._take_by_count(self._slide.value)
 
     def evict(self) -> list[T]:
-        """Those that have been in their last window since the last call, in order. Each once."""
+        """Return the tuples newly evicted since the last call, in order: none of them is in a future window."""
         first, bound = self._evicted, min(self._bound(), self._base + len(self._items))
         if bound <= first:
             return []
@@ -163,7 +164,7 @@ class Spans(Generic[T]):
         return evicted
 
     def _drop(self) -> None:
-        """Forget what is evicted, except what the next window may find expired."""
+        """Remove evicted tuples, except those that can be expired tuples of the next window."""
         kept = min(self._evicted, self._last_lo if self._last_lo < self._last_hi else self._evicted)
         if kept > self._base:
             del self._items[: kept - self._base]
@@ -193,7 +194,7 @@ class Spans(Generic[T]):
 
     @staticmethod
     def _after(time_us: int, slide_us: int) -> int:
-        """The end of the first window that can hold a tuple of that time."""
+        """Return the end of the first window that can hold a tuple of that time."""
         return (time_us // slide_us + 1) * slide_us
 
     def _take_by_count(self, slide: int) -> Span[T] | None:
@@ -219,7 +220,7 @@ class Spans(Generic[T]):
         return self._items[lo - self._base : hi - self._base] if lo < hi else []
 
     def _bound(self) -> int:
-        """The position before which no window to come begins."""
+        """Return the position before which no future window begins."""
         match self._slide, self._length:
             case Duration(), Count(value=length):
                 if self._next_end_us is None:
@@ -232,7 +233,7 @@ class Spans(Generic[T]):
             case Count(), Count(value=length):
                 return self._next_hi - length
             case Count(), Duration() as length:
-                # The tuple that the next window ends with is none of those here: it comes at this time or later.
+                # The last tuple of the next window is not here yet: it comes at now_us or later.
                 return 0 if self.now_us is None else self._base + bisect_right(self._times, self.now_us - length.us)
         raise AssertionError((self._slide, self._length))
 

@@ -1,4 +1,4 @@
-"""Windowed bolts with a state: a window that is in the state is not evaluated again, whatever is replayed."""
+"""Windowed bolts with a state: a window whose effects are in the state is not evaluated again after replays."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .spans import Place
 log = logging.getLogger(__name__)
 
 KEY = "$windows"
-"""Under which the state has what is remembered of windows."""
+"""The key of the state under which the window data is stored."""
 
 
 class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
-    """A windowed bolt with a state that survives.
+    """A windowed bolt with a persistent state.
 
         class Totals(StatefulWindowedBolt):
             def init_state(self, state):
@@ -40,40 +40,42 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         Totals().with_tumbling_window(Count(100)).with_message_id_field("sale")
 
     After a crash or a rollback the state is that of the last checkpoint, and tuples that were not acked are replayed.
-    Those that the state has seen in windows are known by their **message id**, a field with a whole number or a string
-    that is unique among the tuples of one task and stream, and the same in a replay: they are put back for the windows
-    to come, or just acked where they have been in their last. No window that is in the state is evaluated again.
+    The bolt recognizes replayed tuples by their **message id**: a field with a whole number or a string that is unique
+    among the tuples of one task and stream, and the same in a replay. If the state has already seen a tuple in a
+    window, the tuple is put back for future windows, or only acked if it has been in its last window. No window whose
+    effects are in the state is evaluated again.
 
-    No window is evaluated until everything that was kept for it is back; what is not after a message timeout is given
-    up. In processing time a replay is of the time at which it came back. In event time there is no watermark until
-    every stream has brought a tuple again, and a replay that was in no window yet can be late like any other tuple.
+    No window is evaluated until all tuples kept for it are back. Tuples that are still missing after a message timeout
+    are given up. In processing time a replayed tuple has the time of its return. In event time there is no watermark
+    until every stream has brought a tuple again. A replayed tuple that was in no window yet can be late like any other
+    tuple.
 
-    A subclass that has its own ``init_state``, ``pre_prepare`` or ``pre_rollback`` calls this one too, and leaves the
-    key ``$windows`` alone. Each checkpoint saves the ids of the tuples in windows, and of those evicted since the one
-    before. After a recovery ``window.expired`` lacks tuples that are not replayed.
+    A subclass that overrides ``init_state``, ``pre_prepare`` or ``pre_rollback`` must call the base method too, and
+    must not use the key ``$windows``. Each checkpoint saves the ids of the tuples in windows, and of the tuples evicted
+    since the previous checkpoint. After a recovery ``window.expired`` lacks tuples that are not replayed.
     """
 
     needs_message_ids = True
 
     _state: KeyValueState[Any, Any] | None = None
     _recovery: Recovery[Tuple] | None = None
-    _has_windows = False  # what was kept is back
-    _is_out_of_date = False  # the state has been taken back
+    _has_windows = False  # all kept tuples are back or given up
+    _is_out_of_date = False  # the state was rolled back
     _acked: list[Tuple]  # since the last checkpoint was prepared
-    _prepared: list[Tuple]  # before that, since the one before: the last may not be committed
+    _prepared: list[Tuple]  # between the last two prepared checkpoints: the last is possibly not committed
 
     def with_message_id_field(self, field: str) -> Self:
-        """The field that has a tuple's id, a whole number or a string. A tuple without one is failed and reported."""
+        """Set the message id field: a whole number or a string. A tuple without an id is failed and reported."""
         if not isinstance(field, str) or not field:
             raise UsageError(f"{self._name}: a message id field is the name of a field, not {field!r}")
         return self._set(message_id_field=field)
 
     def component_configuration(self) -> Mapping[str, Any]:
-        # Without ticks what does not come back would be given up only when something else comes.
+        # Without ticks, missing tuples would be given up only when another tuple comes.
         return {"topology.tick.tuple.freq.secs": SECOND.seconds, **super().component_configuration()}
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Begin with what was committed last, unless that was done already, after a rollback."""
+        """Begin with the last committed state, unless this was already done after a rollback."""
         if not self._is_open:
             self._open()
         if state is not self._state or self._is_out_of_date:
@@ -81,8 +83,8 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
             self._begin_recovery(state)
 
     def pre_rollback(self) -> None:
-        """Drop all windows: they are as far as the state is now, which is about to be what it was."""
-        # A tuple that came before the last checkpoint, or is evicted, is failed by nobody else: acks are forgotten.
+        """Drop all windows: they match the current state, which is about to be rolled back."""
+        # Pending acks are dropped, so nobody else fails the tuples that are evicted or older than the last checkpoint.
         for tup in [*self._held(), *self._acked, *self._prepared]:
             self._plain.fail(tup)
         self._acked, self._prepared = [], []
@@ -99,9 +101,9 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         self._go_on_if_complete()
 
     def pre_prepare(self, txid: int) -> None:
-        """Put what is to be remembered of windows into the state."""
+        """Put the window data into the state."""
         if self._state is None or not self._has_windows:
-            return  # what the state has of them still holds
+            return  # the window data in the state is still valid
         unseen = {self._name_of(tup) for tup in self._spans.unseen}
         evicted = [self._name_of(tup) for tup in self._acked]
         if self._recovery is not None:
@@ -110,7 +112,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         place = self._spans.place
         if not self._settings.is_in_event_time:
             place = Place(None, place.passed)  # the time of this process means nothing to the next
-        # What has failed since, and is here again to be in windows anew, is no replay that is known.
+        # A tuple that has failed and returned, to be in windows anew, must not be recognized as a replay.
         kept, evicted = ([name for name in names if name not in unseen] for names in (kept, evicted))
         self._state.put(KEY, Remembered(place, kept, evicted).encode())
         self._acked, self._prepared = [], self._acked
@@ -118,7 +120,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     def execute_batch(self, tuples: list[Tuple]) -> None:
         if self._state is None:
             raise UsageError(f"{self._name}.init_state must call super().init_state(state)")
-        if self._is_out_of_date:  # tuples may come before init_state does
+        if self._is_out_of_date:  # tuples can come before init_state is called
             self._begin_recovery(self._state)
         is_tick = tuples[0].is_tick
         if not is_tick:
@@ -142,7 +144,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         return interval_s(self.context.conf)
 
     def _go_on_if_complete(self) -> None:
-        """Begin windows where they were, once what was kept is back, and take what has waited for that."""
+        """Restore the windows once all kept tuples are back or given up, then process the tuples that waited."""
         recovery, now_s = self._recovery, self.context.clock()
         assert recovery is not None
         if not self._has_windows and recovery.is_complete(now_s):
@@ -157,14 +159,14 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
             self._recovery = None
 
     def _in_order(self, kept: Iterable[Tuple]) -> list[tuple[int, Tuple]]:
-        """What was kept, with its times."""
+        """Return the kept tuples with their times."""
         if not self._settings.is_in_event_time:
             now_us = self._arrival.at(self._clock_us())
             return [(now_us, tup) for tup in kept]
         return [(at_us, tup) for tup in kept if (at_us := self._timestamp_us(tup)) is not None]
 
     def _without_replays(self, recovery: Recovery[Tuple], tuples: Iterable[Tuple]) -> list[Tuple]:
-        """What is new. Of the rest some is put back, and some acked."""
+        """Return the new tuples. Of the replays, kept tuples are put back and evicted tuples are acked."""
         new = []
         for tup in tuples:
             match recovery.judge(self._name_of(tup), tup):
@@ -179,13 +181,13 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         super()._ack_evicted(evicted)
 
     def _held(self) -> list[Tuple]:
-        """Every tuple that is neither acked nor failed."""
+        """Return every tuple that is neither acked nor failed."""
         if self._has_windows:
             return self._spans.kept + self._spans.unseen
         return [] if self._recovery is None else self._recovery.kept + self._recovery.waiting
 
     def _has_id(self, tup: Tuple) -> bool:
-        """Whether a tuple has an id; one that has none is failed."""
+        """True if a tuple has an id. A tuple without an id is failed."""
         try:
             self._settings.message_id(tup)
         except ValueError as error:

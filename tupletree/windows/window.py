@@ -1,4 +1,4 @@
-"""What ``execute_window`` is handed."""
+"""The argument of ``execute_window``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from tupletree.tuples import Tuple
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The tuples of one window, by time, and by arrival where times are equal.
+    """The tuples of one window, ordered by time, and by arrival if times are equal.
 
     Attributes:
-        tuples: all of them.
-        new: those that were not in the last window that was evaluated.
-        expired: those that were in the last window and are not in this one. ``tuples`` are those of the last window
-            without ``expired`` and with ``new``. They may be acked already: read them, and do not anchor to them.
-        start: when the window began, in seconds; None where its length is a number of tuples.
-        end: when it ended, in seconds: a timestamp in event time, the Unix time of this machine in processing time.
+        tuples: all tuples of the window: those of the last window, without ``expired`` and with ``new``.
+        new: the tuples that were not in the last evaluated window.
+        expired: the tuples of the last window that are not in this window. Do not anchor to them: they are possibly
+            acked already.
+        start: the start of the window in seconds; None if its length is a number of tuples.
+        end: the end of the window in seconds: a timestamp in event time, the Unix time of this machine in processing
+            time.
     """
 
     tuples: list[Tuple]

@@ -1,25 +1,26 @@
-"""When a task acts on a step of a checkpoint, and what becomes of tuples that arrive meanwhile.
+"""Barrier alignment: when a task acts on a checkpoint step, and whether tuples meanwhile are run, held or dropped.
 
-A step arrives once from each of the task's checkpoint sources (tasks). The task acts when the last has come, and passes
-the step on. Steps are numbered by rounds, which rise; when a new round begins, all earlier ones are over.
+A step arrives once from each of the task's checkpoint sources (tasks). When the step has arrived from the last source,
+the task acts on the step and passes it on. Steps are numbered by rounds, which only increase. When a new round begins,
+all earlier rounds are over.
 
-**Default mode.** Tuples are executed as they come, once the state is initialised. Until then they are held.
+**Default mode.** Tuples are held until the state is initialised, and executed on arrival afterwards.
 
-**Aligned mode.** What a source sent before its PREPARE belongs to the checkpoint, what it sent after does not, at every
-task: then the states of one checkpoint, and the positions of the spouts, are those of one cut through the topology
-(Chandy and Lamport 1985; barriers as in Carbone et al. 2015).
+**Aligned mode.** At every task, tuples sent before the source's PREPARE belong to the checkpoint, and tuples sent after
+PREPARE do not. So the states of a checkpoint and the positions of the spouts form one consistent cut through the
+topology (Chandy and Lamport 1985; barriers as in Carbone et al. 2015).
 
-*   From a source whose PREPARE has come, tuples are held until that of every source has: what belongs to the next
-    checkpoint has no effect on this one.
-*   INITSTATE begins a *generation*, whose number is its round. A sender marks its batches with its generation. What is
-    of an older generation than the receiver's is dropped: recovery has taken it back. What is of a newer one is held
-    until the receiver is there.
-*   PREPARE says how many rows its sender has sent here in this generation. If that is not what came, something was lost
-    or came twice, and the checkpoint fails.
+*   After PREPARE has arrived from a source, further tuples from that source are held until PREPARE has arrived from
+    every source. So tuples of the next checkpoint have no effect on the current checkpoint.
+*   INITSTATE begins a *generation*, whose number is the round of the step. A sender marks its batches with its
+    generation. A batch of an older generation than the receiver's is dropped: recovery has rolled it back. A batch of
+    a newer generation is held until the receiver reaches that generation.
+*   PREPARE states how many rows its sender has sent to this task in the generation. If a different number has arrived,
+    rows were lost or duplicated, and the checkpoint fails.
 
-**Invariant** of the aligned mode: a task acts on PREPARE only if it has executed exactly what each source sent in this
-generation before its PREPARE, and nothing that was sent after it. Channels keep their order, and the links between
-workers repeat nothing (ADR 0003); a loss shows in the number.
+**Invariant** of the aligned mode: a task acts on PREPARE only if it has executed exactly the tuples that each source
+sent in this generation before its PREPARE, and no tuple sent afterwards. Channels keep their order, links between
+workers never resend (ADR 0003), and a loss shows in the row count.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tupletree.state.steps import Action, Step
 
 
 class StepDecision(enum.Enum):
-    """What is to be done with a batch."""
+    """The decision on a batch."""
 
     RUN = "run"
     HOLD = "hold"
@@ -39,33 +40,33 @@ class StepDecision(enum.Enum):
 
 
 class Arrival(enum.Enum):
-    """What the arrival of a step from one source means."""
+    """The meaning of a step's arrival from one source."""
 
-    EARLY = "early"  # others are to come
-    LAST = "last"  # act on it
-    OVER = "over"  # it is of a round that is over, or from nobody who sends steps here
-    AGAIN = "again"  # it has come from this source before, or was acted on
+    EARLY = "early"  # other sources are still missing
+    LAST = "last"  # all sources are in: act on the step
+    OVER = "over"  # the round is over, or the sender is not a checkpoint source
+    AGAIN = "again"  # a repeat from this source, or the step was acted on
     WRONG = "wrong"  # the checkpoint cannot be taken
 
 
 class Barriers:
-    """The rules for one task. ``sources``: the tasks that it gets steps from."""
+    """The rules for one task. ``sources``: the tasks that send steps to this task."""
 
     def __init__(self, sources: Iterable[int], *, is_aligned: bool) -> None:
         self.sources = frozenset(sources)
         self.is_aligned = is_aligned
         self.is_initialised = False
         self.generation = 0
-        self.fault = ""  # why the present round went wrong
+        self.fault = ""  # why the present round failed
         self._round = -1
-        self._action: Action | None = None  # of the present round, while this task has not acted on it
+        self._action: Action | None = None  # of the present round, until this task has acted
         self._arrived: set[int] = set()
-        self._is_past = False  # what is of the present generation was taken back, or will be
+        self._is_past = False  # the present generation was rolled back, or will be
         self._received: dict[int, dict[int, int]] = {}  # rows by generation and source
 
     @property
     def is_blocking(self) -> bool:
-        """Whether tuples of some source are being held until a PREPARE has come from all."""
+        """True while tuples of some source are held until PREPARE has arrived from every source."""
         return self.is_aligned and self._action is Action.PREPARE and bool(self._arrived)
 
     def admit(self, source: int, generation: int, rows: int) -> StepDecision:
@@ -81,7 +82,7 @@ class Barriers:
         return StepDecision.RUN
 
     def lost(self, source: int, generation: int, rows: int) -> None:
-        """Rows that were admitted will not be executed: no checkpoint may be taken over that."""
+        """Subtract admitted rows that will not be executed, so that the next PREPARE fails its row count."""
         if generation in self._received:
             self._received[generation][source] -= rows
 
@@ -96,7 +97,7 @@ class Barriers:
         return StepDecision.RUN
 
     def arrive(self, source: int, step: Step, sent: int) -> Arrival:
-        """A step came from a source, which has sent so many rows before in its generation."""
+        """Record a step from a source. ``sent``: the rows that the source sent before the step in its generation."""
         if step.round < self._round or source not in self.sources:
             return Arrival.OVER
         if step.round > self._round:
@@ -113,7 +114,7 @@ class Barriers:
         return Arrival.LAST if len(self._arrived) == len(self.sources) else Arrival.EARLY
 
     def acted(self, step: Step) -> None:
-        """The task has done what the step asked for, and nothing arrived meanwhile."""
+        """Record that the task has acted on the step. No batch may arrive while the task acts."""
         self._action = None
         if step.action is Action.INITSTATE:
             self.is_initialised = True
@@ -125,7 +126,7 @@ class Barriers:
             self._is_past = True
 
     def refuse(self, fault: str) -> None:
-        """The present round has gone wrong at this task."""
+        """Mark the present round as failed at this task."""
         self.fault = fault
         self._action = None
 
@@ -134,7 +135,7 @@ class Barriers:
         return generation < self.generation or (is_present and (self._is_past or not self.is_initialised))
 
     def _begin(self, step: Step) -> None:
-        if self.is_blocking:  # a checkpoint was given up half-way: this is a step of the recovery
+        if self.is_blocking:  # a checkpoint was abandoned half-way: this step belongs to the recovery
             self._is_past = True
         self._round = step.round
         self._action = step.action

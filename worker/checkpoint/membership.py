@@ -1,4 +1,4 @@
-"""Which tasks take part in checkpoints, and how: read off the topology that tupletree.state.wiring wired."""
+"""The participation of tasks in checkpoints, derived from the topology as wired by tupletree.state.wiring."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .task_state import TaskState
 
 ALIGNED = "topology.state.checkpoint.aligned"
 MAX_PENDING = 100_000
-"""Trees that a task of a spout may have pending where checkpoints are aligned and nothing else is said: tuples that are
-held back until a checkpoint is taken must fit into the memory."""
+"""The default limit of pending trees per spout task with aligned checkpoints: tuples held back until a checkpoint is
+taken must fit into memory."""
 
 
 def build_participant(
     sources: frozenset[int], task: Task, component: Component, env: Environment
 ) -> Participant | None:
-    """What takes part for a task; None in a topology without states, and for a spout where nothing is aligned.
+    """Return the participant of a task, or None in a topology without states, and for a spout in default mode.
 
-    ``sources``: the tasks that send it steps.
+    ``sources``: the tasks that send steps to the task.
     """
     conf = task.context.conf
     is_aligned = bool(conf[ALIGNED])
@@ -51,7 +51,7 @@ def build_participant(
 
 
 def max_pending(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], spout: Spout) -> int | None:
-    """How many trees a task of this spout may have pending; None for no limit."""
+    """Return the limit of pending trees per task of this spout, or None for no limit."""
     if spout.paces_itself:
         return None
     configured: int | None = conf["topology.max.spout.pending"]
@@ -61,10 +61,10 @@ def max_pending(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], spout:
 
 
 def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], component: str) -> list[str]:
-    """The components whose tasks send steps to this one; none in a topology without states.
+    """Return the components whose tasks send steps to a component; none in a topology without states.
 
-    Aligned, steps come along every channel that tuples come along. Otherwise bolts fed by spouts get them from the
-    checkpoint spout, as in Storm, and spouts have nothing to do with it.
+    In aligned mode, steps arrive over every channel that carries tuples. In default mode, bolts fed by spouts receive
+    steps from the checkpoint spout, as in Storm, and spouts do not take part.
     """
     if not any(one.id == CHECKPOINT_SPOUT for one in spec.components):
         return []
@@ -78,7 +78,7 @@ def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], compo
 
 
 def _newest_round(task: Task) -> int:
-    from tupletree.state.record import newest_round  # with ZooKeeper's client, which only durable states need
+    from tupletree.state.record import newest_round  # imports ZooKeeper's client, which only durable states need
     from tupletree.transactional.zookeeper import open_store
 
     context = task.context
@@ -87,7 +87,7 @@ def _newest_round(task: Task) -> int:
 
 
 def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:
-    from tupletree.state.providers import open_state  # with what the configured provider needs, and no other
+    from tupletree.state.providers import open_state  # imports only the dependencies of the configured provider
 
     context = task.context
     namespace = f"{state_id(context.conf, context.topology_id)}/{context.component_id}/{context.task_index}"

@@ -1,14 +1,14 @@
-"""What takes part in checkpoints for one task: it gets the steps, holds tuples back, acts, and passes the steps on.
+"""The checkpoint participant of a task: receives steps, holds tuples back, acts on steps and passes them on.
 
-The rules are those of barriers.py; here they are carried out. Everything runs on the task's own thread.
+barriers.py has the rules; this module applies them. Everything runs on the task's own thread.
 
-No step is acked before the task has acted on its round: the sources of a task that was started anew in the middle of a
-round may have sent their steps to one incarnation each, and neither has all of them. Both would be waiting for the
-rest, the trees would be complete, and nobody would have acted.
+No step is acked before the task has acted on its round. If a task is restarted in the middle of a round, some sources
+may have sent their steps to the old incarnation and others to the new incarnation. Acked on arrival, the steps' trees
+would be complete although each incarnation still waits for missing steps and no incarnation has acted.
 
-A step must not overtake what its task has emitted before, nor be overtaken by what it emits after. So at every step
-what lies in the task's buffers goes into ``channels`` first, by receiving task, then the step itself; the executor
-hands the channels over before its buffers.
+A step must not overtake tuples that its task emitted earlier, nor be overtaken by tuples emitted later. So at every
+step the task's buffered tuples move into ``channels`` first, by receiving task, then the step itself. The executor
+sends the channels before its buffers.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from .task_state import Refused
 log = logging.getLogger(__name__)
 
 MAX_HELD_ROWS = 200_000
-"""That a task holds, in at most about ``topology.executor.receive.buffer.bytes``; a single batch may be larger. What
-comes beyond while it is not initialised is failed, and comes again; what comes beyond while it waits for a checkpoint
-on all inputs makes it give the checkpoint up."""
+"""The most rows that a task holds. Held rows also take at most about ``topology.executor.receive.buffer.bytes``, though
+a single batch may be larger. Beyond these limits, an uninitialised task fails further tuples, which are then replayed,
+and a task that waits for PREPARE on all inputs abandons the checkpoint."""
 
 MAX_DRAIN_S = 10.0
-"""How long an aligned checkpoint waits for a bolt to ack what it has executed."""
+"""The longest time that an aligned checkpoint waits for a bolt to ack its executed tuples."""
 
 
 class Participant:
-    """Takes part for a task without a state. What tasks with states and spouts do beside that is in subclasses."""
+    """Participant of a task without state. Subclasses add the behaviour of stateful bolts and of spouts."""
 
     def __init__(self, task: Task, env: Environment, barriers: Barriers) -> None:
         self.task_id = task.task_id
         self.channels: dict[int, deque[tuple[OutBuffer, Rows]]] = {}  # by receiving task
-        self.released: deque[tuple[Origin, Rows]] = deque()  # was held and is to be executed before anything new
+        self.released: deque[tuple[Origin, Rows]] = deque()  # held before; to be executed before new batches
         self.barriers = barriers
         self.clock = env.clock
         self._drain_s = min(MAX_DRAIN_S, task.context.conf["topology.message.timeout.secs"] / 2)
@@ -59,9 +59,9 @@ class Participant:
         self._held_rows = 0
         self._held_bytes = 0
         self._most_held_bytes: int = task.context.conf["topology.executor.receive.buffer.bytes"]
-        self._has_begun = False  # since the component was made
-        self._waiting: tuple[Step, Tuple, float] | None = None  # to be acted on, and until when
-        self._early: list[Tuple] = []  # of the present round, from sources that were not the last
+        self._has_begun = False  # an INITSTATE was acted on since the component was created
+        self._waiting: tuple[Step, Tuple, float] | None = None  # the step to act on, and the deadline
+        self._early: list[Tuple] = []  # steps of the present round from all sources but the last
         self._round = -1
         self._control = TaskBoltCollector(_Unseen(task), task.streams, env.ids())  # type: ignore[arg-type]
         self._steps = task.streams[CHECKPOINT_STREAM].buffers
@@ -76,28 +76,28 @@ class Participant:
             task.unacked = set()
 
     has_state: ClassVar[bool] = False
-    """Whether nothing may be executed before INITSTATE, in every mode."""
+    """True if no tuple may be executed before INITSTATE, in either mode."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the task may execute, be polled, and get ticks."""
+        """True if the task may execute tuples, be polled, and receive ticks."""
         return self.barriers.is_initialised
 
     @property
     def has_held_back(self) -> bool:
-        """Whether tuples wait here for a step."""
+        """True if tuples wait here for a step, or a step waits for acks."""
         return bool(self._held or self.released or self._waiting)
 
     @property
     def due_s(self) -> float:
-        """When ``poll`` has something to do at the latest."""
+        """The latest time at which ``poll`` must be called; infinity if no step waits."""
         return math.inf if self._waiting is None else self._waiting[2]
 
     def take(self, origin: Origin, rows: Rows) -> bool:
-        """Judge a batch; True if it is to be executed now. Steps are acted on at once.
+        """Judge a batch; return True if it is to be executed now. Steps are acted on at once.
 
         Raises:
-            TaskFailure: another has taken this task's state over.
+            TaskFailure: another worker has taken over the state of this task.
         """
         if origin.stream == CHECKPOINT_STREAM:
             columns = rows.columns
@@ -122,7 +122,7 @@ class Participant:
         return False
 
     def poll(self) -> bool:
-        """Act on a step that has waited for acks, if it need not wait any longer; whether it did."""
+        """Act on a step that waits for acks, once all are in or the deadline has passed; return True if it acted."""
         if self._waiting is None:
             return False
         step, tup, until_s = self._waiting
@@ -133,20 +133,25 @@ class Participant:
         return True
 
     def must_wait(self, step: Step) -> bool:
-        """Whether the task cannot act yet: its state lacks effects of tuples that it has executed."""
+        """True while the task cannot act yet, because tuples it has executed are unacked and not yet in its state."""
         if step.action is not Action.PREPARE or not self.barriers.is_aligned:
             return False
         return isinstance(self._task, BoltTask) and bool(self._task.unacked)
 
     def perform(self, step: Step) -> None:
-        """Do with this task's state what the step asks for. What is raised fails the step."""
+        """Apply the step to the state of this task. Any exception fails the step."""
         if step.action is Action.PREPARE:
             self.check_fitness()
         elif step.action is Action.INITSTATE and self.barriers.is_aligned:
             self.begin_generation(step)
 
     def check_fitness(self) -> None:
-        """Raise Refused if no checkpoint can be taken of this task."""
+        """Check that this task can take a checkpoint.
+
+        Raises:
+            Refused: the task is not initialised, or a tuple has failed since the last checkpoint (aligned mode).
+            TupletreeError: a bolt holds unacked tuples (aligned mode).
+        """
         if not self.barriers.is_initialised:
             raise Refused("the task is not initialised")
         if not self.barriers.is_aligned:
@@ -162,29 +167,29 @@ class Participant:
             )
 
     def begin_generation(self, step: Step) -> None:
-        """What was emitted so far is taken back."""
+        """Begin a new generation: roll back everything emitted so far."""
         task = self._task
         self.fail_unacked()
         if self._has_begun and isinstance(task, BoltTask | BasicBoltTask):
-            task.renew()  # what it keeps is of the generation that is taken back
+            task.renew()  # the component's memory is of the generation that is rolled back
         self._has_begun = False
         task.has_failed_tuples = False
-        self.barriers.is_initialised = False  # until all of the step is done
+        self.barriers.is_initialised = False  # until the whole step is done
         for stream in task.streams.values():
             stream.begin_generation(step.round)
 
     def fail_unacked(self) -> None:
-        """Fail the tuples that were executed, and neither acked nor failed since."""
+        """Fail the tuples that were executed but neither acked nor failed."""
         task = self._task
         if isinstance(task, BoltTask) and task.unacked:
             task.updates.fails.update([root for tup in task.unacked for root, _ in tup.anchors])
             task.unacked.clear()
 
     def opened(self) -> None:
-        """The component was opened just now."""
+        """Called right after the spout of a spout task was opened."""
 
     def close(self) -> None:
-        """The component was closed."""
+        """Called after the component was closed."""
 
     def _arrive(self, source: int, step: Step, sent: int, tup: Tuple) -> None:
         if step.round > self._round and source in self.barriers.sources:
@@ -206,10 +211,10 @@ class Participant:
             case Arrival.AGAIN:
                 self._control.ack(tup)
             case Arrival.OVER:
-                self._control.fail(tup)  # nobody waits for it; and if somebody does, it has not been done
+                self._control.fail(tup)  # usually nobody waits for this step; if somebody does, it was not done
 
     def _give_up(self) -> None:
-        """Fail what has come of a round that this task will not act on."""
+        """Fail the steps received in a round that this task will not act on."""
         if self._waiting is not None:
             self._early.append(self._waiting[1])
             self._waiting = None
@@ -240,7 +245,7 @@ class Participant:
         self._release()
 
     def _named(self, step: Step, error: BaseException) -> Exception:
-        """An error of ours says what it is about; one of a hook or a state of the user's is told when it was raised."""
+        """Return the error to report. To errors of user hooks and states, add the component and the step."""
         if isinstance(error, TupletreeError):
             return error
         named = TupletreeError(
@@ -276,7 +281,7 @@ class Participant:
         self._held_bytes += rows.size
 
     def _refuse_for_space(self) -> None:
-        """Nothing is dropped, but this checkpoint is not taken."""
+        """Refuse the current checkpoint because too much is held. Nothing is dropped."""
         error = TupletreeError(
             f"component {self._task.component_id!r} holds back {self._held_rows} tuples (about {self._held_bytes} "
             f"bytes) of its faster inputs until a checkpoint has come on the slower ones: the checkpoint is given up; "
@@ -289,7 +294,7 @@ class Participant:
         self._release()
 
     def _release(self) -> None:
-        """Judge what is held again."""
+        """Judge held batches again."""
         held, self._held, self._held_rows, self._held_bytes = self._held, deque(), 0, 0
         for origin, rows in held:
             match self.barriers.judge_held(origin.task, rows.generation):
@@ -302,7 +307,7 @@ class Participant:
 
 
 class _Unseen:
-    """The task as the collector of steps sees it: steps are not counted among the user's tuples."""
+    """The task as seen by the collector of steps, which excludes steps from the counts of the user's tuples."""
 
     is_tracked = True
 
@@ -319,10 +324,10 @@ class _Unseen:
         return self._task.updates
 
     def acked(self, tup: Tuple) -> None:
-        """Nobody counts it."""
+        """Ignore: steps are not counted."""
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
-        """Nobody counts them."""
+        """Ignore: steps are not counted."""
 
     def failed(self, tup: Tuple) -> None:
-        """Nobody counts it."""
+        """Ignore: steps are not counted."""

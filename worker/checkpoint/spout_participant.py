@@ -1,9 +1,9 @@
-"""The participants of spouts, where checkpoints are aligned.
+"""The participants of spouts, with aligned checkpoints.
 
-A spout's message is in a checkpoint if it was emitted before the spout's PREPARE: a checkpoint passes a bolt only when
-the bolt has executed and acked what came before it, so when all have prepared, the trees of these messages are
-complete, whether their verdicts have come or not. The spout hears of them with the commit. Recovery takes a positioned
-spout back to its saved position; to any other it fails all messages that no committed checkpoint has.
+A checkpoint contains the messages that a spout emitted before its PREPARE. A PREPARE passes a bolt only after the bolt
+has executed and acked all earlier tuples. So when all tasks have prepared, the trees of these messages are complete,
+even if their verdicts have not arrived yet. The spout is told of the acks at the commit. Recovery returns a positioned
+spout to its saved position. For any other spout, recovery fails all messages that are in no committed checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .task_state import Refused, TaskState
 
 
 class SpoutParticipant(Participant):
-    """Takes part for a task of a spout, in aligned mode. ``state`` is that of a positioned spout, None of another."""
+    """Participant of a spout task, in aligned mode. ``state`` is None unless the spout is positioned."""
 
     has_state: ClassVar[bool] = True
 
@@ -36,8 +36,8 @@ class SpoutParticipant(Participant):
         self._spout_task = task
         self._state = state
         self._initial = b""  # the position right after open, encoded: the spout may change the object
-        self._must_restore = False  # as soon as the spout is open
-        self._acked: list[Any] = []  # message ids that no prepared checkpoint has
+        self._must_restore = False  # restore the position as soon as the spout is open
+        self._acked: list[Any] = []  # message ids that are in no prepared checkpoint
         self._prepared: list[Any] = []
         self._failed: list[Any] = []
         task.tell_acked = self._acked_later
@@ -84,7 +84,7 @@ class SpoutParticipant(Participant):
         if self._must_restore:
             try:
                 self._restore()
-            except UnavailableError as error:  # the next PREPARE is refused, and recovery tries it again
+            except UnavailableError as error:  # the next PREPARE is refused, and recovery tries again
                 self._task.report_error(error)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class SpoutParticipant(Participant):
             self._restore()
 
     def _take_all(self) -> None:
-        """All that was emitted so far is in the checkpoint that is being prepared."""
+        """Move all messages emitted so far into the checkpoint that is being prepared."""
         pending = self._spout_task.take_as_acked()
         self._prepared += [*self._acked, *pending]
         self._acked = []
@@ -134,16 +134,16 @@ class SpoutParticipant(Participant):
         self._count()
 
     def _failed_now(self, msg_id: Any) -> None:
-        """Nothing is replayed by itself: all of the topology goes back, and the spout with it."""
+        """Note a failed message. It is not replayed alone: recovery rolls back the whole topology with the spout."""
         self._task.has_failed_tuples = True
         self._failed.append(msg_id)
 
     def _count(self) -> None:
-        """Messages that are done and not committed count as pending, or a store that is away would let them pile up."""
+        """Count completed but uncommitted messages as pending. Otherwise they would pile up while the store is down."""
         self._spout_task.uncommitted = len(self._acked) + len(self._prepared)
 
     def _tell(self, call: Callable[[Any], None], msg_ids: Iterable[Any]) -> None:
-        """Raises TaskFailure if the spout does: whom it has not told by then hears of it no more."""
+        """Call the spout for each message. If the spout raises, raise TaskFailure and skip the remaining messages."""
         try:
             for msg_id in msg_ids:
                 call(msg_id)

@@ -1,13 +1,13 @@
 """The participants of stateful bolts.
 
-**In default mode** no ack is reported before the checkpoint is committed that has the tuple's effect:
+**In default mode** an ack is reported only after the checkpoint with the tuple's effect is committed:
 
     executed, acked by the bolt  --PREPARE-->  prepared, with the state  --COMMIT-->  reported to the ackers
             |                                      |
-            +--------------- ROLLBACK -------------+-->  all of their trees are failed, and those of unacked tuples too
+            +--------------- ROLLBACK -------------+-->  the trees of these and of all unacked tuples are failed
 
-**In aligned mode** acks are reported at once, and spouts hear of them with the commit (spout_participant.py). Recovery
-takes every state back to what is committed.
+**In aligned mode** acks are reported at once, and spouts are told of them at the commit (spout_participant.py).
+Recovery rolls every state back to the last commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .task_state import TaskState
 
 
 class StatefulParticipant(Participant):
-    """Takes part for a task of a stateful bolt."""
+    """Participant of a stateful bolt's task."""
 
     has_state: ClassVar[bool] = True
 
@@ -42,7 +42,7 @@ class StatefulParticipant(Participant):
 
     @property
     def _bolt(self) -> StatefulBolt:
-        return cast(StatefulBolt, self._bolt_task.bolt)  # another one after a recovery
+        return cast(StatefulBolt, self._bolt_task.bolt)  # recovery may replace the bolt
 
     def perform(self, step: Step) -> None:
         self._state.at(step)
@@ -87,12 +87,12 @@ class StatefulParticipant(Participant):
         self._take_back()
 
     def _begin_anew(self) -> None:
-        """Have the state opened anew, without what is not saved."""
+        """Reopen the state, discarding everything that is not saved."""
         self._state.forget()
         self._take_back()
 
     def _take_back(self) -> None:
-        """The effects of tuples are gone: fail their trees. Until INITSTATE nothing is executed."""
+        """Fail the trees of tuples whose effects were rolled back. Nothing is executed until INITSTATE."""
         self._needs_init = True
         self.barriers.is_initialised = False
         self.fail_unacked()

@@ -1,4 +1,4 @@
-"""The state of one task, as a participant in checkpoints uses it."""
+"""The state of one task, as used by its checkpoint participant."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ OpenState = Callable[[], Opened]
 
 
 class Refused(TupletreeError):
-    """This task cannot take the checkpoint, and recovery is the way out. Not an error to show to anybody."""
+    """This task cannot take the checkpoint, and recovery will follow. Not an error to report to users."""
 
 
 class TaskState:
-    """The state of one task, opened when it is first needed: the store may be away when the worker starts.
+    """The state of one task, opened on first use, because the store may be down when the worker starts.
 
-    Who opens a state takes it from whoever had it. A worker that was replaced, and comes to open its states only now,
-    must not act on the old step that it does so for: it might roll back what its successor has prepared since. Every
-    such PREPARE has stored its round before. So a round that is stored is looked at once the state is open, and a step
-    of an earlier one is refused; if the successor prepares after that look, it is told that it has lost its state.
+    Opening a state takes it over from its previous owner. A worker that has been replaced may open its states only
+    after its successor has. It must not act on the old step that made it open the state: it might roll back what the
+    successor has prepared since. The round of such a PREPARE is always stored before the successor prepares. So after
+    opening, the stored round is read, and a step of an earlier round is refused. If the successor prepares after that
+    read, the successor is told that it has lost its state.
     """
 
     def __init__(self, component: str, open_state: OpenState, newest_round: Callable[[], int]) -> None:
         self._component = component
         self._open_state = open_state
         self._newest_round = newest_round
-        self._round = 0  # of the step that is being acted on
+        self._round = 0  # of the current step
         self._opened: Opened | None = None
 
     def at(self, step: Step) -> None:
-        """This step is about to be acted on."""
+        """Set the step that is about to be acted on."""
         self._round = step.round
 
     @property
     def state(self) -> KeyValueState[Any, Any]:
-        """Errors as of StateProvider.new_state."""
+        """The state, opened if necessary. Raises as StateProvider.new_state does."""
         return self._open()[1]
 
     def _open(self) -> Opened:
@@ -52,25 +53,31 @@ class TaskState:
         return self._opened
 
     def knows(self, step: Step) -> bool:
-        """Whether the checkpoint of a COMMIT is prepared or committed as far as is known here."""
+        """True if the checkpoint of a COMMIT is prepared or committed in this state, or need not be."""
         provider, state = self._open()
         is_new = self._component in step.fresh
         return is_new or not provider.is_durable or step.txid in (state.prepared, state.committed)
 
     def is_at(self, txid: int) -> bool:
-        """Whether a checkpoint is the last one committed as far as is known here."""
+        """True if a checkpoint is the last one committed in this state, or the state is not durable."""
         provider, state = self._open()
         return not provider.is_durable or (state.committed or 0) == txid
 
     def forget(self) -> None:
-        """Have it opened anew when it is needed next: what is known here may be out of date, since another may have had
-        it open in the meantime (a worker that was replaced before it had opened its states, and did so later)."""
+        """Close the state, so that it is reopened on next use.
+
+        The cached state may be out of date, because another worker may have had it open in the meantime (a worker that
+        was replaced before it had opened its states and opened them later).
+        """
         opened, self._opened = self._opened, None
         if opened is not None:
             opened[1].close()
 
     def prepare(self, txid: int) -> None:
-        """Errors as of KeyValueState.prepare_commit; UsageError if the state does not say what is prepared."""
+        """Prepare the commit.
+
+        Raises as KeyValueState.prepare_commit does. Raises UsageError if the state does not report what is prepared.
+        """
         provider, state = self._open()
         state.prepare_commit(txid)
         if provider.is_durable and state.prepared != txid:
@@ -81,25 +88,25 @@ class TaskState:
             )
 
     def commit(self, step: Step) -> None:
-        """Commit, unless this component is new and not part of the checkpoint. Errors as of KeyValueState.commit."""
+        """Commit, unless the component is new and not in the checkpoint. Raises as KeyValueState.commit does."""
         state = self.state
         if self._component not in step.fresh:
             state.commit(step.txid)
         elif state.prepared is not None:
-            state.rollback()  # left by a component of that name, which was gone meanwhile
+            state.rollback()  # left by an earlier component of the same name
 
     def rollback(self) -> None:
-        """Errors as of KeyValueState.rollback."""
+        """Roll the state back. Raises as KeyValueState.rollback does."""
         self.state.rollback()
 
     def check(self, step: Step, *, is_unused: bool) -> None:
-        """See at INITSTATE that the state is that of the committed checkpoint.
+        """Check at INITSTATE that the state is at the committed checkpoint.
 
-        Of a component that is new it is emptied, if it ``is_unused``: nothing was executed on it since it was opened or
-        rolled back.
+        The state of a new component is emptied if ``is_unused``, that is, if nothing was executed on it since it was
+        opened or rolled back.
 
         Raises:
-            ConflictError: it is of another checkpoint.
+            ConflictError: the state is at another checkpoint.
         """
         provider, state = self._open()
         committed = state.committed
@@ -112,7 +119,7 @@ class TaskState:
                 f"removed; choose another topology.state.id"
             )
         if self._component in step.fresh:
-            if is_unused:  # what is there was left by a component of that name, which was gone meanwhile
+            if is_unused:  # entries were left by an earlier component of the same name
                 for key in [key for key, _ in state.items()]:
                     state.delete(key)
         elif step.txid > 0:

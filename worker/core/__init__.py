@@ -1,1 +1,1 @@
-"""The hot path: all compiled modules of a worker, each with its ``.pxd``. Measure a change here (bench/word_count)."""
+"""The hot path: all compiled modules of a worker, each with its ``.pxd``. Measure changes here (bench/word_count)."""

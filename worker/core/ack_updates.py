@@ -1,11 +1,11 @@
-"""What one run loop has to tell the ackers, and how it is split among their shards.
+"""Updates from one run loop to the ackers, and their split by shard.
 
 A tree's ack value is the xor of everything reported for its root, in any order and grouping (docs/protocol.md). So
-acks of one root that come one after the other, as those of the words of a sentence do, are reported as one; and those
-of a tree that was begun here since the last flush change the value that it is reported with. Its init is mostly the
-one that the ack before belonged to, or the next; else a small table from the lowest bits of roots, which are random,
-to the newest init that has them is looked into. If it is not there, the acker has an update more. Others are not
-looked for: the acker adds them up for less than a dictionary here would take.
+consecutive acks of one root, for example those of the words of a sentence, are merged into one. An ack of a tree that
+was begun here since the last flush is merged into the tree's init. This init usually follows, or is, the init of the
+previous ack. Otherwise a small table is consulted, which maps the lowest bits of roots (random) to the newest init with
+these bits. If the table does not have the init, the acker gets one more update. No other acks are merged: adding them
+up costs the acker less than a dictionary would cost here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NEWEST_MASK = 16_383
 
 
 class TreeTracker:
-    """Tracker of the trees that a spout's collector begins: its task, or what stands in its place (trace_filter.py).
+    """Tracker of the trees that a spout's collector begins: the spout task, or its stand-in (trace_filter.py).
 
-    Compiled, a call of ``track`` makes no Python object of an id.
+    When compiled, a call of ``track`` creates no Python object for an id.
     """
 
     __slots__ = ("is_tracked",)
@@ -37,15 +37,15 @@ class TreeTracker:
     is_tracked: bool
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
-        """A tree was begun by an emit; its root is new."""
+        """Track a tree that an emit has begun; its root is new."""
         raise NotImplementedError
 
 
 class AckUpdates:
     """Ledger updates that wait for a flush.
 
-    ``acks``: roots and what to xor into their values. ``inits``: roots and values of new trees, ``init_tasks`` the
-    spout task of each.
+    ``acks``: roots, each with a value to xor into the root's ack value. ``inits``: roots and values of new trees.
+    ``init_tasks``: the spout task of each init.
     """
 
     __slots__ = ("_at", "_newest", "acks", "fails", "init_tasks", "inits", "resets")
@@ -57,17 +57,17 @@ class AckUpdates:
         self.fails: set[int] = set()
         self.resets: set[int] = set()
         self._newest: Ids | None = None
-        self._at = 0  # the init that an ack was found to belong to last
+        self._at = 0  # the init that the last merged ack belonged to
 
     def successor(self) -> AckUpdates:
-        """Fresh ones for what comes after these, with their table: while they wait they are to take little room."""
+        """Return empty updates to follow these. They take over the table, so that these use little memory."""
         fresh = AckUpdates()
-        fresh._newest, self._newest = self._newest, None  # what it says of these is not true of any init of those
+        fresh._newest, self._newest = self._newest, None  # old entries do no harm: add_at compares roots
         return fresh
 
     @staticmethod
     def of(acks: Iterable[tuple[int, int]] = (), fails: Iterable[int] = ()) -> AckUpdates:
-        """Updates that are known already: acks as (root, value), and roots of trees that failed."""
+        """Return updates made of acks as (root, value) and of the roots of failed trees."""
         updates = AckUpdates()
         for root, value in acks:
             updates.add_ack(root, value)
@@ -78,11 +78,11 @@ class AckUpdates:
         return len(self) > 0
 
     def __len__(self) -> int:
-        """How many updates there are."""
+        """Number of updates."""
         return self.acks.count + self.inits.count + len(self.fails) + len(self.resets)
 
     def add_ack(self, root: int, value: int) -> None:
-        """Xor ``value`` into what the acker holds for ``root``, or will."""
+        """Report that ``value`` is to be xored into the ack value of ``root``."""
         acks, inits, at = self.acks, self.inits, self._at
         if inits.add_at(at, root, value):
             return
@@ -99,35 +99,35 @@ class AckUpdates:
         acks.append(root, value)
 
     def add_acks(self, other: AckUpdates) -> None:
-        """Take over the acks of other updates, which were held back until now."""
+        """Add the acks of other updates, which were held back until now."""
         roots, values = other.acks.columns()
         for at in range(len(roots)):
             self.add_ack(roots[at], values[at])
 
     def add_init(self, root: int, value: int, task: int) -> None:
-        """Report a tree of a spout task, which has not been reported before."""
+        """Report a new tree of a spout task."""
         if self._newest is None:
             self._newest = array("H", bytes(2 * (NEWEST_MASK + 1)))
-        self._newest[root & NEWEST_MASK] = self.inits.count & 0xFFFF  # of more only the first are found again
+        self._newest[root & NEWEST_MASK] = self.inits.count & 0xFFFF  # beyond 65,536 inits, only the first are found
         self.take_init(root, value, task)
 
     def take_init(self, root: int, value: int, task: int) -> None:
-        """As ``add_init``, for what is told as it is: acks of it that come now are told apart."""
+        """Report a tree without an entry in the table: later acks of the tree are reported separately."""
         self.inits.append(root, value)
         self.init_tasks.append(task)
 
     def columns(self) -> Columns:
-        """Copies of all columns, in the order in which ``Ledger.apply`` takes them."""
+        """Return copies of all columns, in the order of ``Ledger.apply``."""
         tasks = array("I", self.init_tasks)
         return *self.inits.columns(), tasks, *self.acks.columns(), array("Q", self.fails), array("Q", self.resets)
 
     def roots(self) -> set[int]:
-        """Every root that is mentioned."""
+        """Return every root that has an update."""
         return self.fails.union(self.resets, self.acks.columns()[0], self.inits.columns()[0])
 
 
 def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
-    """Updates by shard: a root belongs to shard ``root mod shards``. Shards without updates are left out."""
+    """Split updates by shard. A root belongs to shard ``root mod shards``; shards without updates are left out."""
     if shards == 1:
         return {0: updates}
     parts = [AckUpdates() for _ in range(shards)]
@@ -149,7 +149,7 @@ def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
 
 
 def encode(shard: int, parts: Iterable[AckUpdates]) -> acker_pb2.ShardUpdate:
-    """All of these updates of one shard as one message."""
+    """Encode all these updates of one shard as one message."""
     init_roots, init_values, init_tasks, ack_roots, ack_values, fails, resets = map(
         _joined, zip(*(part.columns() for part in parts), strict=True)
     )

@@ -1,8 +1,8 @@
-"""The unit of the data plane: all tuples of one (source task, stream, target task).
+"""Batches, the unit of the data plane: tuples of one (source task, stream, target task).
 
-In memory, as on the wire, a batch is columns: one for each field, the roots and the edges. A row of no tree has root 0;
-so has a row of several trees, whose (root, edge) pairs stand apart, by row. Rows are handed to tasks of the same worker
-as they are, by reference. For another worker they become a ``worker_pb2.Batch``: worker.proto gives its layout.
+In memory and on the wire, a batch is stored as columns: one per field, one for roots and one for edges. A row of no
+tree has root 0. A row of several trees has root 0 too; its (root, edge) pairs are stored separately, by row. Tasks of
+the same worker get rows by reference. For another worker, rows are encoded as a ``worker_pb2.Batch`` (worker.proto).
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from tupletree.tuples import Anchors, Origin
 from tupletree.v1 import worker_pb2
 
 Row = tuple[list[Any], int, Any]
-"""A row by itself: values, root and edge; of several trees, the root is MULTI and the edge a tuple of pairs."""
+"""A single row: values, root and edge. For a row of several trees, the root is MULTI and the edge a tuple of pairs."""
 UNANCHORED = 0
 MULTI = -1
 MAX_ROWS = 1 << 20
-"""Of one batch from another worker: nobody is to make this one believe in more rows than there are bytes for."""
+"""Row limit of a batch from another worker, which could otherwise announce more rows than it has bytes for."""
 
 HEAD_BYTES = 32
-"""About what a batch takes beside its columns."""
+"""Approximate size of a batch without its columns."""
 
 BATCH_BYTES = 1024 * 1024
-"""A batch for another worker is at most about this large, unless a single row is larger."""
+"""Approximate maximum size of a batch for another worker, unless a single row is larger."""
 
 ROW_BYTES = 16
-"""Root and edge of a row."""
+"""Size of the root and edge of a row."""
 
 
 class Rows:
-    """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that are of several trees.
+    """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that belong to several trees.
 
-    ``generation``: of the stream they were emitted on; all rows of a batch are of one (barriers.py). ``size``: about
-    how many bytes they take, where somebody has weighed them; else 0.
+    ``generation``: the generation of the stream at the emit, the same for all rows of a batch (barriers.py). ``size``:
+    the approximate size in bytes if the rows were weighed, else 0.
     """
 
     __slots__ = ("columns", "edges", "generation", "pairs", "roots", "size")
@@ -63,7 +63,7 @@ class Rows:
 
     @staticmethod
     def of(rows: Iterable[Row]) -> Rows:
-        """Single rows as columns."""
+        """Build columns from single rows."""
         given = list(rows)
         return Rows(
             [list(column) for column in zip(*(values for values, _, _ in given), strict=True)],
@@ -73,14 +73,14 @@ class Rows:
         )
 
     def all_roots(self) -> array[int]:
-        """Every root that its rows belong to."""
+        """Return every root that the rows belong to."""
         roots = array("Q", [root for root in self.roots if root])
         for pairs in self.pairs.values():
             roots.extend(root for root, _ in pairs)
         return roots
 
     def slice(self, start: int, stop: int) -> Rows:
-        """The rows from ``start`` to ``stop``, weighed."""
+        """Return the rows from ``start`` to ``stop``, weighed."""
         columns = [column[start:stop] for column in self.columns]
         pairs = {at - start: pairs for at, pairs in self.pairs.items() if start <= at < stop}
         roots, edges = self.roots[start:stop], self.edges[start:stop]
@@ -99,7 +99,7 @@ class Rows:
 
 
 def weigh(columns: Sequence[list[Any]], count: int) -> int:
-    """About how many bytes ``count`` rows take, judged by eight of them at most."""
+    """Estimate the size of ``count`` rows in bytes from at most eight of them."""
     if count == 0:
         return 0
     step = count // 8 + 1
@@ -120,7 +120,7 @@ def weigh(columns: Sequence[list[Any]], count: int) -> int:
 
 
 def weight_of(value: Any, depth: int) -> int:
-    """About how many bytes a value takes. Of a collection the first item stands for all."""
+    """Estimate the size of a value in bytes. For a collection, all items are taken to be as large as the first."""
     kind = type(value)
     if kind is int or kind is float or value is None or kind is bool:
         return 8
@@ -135,7 +135,7 @@ def weight_of(value: Any, depth: int) -> int:
         return len(value) * (16 + (weight_of(key, depth - 1) + weight_of(item, depth - 1) if depth else 0))
     try:
         return sys.getsizeof(value, 64)
-    except Exception:  # it is user code
+    except Exception:  # __sizeof__ can be user code
         return 64
 
 
@@ -151,10 +151,10 @@ class Batch:
 
 
 def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
-    """Rows as a message for another worker.
+    """Encode rows as a message for another worker.
 
     Raises:
-        UnregisteredTypeError: a value cannot leave its worker.
+        UnregisteredTypeError: a value has a type that cannot be sent to another worker.
     """
     columns, first, fields = rows.columns, b"", origin.fields
     if _is_one_attempt(columns):
@@ -180,16 +180,16 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
 
 
 def _is_one_attempt(columns: Sequence[list[Any]]) -> bool:
-    """Whether all rows begin with the same attempt, as those of one transaction do: worth sending once, not in each."""
+    """True if all rows begin with the same attempt, as within one transaction. The attempt is then sent once."""
     first = columns[0][0] if columns else None
     return type(first) is TransactionAttempt and columns[0].count(first) == len(columns[0])
 
 
 def check(message: worker_pb2.Batch) -> None:
-    """Check what can be checked of a batch without decoding its values.
+    """Check a batch as far as possible without decoding its values.
 
     Raises:
-        ProtocolError: its arrays do not fit each other.
+        ProtocolError: the lengths of the arrays do not match, or a number is out of range.
     """
     if message.rows > MAX_ROWS:
         raise ProtocolError(f"a batch announces {message.rows} rows, more than {MAX_ROWS}")
@@ -204,10 +204,10 @@ def check(message: worker_pb2.Batch) -> None:
 
 
 def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
-    """The rows of a checked message.
+    """Decode the rows of a checked message.
 
     Raises:
-        ProtocolError: its values cannot be decoded.
+        ProtocolError: the values cannot be decoded.
     """
     columns = decode_columns(message.values, message.rows, len(origin.fields) - bool(message.first))
     if message.first:
@@ -221,13 +221,13 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
 
 
 def bytes_of(message: worker_pb2.Batch) -> int:
-    """About how large a message is, without encoding it as its own ``ByteSize`` does."""
+    """Estimate the size of a message without encoding it, which ``ByteSize`` does."""
     several = 2 * sum(len(multi.roots) for multi in message.multi) if message.multi else 0
     return HEAD_BYTES + len(message.values) + 2 * len(message.roots) + several
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:
-    """Every root that a message's rows belong to, the packed way: what to fail if the message was lost."""
+    """Return every root that the rows of a message belong to: the trees to fail if the message is lost."""
     roots = array("Q", [root for root in unpack_u64(message.roots) if root])
     for multi in message.multi:
         roots.extend(unpack_u64(multi.roots))

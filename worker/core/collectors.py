@@ -1,14 +1,13 @@
-"""The collectors: how emitting grows tuple trees (the rules are STORM-like; docs/protocol.md derives them).
+"""Collectors: emits that grow tuple trees, and acks (STORM-like rules; docs/protocol.md derives them).
 
-*   A tracked spout emit draws a random root and one random edge for each receiving task; the tree is announced with the
-    xor of those edges.
-*   A bolt emit draws, for each receiving task and each anchor, a random edge, xors it into that anchor's children, and
-    gives it to the new tuple for each root of the anchor. Two anchors of one root meet in one entry, by xor.
-*   An ack reports, for each root, the tuple's own edge xor its children; fail and reset report the roots. A second ack
-    and whatever follows a fail report nothing: an update for a tree that is over would wait at its acker until it
-    expires.
+*   A tracked spout emit draws a random root, and one random edge per receiving task. The tree is announced with the
+    xor of these edges.
+*   A bolt emit draws a random edge per receiving task and anchor. The edge is xored into the anchor's children and
+    given to the new tuple for each root of the anchor. The edges of two anchors with the same root are xored.
+*   An ack reports, for each root, the tuple's own edge xor its children; fail and reset report the roots. A second ack,
+    and any report after a fail, is suppressed: an update for a finished tree would stay at the acker until it expires.
 
-These methods run once for each tuple: what looks repeated in them is the price of a call saved (bench/word_count).
+These methods run once per tuple. Code is repeated in them to save calls (bench/word_count).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutStream:
-    """The declared stream of a task by its name, or an EmitError."""
+    """Return a declared stream of a task by name. Raises EmitError if there is none."""
     out = streams.get(stream)
     if out is None:
         raise unknown_stream(task.component_id, stream, list(streams))
@@ -36,7 +35,7 @@ def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutSt
 
 
 def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
-    """The tasks of these buffers."""
+    """Return the receiving tasks of these buffers."""
     if len(buffers) == 1:
         first = buffers[0]
         return first.receivers
@@ -184,7 +183,7 @@ class TaskBasicCollector(BasicCollector):
 
 
 class TaskBoltCollector(BoltCollector):
-    """The collector of one bolt task that anchors and acks by hand."""
+    """The collector of one bolt task that anchors and acks explicitly."""
 
     def __init__(self, task: BoltTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
         self._task = task
@@ -221,7 +220,7 @@ class TaskBoltCollector(BoltCollector):
         self._append(buffer, row, anchors)
 
     def _append(self, buffer: OutBuffer, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
-        """Give a row its place in the trees of its anchors, and append it."""
+        """Append a row as a new tuple in the trees of its anchors."""
         if type(anchors) is Tuple:
             if anchors._root:
                 edge = self._ids.draw()
@@ -293,7 +292,7 @@ class TaskBoltCollector(BoltCollector):
             root = tup._root
             if root:
                 value = tup._edge ^ tup._children
-                if value:  # 0: acked before, and nothing was emitted since. The tree may be over
+                if value:  # 0: acked before, nothing emitted since; the tree can be over
                     updates.add_ack(root, value)
                     tup._edge = tup._children
             else:
@@ -323,7 +322,7 @@ class TaskBoltCollector(BoltCollector):
     def fail(self, tup: Tuple) -> None:
         self._task.updates.fails.update([root for root, _ in tup.anchors])
         self._task.failed(tup)
-        tup._root, tup._pairs = 0, None  # it has left its trees: what is reported for a tree that is over stays there
+        tup._root, tup._pairs = 0, None  # left its trees: no further reports for trees that are over
 
     def reset_timeout(self, tup: Tuple) -> None:
         self._task.updates.resets.update(root for root, _ in tup.anchors)

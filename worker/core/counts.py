@@ -1,10 +1,12 @@
-"""What a task counts: in all, by the stream that a tuple came on, and by the stream that a tree was begun on.
+"""Counters of a task: totals, counts per input stream, and counts per stream on which a spout begins trees.
 
-Nothing is counted twice. A task that subscribes to one stream, and a spout with one stream, count only totals: all of
-them belong to that stream (reporting/task_stats.py fills them in). With several streams, each run of rows is counted
-once for its stream, while acks, fails and trees are counted one by one, at the cost of a dictionary lookup each.
+No separate counts are kept where the totals suffice. A task that subscribes to one stream, and a spout with one stream,
+count only totals, which all belong to this stream (reporting/task_stats.py fills in the counts per stream). With
+several streams, each run of rows is counted once for its stream. Acks, fails and trees are counted individually, at the
+cost of one dictionary lookup each.
 
-Latencies are of every 20th tuple or so (``topology.stats.sample.rate``): sums, and counts by bucket.
+Latencies are sampled, by default from every 20th tuple (``topology.stats.sample.rate``), and kept as sums and as counts
+per bucket.
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Origin
 
 NEVER = 1 << 60
-"""No task counts as far: the tuple to be sampled next where none is."""
+"""Larger than any count of a task: the number of the next tuple to sample when sampling is off."""
 
 
-_BOUNDS_S = array("d", FINE_BOUNDS_S)  # compiled, as memory: without objects
+_BOUNDS_S = array("d", FINE_BOUNDS_S)  # when compiled, read as raw memory, without objects
 
 
 def sample_every(rate: float) -> int:
-    """One tuple in so many is to be measured."""
+    """Return n, where every n-th tuple is to be measured."""
     return round(1 / rate) if rate else NEVER
 
 
 class InputCounts:
-    """What came of the tuples of one stream; see InputStats in nimbus.proto."""
+    """Counts of the tuples of one input stream; see InputStats in nimbus.proto."""
 
     __slots__ = ("acked", "execute_s", "executed", "failed", "process_s_sum", "process_samples")
 
@@ -43,25 +45,25 @@ class InputCounts:
         self.process_samples = 0
 
     def ran(self, executed: int, elapsed_s: float) -> None:
-        """So many were executed, in so much time."""
+        """Count executed tuples and the time that they took."""
         self.executed += executed
         self.execute_s += elapsed_s
 
     def settled(self, executed: int, failed: int, elapsed_s: float) -> None:
-        """So many were executed; some failed, and the others were acked."""
+        """Count executed tuples, of which some failed and the others were acked."""
         self.executed += executed
         self.execute_s += elapsed_s
         self.acked += executed - failed
         self.failed += failed
 
     def processed(self, latency_s: float) -> None:
-        """A sampled tuple was acked."""
+        """Record the latency of a sampled tuple that was acked."""
         self.process_s_sum += latency_s
         self.process_samples += 1
 
 
 def count_in(counts: list[int], latency_s: float) -> None:
-    """Count a latency in its bucket (latency.py): ``bisect_left``, but compiled no comparison makes an object."""
+    """Count a latency in its bucket (latency.py). Like ``bisect_left``, but creates no objects when compiled."""
     bounds = _BOUNDS_S
     low, high = 0, len(bounds)
     while low < high:
@@ -77,7 +79,7 @@ def count_in(counts: list[int], latency_s: float) -> None:
 
 
 class Counters(InputCounts):
-    """What a task has done since it started; see TaskStats in nimbus.proto for the meaning of each."""
+    """Counters of a task since it started; TaskStats in nimbus.proto describes each."""
 
     __slots__ = ("complete_counts", "complete_s_sum", "complete_samples", "process_counts", "timeouts", "unheard")
 
@@ -91,22 +93,22 @@ class Counters(InputCounts):
         self.complete_counts: list[int] = []
 
     def processed(self, latency_s: float) -> None:
-        """A sampled tuple was acked."""
+        """Record the latency of a sampled tuple that was acked."""
         self.process_s_sum += latency_s
         self.process_samples += 1
         count_in(self.process_counts, latency_s)
 
     def completed(self, latency_s: float) -> None:
-        """A sampled tree is complete."""
+        """Record the latency of a sampled tree that is complete."""
         self.complete_s_sum += latency_s
         self.complete_samples += 1
         count_in(self.complete_counts, latency_s)
 
 
 class Inputs(dict[Origin, InputCounts]):
-    """The counts of a task with several input streams, by where a tuple comes from: one for all tasks of a component.
+    """Counts of a task with several input streams, by origin. All tasks of a source component share the counts.
 
-    Written by the task's thread. ``by_stream`` may be read by any: (component, stream) to counts.
+    Written only by the task's thread. ``by_stream`` maps (component, stream) to counts; any thread may read it.
     """
 
     def __init__(self) -> None:
@@ -120,18 +122,18 @@ class Inputs(dict[Origin, InputCounts]):
 
 
 def inputs_of(sources: Iterable[tuple[str, str]], has_ticks: bool) -> Inputs | None:
-    """Counts by stream for a task that gets tuples on several, given what it subscribes to; ticks are one of them."""
+    """Return counts per stream if a task with these sources has several input streams; ticks count as a stream."""
     return Inputs() if len(data_streams(sources)) + has_ticks > 1 else None
 
 
 def data_streams(sources: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Of the streams that a task subscribes to, those that it executes: not the steps of checkpoints."""
+    """Return the streams whose tuples the task executes: all but those with steps of checkpoints."""
     return [source for source in sources if source[1] != CHECKPOINT_STREAM]
 
 
 @dataclass(slots=True)
 class TreeCounts:
-    """What came of the trees that a spout has begun on one stream; see StreamStats in nimbus.proto."""
+    """Counts of the trees that a spout has begun on one stream; see StreamStats in nimbus.proto."""
 
     acked: int = 0
     failed: int = 0
@@ -139,44 +141,44 @@ class TreeCounts:
     complete_samples: int = 0
 
     def completed(self, latency_s: float) -> None:
-        """A sampled tree of it is complete."""
+        """Record the latency of a sampled tree that is complete."""
         self.complete_s_sum += latency_s
         self.complete_samples += 1
 
 
 class TreesByStream:
-    """The counts of a spout with several streams: on which of them each pending tree was begun."""
+    """Counts per stream of a spout with several streams, and the stream on which each pending tree was begun."""
 
     def __init__(self, streams: Iterable[str]) -> None:
         self.counts = {stream: TreeCounts() for stream in streams}
         self._pending: dict[int, TreeCounts] = {}
 
     def began(self, root: int, stream: str) -> None:
-        """A tree was begun by an emit on a stream."""
+        """Record that an emit on a stream has begun a tree."""
         self._pending[root] = self.counts[stream]
 
     def acked(self, roots: Iterable[int]) -> None:
-        """These trees are complete. One that is not pending any more is not counted."""
+        """Count complete trees. A tree that is no longer pending is not counted."""
         for root in roots:
             if (counts := self._pending.pop(root, None)) is not None:
                 counts.acked += 1
 
     def failed(self, roots: Iterable[int]) -> None:
-        """These trees failed, or timed out."""
+        """Count trees that failed or timed out."""
         for root in roots:
             if (counts := self._pending.pop(root, None)) is not None:
                 counts.failed += 1
 
     def of(self, root: int) -> TreeCounts | None:
-        """The counts of the stream of a pending tree."""
+        """Return the counts of the stream on which a pending tree was begun, or None."""
         return self._pending.get(root)
 
     def forget(self) -> None:
-        """Nobody waits for the pending trees any more."""
+        """Forget the pending trees without counting them."""
         self._pending.clear()
 
 
 def own_streams(streams: Iterable[str]) -> list[str]:
-    """Of a component's streams, those that its user declared; all of them where there is no such."""
+    """Return the streams of a component that its user declared, or all streams if the user declared none."""
     declared = list(streams)
     return [name for name in declared if not name.startswith(RESERVED_PREFIXES)] or declared

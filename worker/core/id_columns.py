@@ -1,4 +1,4 @@
-"""Two columns of 64-bit ids that grow together: roots and edges of rows, roots and ack values of updates."""
+"""Two columns of 64-bit ids that grow together: roots and edges of rows, or roots and ack values of updates."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ FIRST_ROOM = 64
 
 
 class IdColumns:
-    """Pairs of ids in the order in which they came, kept as two arrays. Not thread-safe.
+    """Pairs of ids in order of arrival, stored as two arrays. Not thread-safe.
 
-    Compiled, neither an append nor a look at the last pair makes a Python object of an id.
+    When compiled, neither ``append`` nor ``add_at`` creates a Python object for an id.
     """
 
     __slots__ = ("_first", "_firsts", "_room", "_second", "_seconds", "count")
@@ -20,7 +20,7 @@ class IdColumns:
         self._room = FIRST_ROOM
         self._firsts = array("Q", bytes(8 * FIRST_ROOM))
         self._seconds = array("Q", bytes(8 * FIRST_ROOM))
-        self._first, self._second = self._firsts, self._seconds  # compiled, as memory: without objects
+        self._first, self._second = self._firsts, self._seconds  # when compiled, raw memory: no objects are created
 
     def __len__(self) -> int:
         return self.count
@@ -35,18 +35,18 @@ class IdColumns:
         self.count = at + 1
 
     def add_at(self, at: int, first: int, second: int) -> bool:
-        """Xor ``second`` into that of pair number ``at`` if there is one, and of this first id; whether it was."""
+        """Xor ``second`` into pair ``at``. True if the pair exists and has this first id; otherwise nothing changes."""
         if not 0 <= at < self.count or self._first[at] != first:
             return False
         self._second[at] ^= second
         return True
 
     def columns(self) -> tuple[array[int], array[int]]:
-        """Copies of both columns."""
+        """Return copies of both columns."""
         return self._firsts[: self.count], self._seconds[: self.count]
 
     def clear(self) -> None:
-        """Forget all pairs; the room stays."""
+        """Remove all pairs and keep the allocated memory."""
         self.count = 0
 
     def _make_room(self) -> None:

@@ -1,9 +1,9 @@
-"""Root and edge ids: uniform 64-bit numbers, made many at a time.
+"""Root and edge ids: uniform 64-bit numbers, generated in bulk.
 
-A tree is taken for complete when the xor of its edges is 0, which by accident happens once in 2^64; so all that is
-asked of the numbers is that they are uniform and independent. They need not be secret. In plain Python the Mersenne
-Twister of ``random.Random`` costs least, asked for thousands of bits in one call; but most of that time goes into
-making a long integer and taking it apart again. Where compiled, it only seeds a generator in C.
+A tree is considered complete when the xor of its edges is 0, which happens by accident once in 2^64. So the numbers
+need only be uniform and independent; they need not be secret. In plain Python, the fastest source is the Mersenne
+Twister of ``random.Random``, asked for thousands of bits in one call. Most of that time is spent on making a long
+integer and splitting it. When compiled, ``random.Random`` only seeds a generator in C.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 class Xoshiro:
     """xoshiro256** 1.0, seeded with 256 bits that are not all 0.
 
-    Source: Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators", ACM TOMS 47(4), 2021. Period
-    2^256 - 1: that two tasks draw the same stretch of it is out of the question.
+    Source: Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators", ACM TOMS 47(4), 2021. The
+    period is 2^256 - 1, so the sequences of two tasks practically never overlap.
     """
 
     __slots__ = ("_a", "_b", "_c", "_d")
@@ -31,7 +31,7 @@ class Xoshiro:
         self._a, self._b, self._c, self._d = (seed >> shift & _WORD for shift in (0, 64, 128, 192))
 
     def fill(self, numbers: array[int]) -> None:
-        """Put the next numbers into an array of 64-bit ones."""
+        """Fill an array of 64-bit integers with the next numbers."""
         words = numbers
         a, b, c, d = self._a, self._b, self._c, self._d
         for at in range(len(words)):
@@ -49,9 +49,9 @@ class Xoshiro:
 
 
 class RandomIds:
-    """Ids from ``getrandbits``, made ``at_once`` at a time: id n is its bits from 64 n on.
+    """Ids from ``getrandbits``, generated ``at_once`` at a time: id n consists of the 64 bits from bit 64 n on.
 
-    With ``is_seeded`` its first 256 bits are a seed instead; which pays where this is compiled
+    With ``is_seeded``, the first 256 bits seed a generator instead, which is faster when compiled
     (``Environment.ids_are_seeded``).
     """
 
@@ -64,7 +64,7 @@ class RandomIds:
         self._generator = Xoshiro(getrandbits(256) or 1) if is_seeded else None
 
     def draw(self) -> int:
-        """A number from 0 to 2^64 - 1."""
+        """Return a number from 0 to 2^64 - 1."""
         at = self._at
         if at == self._end:
             self._refill()

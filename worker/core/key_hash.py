@@ -1,8 +1,8 @@
-"""The hash by which fields groupings choose, of short ASCII texts and of whole numbers, without encoding them first.
+"""The hash of fields groupings for short ASCII strings and for integers, without encoding them first.
 
-It is ``hash_values`` of one value: the CRC-32 of its encoding. Source of the algorithm: CRC-32 with the polynomial of
-IEEE 802.3, as in zlib, in its table-driven form (Sarwate, "Computation of Cyclic Redundancy Checks via Table Look-Up",
-CACM 1988). Of the encoding, how MessagePack writes texts and numbers.
+The hash equals ``hash_values`` of one value: the CRC-32 of its encoding. Source of the algorithm: CRC-32 with the
+polynomial of IEEE 802.3, as in zlib, in its table-driven form (Sarwate, "Computation of Cyclic Redundancy Checks via
+Table Look-Up", CACM 1988). Source of the encoding: the MessagePack format of strings and numbers.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, Final
 from tupletree._wire.codec import encode_columns
 
 MAX_TEXT_LENGTH: Final = 31
-"""Of the texts that are hashed here: their encoding begins with one byte that holds the length."""
+"""Maximum length of a string hashed here: one byte at the start of the encoding holds the length."""
 NUMBERS_END: Final = 2**60
-"""The numbers that are hashed here are between this and its negative: Python's own hash of these is the number."""
+"""Integers hashed here lie strictly between -NUMBERS_END and NUMBERS_END: Python's own hash of them is the number."""
 
 _ASCII_END = 0x80
 _MASK = 0xFFFFFFFF
 
 
 class KeyHash:
-    """``hash_values([key])`` for the keys that can be hashed here."""
+    """Fast ``hash_values([key])`` for short ASCII strings and integers."""
 
     __slots__ = ("_begun", "_of_texts", "_table")
 
@@ -33,7 +33,7 @@ class KeyHash:
         self._of_texts = _of_texts()
 
     def of(self, key: Any) -> int:
-        """32 bits; -1 for a key that cannot be hashed here."""
+        """Return the 32-bit hash of a key, or -1 if the key cannot be hashed here."""
         if type(key) is str:
             return self._of_text(key) if len(key) <= MAX_TEXT_LENGTH else -1
         if type(key) is int and -NUMBERS_END < key < NUMBERS_END:
@@ -50,9 +50,9 @@ class KeyHash:
         return crc ^ _MASK
 
     def _of_number(self, number: int) -> int:
-        """As MessagePack writes it: in the lowest byte alone, or behind a byte that tells of 1, 2, 4 or 8 bytes."""
+        """Hash a number in its MessagePack form: the lowest byte alone, or a type byte and then 1, 2, 4 or 8 bytes."""
         if number == -1:
-            number = -2  # what Python's hash of -1 is
+            number = -2  # Python's hash of -1
         crc = self._begun
         if -32 <= number < 128:
             return self._table[(crc ^ number) & 0xFF] ^ crc >> 8 ^ _MASK
@@ -78,6 +78,6 @@ def _table_entry(byte: int) -> int:
 
 
 def _of_texts() -> array[int]:
-    """By length: what the hash is when the characters begin."""
+    """Return, by string length, the CRC state before the first character."""
     heads = [encode_columns([["x" * size]], "", [""])[: -size or None] for size in range(MAX_TEXT_LENGTH + 1)]
     return array("I", [zlib.crc32(head) ^ _MASK for head in heads])

@@ -1,4 +1,4 @@
-"""What one task has emitted and not yet handed over: a buffer for each (stream, receiving task)."""
+"""Output buffers of one task, one per (stream, receiving task): rows emitted but not yet handed over."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .routing import Many, One
 
 
 class OutBuffer:
-    """Rows for one receiving task: those of full batches, and the columns of the batch that is being filled.
+    """Rows for one receiving task: full batches, and the columns of the batch that is being filled.
 
-    ``ignores_gate``: on a back edge of a cycle (component_graph.py) rows are sent although their receiver is congested.
-    If they were held, the components of the cycle could wait for each other forever.
+    ``ignores_gate``: on a back edge of a cycle (component_graph.py), rows are sent even to a congested receiver.
+    Otherwise the components of the cycle could wait for each other forever.
     """
 
     __slots__ = ("_columns", "_full", "_ids", "_pairs", "_sealed", "_size", "ignores_gate", "origin", "receivers",
@@ -34,14 +34,14 @@ class OutBuffer:
         self._columns: list[list[Any]] = [[] for _ in range(stream.arity)]
         self._pairs: dict[int, Anchors] = {}
         self._ids = IdColumns()  # root and edge of each row
-        self._size = stream.batch_size  # rows at which a batch is full: fewer while rows are large
-        self._sealed = 0  # rows in batches, of the present generation
+        self._size = stream.batch_size  # number of rows that fill a batch: smaller while rows are large
+        self._sealed = 0  # rows in sealed batches of the current generation
 
     def __len__(self) -> int:
         return self._ids.count + (sum(map(len, self._full)) if self._full else 0)
 
     def append(self, values: Sequence[Any], root: int, edge: int) -> None:
-        """Append a row of one tree, or (root 0) of none."""
+        """Append a row of one tree, or of no tree (root 0)."""
         for position, column in enumerate(self._columns):
             column.append(values[position])
         self._ids.append(root, edge)
@@ -55,11 +55,11 @@ class OutBuffer:
 
     @property
     def sent(self) -> int:
-        """How many rows were appended in the present generation of the stream."""
+        """Number of rows appended in the current generation of the stream."""
         return self._sealed + self._ids.count
 
     def ids_since(self, sent: int) -> list[tuple[int, int]]:
-        """Root and edge of each row that was appended since ``sent`` was this, if nothing was taken meanwhile."""
+        """Return root and edge of each row appended since ``sent`` had this value. No rows may be taken meanwhile."""
         first = self._sealed  # of the batch that is being filled
         roots, edges = self._ids.columns()
         found = _pairs_from(roots, edges, self._pairs, sent - first)
@@ -71,23 +71,23 @@ class OutBuffer:
         return found
 
     def end_generation(self) -> None:
-        """Close the batch that is being filled: what comes is of the stream's next generation."""
+        """Close the batch that is being filled. Later rows belong to the next generation of the stream."""
         if self._ids.count:
             self._seal()
         self._sealed = 0
 
     @property
     def has_full(self) -> bool:
-        """Whether there is a full batch."""
+        """True if there is a full batch."""
         return len(self._full) > 0
 
     def take_full(self) -> list[Rows]:
-        """The full batches, oldest first."""
+        """Remove and return the full batches, oldest first."""
         full, self._full = self._full, []
         return full
 
     def take(self) -> list[Rows]:
-        """Everything, oldest first, in batches."""
+        """Remove and return all rows in batches, oldest first."""
         if self._ids.count:
             self._seal()
         return self.take_full()
@@ -107,9 +107,9 @@ class OutBuffer:
 class OutStream:
     """One output stream of one task.
 
-    ``choose_one`` is set where every tuple goes to exactly one task, which is the fast path. ``emitted`` counts tuples
-    on streams without it; with it, each transferred row is one emitted tuple. ``generation``: what its batches are
-    marked with (barriers.py); 0 where nobody counts generations.
+    ``choose_one`` is set if every tuple goes to exactly one task, which is the fast path: each transferred row is then
+    one emitted tuple. ``emitted`` counts the tuples of streams without ``choose_one``. ``generation``: the generation
+    that batches are marked with (barriers.py); 0 where generations are not used.
     """
 
     __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "generation",
@@ -125,28 +125,28 @@ class OutStream:
         self.direct_tasks: frozenset[int] = frozenset()
         self.choose_one: One | None = None
         self.choose_many: Many = _nobody
-        self.observe: Callable[[Sequence[Any]], None] | None = None  # for tests: is shown what is emitted directly
+        self.observe: Callable[[Sequence[Any]], None] | None = None  # receives the values of direct emits
         self.emitted = 0
         self.transferred = 0
         self.generation = 0
 
     def begin_generation(self, generation: int) -> None:
-        """Mark what is emitted from now on, and count it from 0."""
+        """Mark later rows with this generation, and restart the row counts at 0."""
         for buffer in self.buffers.values():
             buffer.end_generation()
         self.generation = generation
 
     def buffer_for(self, task: int, ignores_gate: bool) -> OutBuffer:
-        """The buffer of a receiving task, made when it is first asked for."""
+        """Return the buffer of a receiving task, created at the first call."""
         if task not in self.buffers:
             self.buffers[task] = OutBuffer(self, task, ignores_gate)
         return self.buffers[task]
 
     def checked(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values as a list or tuple of the declared length.
+        """Return the values as a list or tuple of the declared length.
 
         Raises:
-            EmitError: their number is not that of the stream's fields, or the stream is direct.
+            EmitError: the number of values differs from the number of the stream's fields, or the stream is direct.
         """
         row = values if type(values) is list or type(values) is tuple else list(values)
         if len(row) != self.arity:
@@ -159,7 +159,7 @@ class OutStream:
         return row
 
     def wrong_arity(self, row: Sequence[Any]) -> EmitError:
-        """The error for a row of the wrong length."""
+        """Return the error for a row of the wrong length."""
         names = ", ".join(self.origin.fields)
         return EmitError(
             f"component {self.origin.component!r} emitted {len(row)} values on stream {self.origin.stream!r}, which "
@@ -167,7 +167,7 @@ class OutStream:
         )
 
     def direct_buffer(self, task: int, values: Sequence[Any]) -> OutBuffer:
-        """The buffer of the task that a direct emit names.
+        """Return the buffer of the target task of a direct emit.
 
         Raises:
             EmitError: the stream is not direct, the task does not subscribe to it, or the number of values is wrong.
@@ -199,7 +199,7 @@ def _nobody(values: Sequence[Any]) -> Sequence[OutBuffer]:
 
 
 def unknown_stream(component: str, stream: str, known: Sequence[str]) -> EmitError:
-    """The error for an emit on a stream that was not declared."""
+    """Return the error for an emit on an undeclared stream."""
     declared = ", ".join(sorted(name for name in known if not name.startswith(RESERVED_PREFIXES))) or "none"
     return EmitError(
         f"component {component!r} emitted on stream {stream!r}, which it does not declare (declared: {declared})"

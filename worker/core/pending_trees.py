@@ -1,8 +1,8 @@
-"""The trees that a spout task waits for: what is looked into twice for each of them, at random, by their roots.
+"""The pending trees of a spout task: a table with two random accesses per tree, by root.
 
-Two tables of one behaviour, that of a ``RotatingMap`` of two cohorts. In plain Python nothing is faster than its
-dictionaries. Where compiled, ``PackedTrees`` makes no Python object of a root, and keeps in memory one after the other
-what is put one after the other, and mostly ends so.
+There are two implementations, which both behave like a ``RotatingMap`` of two cohorts. In plain Python, nothing is
+faster than the dictionaries of ``RotatingMap``. When compiled, ``PackedTrees`` creates no Python object for a root.
+It stores entries in the order in which they are put, which is mostly the order in which they end.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ FIRST_ROOM = 64
 
 
 class PackedTrees:
-    """Entries by root, in the order in which they were put; roots are 64 bits and not 0, entries not None.
+    """Entries by root, in the order of ``put``. Roots are 64-bit and not 0; entries are not None.
 
-    A log (``_roots``, ``_entries``) that is appended to, with an index of open addressing: the place in the log plus 1,
-    or 0, found from the lowest bits of a root, which are random already (linear probing: Knuth, "The Art of Computer
-    Programming" 3, 6.4, algorithm L). What ends leaves root 0 in the log. When the log is full, or a rotation leaves
-    little in it, the rest moves together, into a log of at least twice its size; so the index is never more than half
-    full, and ``add`` costs O(1) on the average. A slot takes 24 bytes.
+    Entries are appended to a log (``_roots``, ``_entries``). An index with open addressing holds the position in the
+    log plus 1, or 0. The lowest bits of a root, which are random already, give the slot (linear probing: Knuth, "The
+    Art of Computer Programming" 3, 6.4, algorithm L). An entry that ends leaves root 0 in the log. When the log is
+    full, or a rotation leaves few entries, the live entries are compacted into a log of at least twice their number. So
+    the index is never more than half full, and ``add`` costs O(1) on average. A slot takes 24 bytes.
 
-    An ``add`` or ``put`` for which there is no memory changes nothing. Not thread-safe.
+    An ``add`` or ``put`` that runs out of memory changes nothing. Not thread-safe.
     """
 
     __slots__ = ("_end", "_entries", "_index", "_live", "_mask", "_old", "_roots", "room")
@@ -39,10 +39,10 @@ class PackedTrees:
         self._index = array("I", bytes(8 * FIRST_ROOM))
         self._entries: list[Any] = [None] * FIRST_ROOM
         self._live = self._end = 0
-        self._old = 0  # before it the older cohort
+        self._old = 0  # end of the older cohort in the log
 
     def add(self, root: int, entry: Any) -> None:
-        """Put the entry of a root that is not here."""
+        """Add the entry of a new root."""
         if self._end == self.room:
             self._make_room()
         at = self._end
@@ -56,7 +56,7 @@ class PackedTrees:
         self._live += 1
 
     def pop(self, root: int) -> Any:
-        """Take the entry of a root out; None if there is none."""
+        """Remove and return the entry of a root, or return None."""
         at = self._place(root)
         if at < 0:
             return None
@@ -67,22 +67,22 @@ class PackedTrees:
         return entry
 
     def get(self, root: int) -> Any:
-        """The entry of a root, or None. Looking does not make it younger."""
+        """Return the entry of a root, or None. The entry does not become younger."""
         at = self._place(root)
         return None if at < 0 else self._entries[at]
 
     def put(self, root: int, entry: Any) -> None:
-        """Set the entry of a root and start its life again."""
+        """Set the entry of a root and restart its lifetime."""
         if self._end == self.room:
-            self._make_room()  # before it is taken out: what cannot be put back must stay
+            self._make_room()  # before the pop: if there is no memory, the old entry must stay
         self.pop(root)
         self.add(root, entry)
 
     def pop_many(self, roots: Iterable[int]) -> list[Any]:
-        """Take entries out and return those that were here, in the order of the roots.
+        """Remove and return the entries of these roots, in the order of the roots. Unknown roots are skipped.
 
-        All are looked up first: a processor waits for several of these looks into memory at a time. Meanwhile no
-        object is made that a garbage collection could begin with, whose finalizers might emit.
+        All lookups come first, because a processor overlaps several memory accesses. No object is allocated meanwhile
+        that could start a garbage collection, whose finalizers might emit.
         """
         words = array("Q", roots)
         places = array("q", bytes(8 * len(words)))
@@ -92,7 +92,7 @@ class PackedTrees:
             places[at] = self._place(words[at])
         for at in range(len(words)):
             place = places[at]
-            if place >= 0 and entries[place] is not None:  # a root may be named twice
+            if place >= 0 and entries[place] is not None:  # a root can occur twice
                 found.append(entries[place])
                 entries[place] = None
                 self._roots[place] = 0
@@ -100,11 +100,11 @@ class PackedTrees:
         return found
 
     def oldest(self) -> list[int]:
-        """The roots that the next ``rotate`` will forget."""
+        """Return the roots that the next ``rotate`` will remove."""
         return [root for root in self._roots[: self._old] if root]
 
     def rotate(self) -> dict[int, Any]:
-        """Forget what was there at the last ``rotate`` already and was not put again since; return it."""
+        """Remove and return the entries that were last put before the previous ``rotate``."""
         if self.room > max(FIRST_ROOM, 8 * self._live):
             self._move_together()
         expired = {root: self.pop(root) for root in self.oldest()}
@@ -118,7 +118,7 @@ class PackedTrees:
         return self._live
 
     def _place(self, root: int) -> int:
-        """Where the entry of a root is in the log; -1 for nowhere."""
+        """Return the position of a root's entry in the log, or -1."""
         slot = root & self._mask
         while self._index[slot]:
             at = self._index[slot] - 1
@@ -132,14 +132,14 @@ class PackedTrees:
             self._move_together()
 
     def _move_together(self) -> None:
-        """Let the log hold what has not ended only, in as much room as that needs."""
+        """Compact the log to its live entries and resize it to fit them."""
         room = FIRST_ROOM
         while room < 2 * self._live:
             room *= 2
         fresh_roots = array("Q", bytes(8 * room))
         fresh_index = array("I", bytes(8 * room))
         fresh_entries: list[Any] = [None] * room
-        if self._live >= room:  # finalizers of the user ran meanwhile, and emitted: whoever called looks again
+        if self._live >= room:  # user finalizers ran meanwhile and emitted: the caller retries
             return
         roots, entries, end, old = self._roots, self._entries, self._end, self._old
         self._roots = fresh_roots
@@ -158,7 +158,7 @@ class PackedTrees:
 
 
 class RotatingTrees(RotatingMap[int, Any]):
-    """The same in dictionaries."""
+    """Implementation with the dictionaries of ``RotatingMap``."""
 
     __slots__ = ()
 
@@ -166,19 +166,19 @@ class RotatingTrees(RotatingMap[int, Any]):
         super().__init__(2)
 
     def add(self, root: int, entry: Any) -> None:
-        """Put the entry of a root that is not here."""
+        """Add the entry of a new root."""
         self.buckets[0][root] = entry
 
     def pop(self, root: int, default: Any = None) -> Any:
-        """Take the entry of a root out; of few it is not the younger cohort that has them."""
+        """Remove and return a root's entry. Most are in the younger cohort."""
         entry = self.buckets[0].pop(root, None)
         return self.buckets[1].pop(root, default) if entry is None else entry
 
     def oldest(self) -> list[int]:
-        """The roots that the next ``rotate`` will forget."""
+        """Return the roots that the next ``rotate`` will remove."""
         return list(self.buckets[1])
 
 
 def pending_trees() -> PackedTrees | RotatingTrees:
-    """What is the faster one here."""
+    """Return an empty table of the faster implementation here."""
     return PackedTrees() if IS_COMPILED else RotatingTrees()

@@ -1,11 +1,11 @@
-"""Which tasks receive a tuple: the nine groupings, compiled for one emitting task.
+"""Routing of tuples to tasks: the nine groupings, compiled for one emitting task.
 
 A grouping is compiled once, when a task is built, into a *chooser*: a function from the values of a tuple to one target
-(most groupings) or to several (all, custom). What is put in for ``targets`` is returned as it is, so that the hot path
-gets the buffer to append to, not a task id to look up.
+(most groupings) or to several (all, custom). A chooser returns elements of ``targets`` unchanged, so that the hot path
+gets the buffer to append to instead of a task id to look up.
 
-A stream has one chooser for each subscribing component. Fields groupings agree across tasks and hosts: the target is
-``hash(values of the fields) mod number of tasks`` over the ascending task ids, with the hash of the canonical encoding.
+A stream has one chooser per subscribing component. Fields groupings agree across tasks and hosts: the target is
+``hash(values of the fields) mod number of tasks`` over the ascending task ids. The hash is of the canonical encoding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class One:
     """A chooser of one target."""
 
     def choose(self, values: Sequence[Any]) -> Any:
-        """The target of a tuple's values."""
+        """Return the target of a tuple with these values."""
         raise NotImplementedError
 
     def __call__(self, values: Sequence[Any]) -> Any:
@@ -38,7 +38,7 @@ class One:
 
 
 class Watched(One):
-    """Another chooser, through which a tuple is seen now and then: ``see`` says how many are then passed over."""
+    """Wrapper of a chooser that shows some tuples to ``see``, which returns the number of tuples to skip next."""
 
     def __init__(self, inner: One, see: Callable[[Sequence[Any], Any], int], passed_over: int) -> None:
         self._inner = inner
@@ -55,7 +55,7 @@ class Watched(One):
 
 
 class Randomness(Protocol):
-    """What routing needs of ``random.Random``."""
+    """The part of ``random.Random`` that routing uses."""
 
     def shuffle(self, x: list[Any]) -> None: ...
 
@@ -84,10 +84,10 @@ class Shuffled(One):
 
 
 class ByFields(One):
-    """The target of the fields' values.
+    """Chooser of a fields grouping.
 
-    Remembers recent keys, so that a key is hashed when it is new only. Where compiled, short texts and numbers are
-    hashed each time: that costs less than looking them up, and no more for a key that is new.
+    The targets of recent keys are cached, so that only a new key is hashed. When compiled, short strings and integers
+    are hashed each time: hashing costs less than a lookup, and a new key costs no more than a known one.
     """
 
     def __init__(self, targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ class ByFields(One):
                 return self._targets[hashed % len(self._targets)]
         try:
             target = self._remembered.get(key)
-        except TypeError:  # a list or dict is a fine field, only not one that a dict can remember
+        except TypeError:  # a list or dict is a valid field, but not hashable
             return self._hashed(key)
         if target is None:
             target = self._hashed(key)
@@ -123,7 +123,7 @@ class ByFields(One):
 
 
 class ByPartialKey(One):
-    """Of the two candidate targets of the fields' values, the one that this task has sent less to.
+    """Chooser of a partial key grouping: of two candidate targets, this task picks the one it has sent fewer tuples to.
 
     Source: Nasir et al., "The Power of Both Choices", ICDE 2015. The candidates are the same in every task.
     """
@@ -151,40 +151,40 @@ class ByPartialKey(One):
 
 
 def shuffle(targets: Sequence[Any], rng: Randomness) -> One:
-    """Every target in turn, in an order of this task's own. A turn of n tuples gives each of n targets one."""
+    """Return a chooser of every target in turn, in random order. Of n tuples, each of n targets gets one."""
     order = list(targets)
     rng.shuffle(order)
     return Fixed(order[0]) if len(order) == 1 else Shuffled(order)
 
 
 def fixed(target: Any) -> One:
-    """Always the same target."""
+    """Return a chooser of always the same target."""
     return Fixed(target)
 
 
 def global_(targets: Sequence[Any]) -> One:
-    """The target with the lowest task id; ``targets`` are ascending."""
+    """Return a chooser of the target with the lowest task id; ``targets`` are ascending."""
     return Fixed(targets[0])
 
 
 def all_(targets: Sequence[Any]) -> Many:
-    """Every target."""
+    """Return a chooser of all targets."""
     everyone = list(targets)
     return lambda values: everyone
 
 
 def fields(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
-    """The target of the fields' values."""
+    """Return a chooser by the hash of the fields' values."""
     return Fixed(targets[0]) if len(targets) == 1 else ByFields(targets, positions, component, names)
 
 
 def partial_key(targets: Sequence[Any], positions: Sequence[int], component: str, names: Sequence[str]) -> One:
-    """Of two candidate targets, the one that this task has sent less to."""
+    """Return a chooser, between two candidate targets, of the one that this task has sent fewer tuples to."""
     return Fixed(targets[0]) if len(targets) == 1 else ByPartialKey(targets, positions, component, names)
 
 
 def _mix(value: int) -> int:
-    """Spread 32 bits over 64 (the finalizer of MurmurHash3), so that the halves may be used as two hashes."""
+    """Spread 32 bits over 64 (the finalizer of MurmurHash3), so that the halves can be used as two hashes."""
     value = (value ^ (value >> 33)) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
     value = (value ^ (value >> 33)) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
     return value ^ (value >> 33)
@@ -197,10 +197,10 @@ def custom(
     component: str,
     stream: str,
 ) -> Many:
-    """The targets that a user's grouping names.
+    """Return a chooser of the targets that a user's grouping chooses.
 
     Raises, when called:
-        EmitError: the grouping named a task that does not subscribe.
+        EmitError: the grouping chose a task that does not subscribe.
     """
 
     def choose(values: Sequence[Any]) -> Sequence[Any]:
@@ -217,12 +217,12 @@ def custom(
 
 
 def one_of_many(choosers: Sequence[Many]) -> Many:
-    """All choosers of a stream as one: each subscribing component gets its share."""
+    """Combine the choosers of a stream, one per subscribing component, into one."""
     if len(choosers) == 1:
         return choosers[0]
     return lambda values: [target for choose in choosers for target in choose(values)]
 
 
 def as_many(choose: One) -> Many:
-    """A chooser of one target as a chooser of several."""
+    """Turn a chooser of one target into a chooser of several."""
     return lambda values: (choose.choose(values),)

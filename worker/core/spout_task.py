@@ -1,4 +1,4 @@
-"""The tasks of spouts, with the trees that they wait for."""
+"""Spout tasks and their pending trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tasks import Environment, Task
 
 
 class Sampled:
-    """The message id of a pending tree whose time is measured. The others are kept as they are, without an object."""
+    """Message id of a pending tree whose latency is measured. Other message ids are stored without a wrapper."""
 
     __slots__ = ("emitted_s", "msg_id")
 
@@ -26,15 +26,15 @@ class Sampled:
 
 
 def message_of(entry: Any) -> Any:
-    """The message id of a pending tree."""
+    """Return the message id of a pending tree."""
     return entry.msg_id if type(entry) is Sampled else entry
 
 
 class SpoutTask(Task):
-    """A task of a spout, with the trees it waits for.
+    """A task of a spout, with its pending trees.
 
-    A pending tree ends by a verdict of its acker or by its own timeout here, whichever comes first; the other is then
-    ignored. So a lost verdict is never a lost message.
+    A pending tree ends with a verdict of its acker or with its timeout here, whichever comes first. The other is then
+    ignored. So a lost verdict never means a lost message.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class SpoutTask(Task):
         self.tracked = 0  # trees begun so far
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._clock = env.clock
-        self.uncommitted = 0  # trees that are complete and wait for a checkpoint
-        self.tell_acked: Callable[[Any], None] | None = None  # in the spout's place: who tells it later, or never
+        self.uncommitted = 0  # complete trees that wait for a checkpoint
+        self.tell_acked: Callable[[Any], None] | None = None  # replaces spout.ack: tells later, or never
         self.tell_failed: Callable[[Any], None] | None = None
-        self.is_dry = False  # it had nothing to emit when it was asked last
+        self.is_dry = False  # the last next_tuple emitted nothing
         self._is_deaf = ignores_fails(spout)
 
     def open(self) -> None:
@@ -71,13 +71,13 @@ class SpoutTask(Task):
             self.participant.opened()
 
     def activate(self) -> None:
-        """The topology is active again."""
+        """Call the spout's ``activate``: the topology is active again."""
         activate: Callable[[], object] = self.spout.activate
         with self.set_up:
             self.refuse(self.spout, "activate", activate())
 
     def deactivate(self) -> None:
-        """The topology is not active any more."""
+        """Call the spout's ``deactivate``: the topology is no longer active."""
         deactivate: Callable[[], object] = self.spout.deactivate
         with self.set_up:
             self.refuse(self.spout, "deactivate", deactivate())
@@ -89,7 +89,7 @@ class SpoutTask(Task):
 
     @property
     def room(self) -> float:
-        """How many more trees ``topology.max.spout.pending`` allows; infinity without a limit."""
+        """Number of further trees that ``topology.max.spout.pending`` allows; infinity without a limit."""
         if self.max_pending is None or not self.is_tracked:
             return math.inf
         return self.max_pending - len(self.pending) - self.uncommitted
@@ -101,7 +101,9 @@ class SpoutTask(Task):
         self.updates.add_init(root, value, self.task_id)
 
     def poll(self, most: int) -> bool:
-        """Call ``next_tuple`` until it emits nothing, has emitted ``most``, or has no ``room``; whether it emitted.
+        """Call ``next_tuple`` until it emits nothing, ``most`` tuples are emitted, or ``room`` is used up.
+
+        Return True if the spout emitted.
 
         Raises:
             TaskFailure: ``next_tuple`` raised.
@@ -125,7 +127,7 @@ class SpoutTask(Task):
         return emits != first
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
-        """A tuple with a message id was emitted while nothing is tracked: it counts as processed."""
+        """Ack at once a tuple that was emitted with a message id while tracking is off."""
         self.counters.acked += 1
         if self.by_stream is not None:
             self.by_stream.counts[stream].acked += 1
@@ -135,7 +137,7 @@ class SpoutTask(Task):
             self.refuse(self.spout, "ack", returned)
 
     def on_acked(self, roots: Sequence[int]) -> None:
-        """Ackers found these trees complete."""
+        """Ack trees that ackers reported complete."""
         if self.by_stream is not None:
             self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
@@ -159,14 +161,14 @@ class SpoutTask(Task):
         trees.acked(roots)
 
     def on_failed(self, roots: Sequence[int]) -> None:
-        """These trees failed, or are taken for lost."""
+        """Fail trees that failed or are considered lost."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
         for entry in self.pending.pop_many(roots):
             self._fail(entry)
 
     def on_expired(self, roots: Sequence[int]) -> None:
-        """Ackers saw nothing of these trees for too long."""
+        """Fail trees that timed out at their ackers."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
         for entry in self.pending.pop_many(roots):
@@ -174,14 +176,14 @@ class SpoutTask(Task):
             self._fail(entry)
 
     def on_reset(self, roots: Iterable[int]) -> None:
-        """A bolt asked for the timeout of these trees to begin again."""
+        """Restart the timeout of these trees, as a bolt has requested."""
         for root in roots:
             entry = self.pending.get(root)
             if entry is not None:
                 self.pending.put(root, entry)
 
     def rotate(self) -> None:
-        """One message timeout has passed: fail what was pending all the time since the one before."""
+        """Fail the trees that have been pending since before the previous rotation. Called once per message timeout."""
         expired = self.pending.rotate()
         if self.by_stream is not None:
             self.by_stream.failed(expired)
@@ -190,13 +192,13 @@ class SpoutTask(Task):
             self._fail(entry)
 
     def take_pending(self) -> list[Any]:
-        """Forget the trees that are pending, and return their message ids."""
+        """Remove all pending trees and return their message ids."""
         if self.by_stream is not None:
             self.by_stream.forget()
         return [message_of(entry) for entry in self.pending.pop_many(list(self.pending))]
 
     def take_as_acked(self) -> list[Any]:
-        """As ``take_pending``, but they count as acked."""
+        """Remove all pending trees, count them as acked and return their message ids."""
         self.counters.acked += len(self.pending)
         if self.by_stream is not None:
             self.by_stream.acked(list(self.pending))

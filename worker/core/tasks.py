@@ -1,7 +1,7 @@
-"""The tasks of bolts, and what all tasks share: a user's component with its collector, its streams and its counters.
+"""Bolt tasks, and the base class of all tasks: a user's component with its collector, streams and counters.
 
-A task is driven by its executor on one thread. ``run`` is the hot path of the whole system: a loop over the rows of a
-batch with nothing in it that could be done once for each batch.
+An executor drives a task on one thread. ``run`` is the hot path of the whole system: a loop over the rows of a batch.
+Work that can be done once per batch is kept out of the loop.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from ..checkpoint.participant import Participant
 
 GIVE_UP_AFTER = 20_000
-"""A sampled tuple that is not acked so many tuples later is taken for forgotten."""
+"""A sampled tuple is considered forgotten if it is still unacked after this many further tuples."""
 
 ReportError = Callable[[str, int, BaseException], None]
 Observer = Callable[[str, str, Sequence[Any]], None]
-"""Sees emitted tuples as (component, stream, values)."""
+"""A function that receives emitted tuples as (component, stream, values)."""
 Clock = Callable[[], float]
 
 
 class TaskFailure(TupletreeError):
-    """A component raised: its worker must end. ``__cause__`` is the component's own exception.
+    """A component raised an exception, so its worker must end. ``__cause__`` is the component's exception.
 
-    SystemExit is one too: on the thread of a run loop it would end that thread alone, and nobody would hear of it.
+    SystemExit counts too: on the thread of a run loop, SystemExit would silently end only that thread.
     """
 
     def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
@@ -53,23 +53,23 @@ class TaskFailure(TupletreeError):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a task gets from the worker around it."""
+    """Dependencies that a worker passes to its tasks."""
 
     clock: Clock
     getrandbits: RandomBits
     report_error: ReportError
     is_tracked: bool
-    log_emit: Observer  # what topology.debug shows each emitted tuple to
-    ids_at_once: int = 256  # how many ids a task makes at a time
-    ids_are_seeded: bool = IS_COMPILED  # not where the same ids are wanted with and without a compiler
+    log_emit: Observer  # receives each emitted tuple under topology.debug
+    ids_at_once: int = 256  # number of ids that a task generates at a time
+    ids_are_seeded: bool = IS_COMPILED  # False where ids must be the same with and without compilation
 
     def ids(self) -> RandomIds:
-        """Root and edge ids for one task."""
+        """Return a source of root and edge ids for one task."""
         return RandomIds(self.getrandbits, self.ids_at_once, self.ids_are_seeded)
 
 
 class Task(TreeTracker):
-    """What spout and bolt tasks share."""
+    """Base class of spout and bolt tasks."""
 
     def __init__(
         self, component: Component, context: TopologyContext, streams: dict[str, OutStream], env: Environment
@@ -81,35 +81,35 @@ class Task(TreeTracker):
         self.streams = streams
         self.counters = Counters()
         self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
-        self.updates = AckUpdates()  # replaced by that of the run loop that drives this task
+        self.updates = AckUpdates()  # replaced by the updates of the run loop that drives this task
         self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
         self.defers_acks = False
-        self.has_failed_tuples = False  # since somebody set it so: a checkpoint is not taken over a failed tuple
-        self.participant: Participant | None = None  # what takes part in checkpoints for this task, if it does
+        self.has_failed_tuples = False  # since the last reset: no checkpoint may cover a failed tuple
+        self.participant: Participant | None = None  # takes part in checkpoints for this task
         self.is_open = False
         self.is_declared_blocking = component.blocking
-        self.takes_batches = False  # whole: a step runs all rows of a batch
-        self.set_up = SetUp()  # replaced by that of its executor
-        self.must_yield = False  # set by the watchdog: the present step has taken too long
-        self.remake: Callable[[], Any] | None = None  # another copy of the component, as it was submitted
+        self.takes_batches = False  # a step runs all rows of a batch at once
+        self.set_up = SetUp()  # replaced by the executor's SetUp
+        self.must_yield = False  # set by the watchdog when the current step takes too long
+        self.remake: Callable[[], Any] | None = None  # makes a new copy of the component as submitted
         self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
         self._env = env
         component.context = context
 
     def use(self, updates: AckUpdates) -> None:
-        """Report to the ackers by these updates from now on."""
+        """Report to the ackers through these updates from now on."""
         self.updates = updates
         if not self.defers_acks:
             self.ack_updates = updates
 
     def equip(self, context: TopologyContext) -> None:
-        """Give a component's context what it has of its worker."""
+        """Set the clock and the ``call_soon`` of a component's context."""
         context.clock = self._env.clock
         if self.ask_soon is not None:
             context.call_soon = functools.partial(self.ask_soon, context)
 
     def end(self, bolt: BasicBolt | Bolt) -> None:
-        """Let a copy of the bolt clean up; what it raises is reported."""
+        """Call ``cleanup`` of a copy of the bolt; report an exception instead of raising it."""
         try:
             self.clean_up(bolt)
         except (Exception, SystemExit) as error:
@@ -121,15 +121,15 @@ class Task(TreeTracker):
         self.refuse(bolt, "cleanup", cleanup())
 
     def refuse(self, component: Component, method: str, returned: object) -> None:
-        """Raise TopologyError if a method of the component may not return this: the value would be ignored."""
+        """Raise TopologyError if a method of the component may not return this value, which would be ignored."""
         check_returned(self.component_id, component, method, returned, self.feeds)
 
     def feeds(self, task: int) -> bool:
-        """Whether a stream of this task goes to that task."""
+        """True if a stream of this task goes to the given task."""
         return any(task in stream.buffers for stream in self.streams.values())
 
     def renewed(self) -> Any:
-        """A new copy of the component with a context of its own; what the old one asked to be called is not called."""
+        """Return a new copy of the component with a new context. Pending ``call_soon`` calls of the old copy lapse."""
         assert self.remake is not None
         component = self.remake()
         self.context = component.context = self.context.renewed()
@@ -137,7 +137,7 @@ class Task(TreeTracker):
         return component
 
     def buffers(self) -> Iterable[OutBuffer]:
-        """The buffer of every receiving task of every stream."""
+        """Return the buffer of every receiving task of every stream."""
         return (buffer for stream in self.streams.values() for buffer in stream.buffers.values())
 
     def open(self) -> None:
@@ -149,17 +149,17 @@ class Task(TreeTracker):
         raise NotImplementedError
 
     def processed(self, origin: Origin, latency_s: float) -> None:
-        """A sampled tuple was acked."""
+        """Record the latency of a sampled tuple that was acked."""
         self.counters.processed(latency_s)
         if self.inputs is not None:
             self.inputs[origin].processed(latency_s)
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error of this task to the user."""
+        """Report an error of this task to the user."""
         self._env.report_error(self.component_id, self.task_id, error)
 
     def failure(self, error: BaseException) -> TaskFailure:
-        """An exception of this task's component as the failure of its worker."""
+        """Wrap an exception of this task's component in a TaskFailure."""
         return TaskFailure(self.component_id, self.task_id, error)
 
 
@@ -174,7 +174,7 @@ class BasicBoltTask(Task):
         self.collector = TaskBasicCollector(self, streams, env.ids())
         bolt.collector = self.collector
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
-        self._until_sample = 0 if self._sample_every < NEVER else NEVER  # so many rows are not measured first
+        self._until_sample = 0 if self._sample_every < NEVER else NEVER  # rows to skip before the next sample
 
     def open(self) -> None:
         self.is_open = True
@@ -187,7 +187,7 @@ class BasicBoltTask(Task):
             self.clean_up(self.bolt)
 
     def renew(self) -> None:
-        """Go on with a new copy of the bolt, as after a crash. Raises TaskFailure if it cannot be made or prepared."""
+        """Continue with a new copy of the bolt, as after a crash. Raises TaskFailure if the copy fails to start."""
         self.end(self.bolt)
         try:
             self.bolt = self.renewed()
@@ -197,7 +197,7 @@ class BasicBoltTask(Task):
             raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:  # noqa: C901, no call for each row
-        """Execute rows ``start`` to ``stop``, and ack or fail each; return how many it were before ``must_yield``.
+        """Execute rows ``start`` to ``stop`` and ack or fail each, until ``must_yield``. Return the number executed.
 
         Raises:
             TaskFailure: ``execute`` raised anything but FailedException.
@@ -238,7 +238,7 @@ class BasicBoltTask(Task):
                     updates.add_ack(other, edge_there ^ collector.children)
             elif root:
                 updates.add_ack(root, edge ^ collector.children)
-            if at > sample_at:  # of those that fail none is measured, but the next one
+            if at > sample_at:  # failed rows are not measured: the next acked row is
                 sample_at = at - 1 + self._sample_every
                 self.processed(origin, clock() - sampled_s)
         collector.root = 0
@@ -261,7 +261,7 @@ class BasicBoltTask(Task):
 
 
 class BoltTask(Task):
-    """A task of a bolt that anchors and acks by hand, with the trees that it has begun itself."""
+    """A task of a bolt that anchors and acks explicitly, with the trees that the task has begun itself."""
 
     def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
         super().__init__(bolt, context, streams, env)
@@ -269,7 +269,7 @@ class BoltTask(Task):
         self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
-        self.unacked: set[Tuple] | None = None  # where checkpoints are aligned: executed, neither acked nor failed
+        self.unacked: set[Tuple] | None = None  # in aligned mode: executed, neither acked nor failed
         conf = context.conf
         self.trees = BoltTrees(
             conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
@@ -278,7 +278,7 @@ class BoltTask(Task):
             on_reset=self._reset_many,
         )
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
-        self._sampled: Tuple | None = None  # what is waited for to be acked, since when, and for how long at most
+        self._sampled: Tuple | None = None  # awaits its ack since _sampled_s, until _give_up_at
         self._sampled_s = 0.0
         self._sample_at = 0 if self._sample_every < NEVER else NEVER
         self._give_up_at = 0
@@ -294,10 +294,10 @@ class BoltTask(Task):
             self.clean_up(self.bolt)
 
     def renew(self) -> None:
-        """Go on with a new copy of the bolt, as after a crash: what it held and waited for is forgotten.
+        """Continue with a new copy of the bolt, as after a crash. Unacked tuples and pending trees are forgotten.
 
         Raises:
-            TaskFailure: it cannot be made or prepared.
+            TaskFailure: making or preparing the copy failed.
         """
         self.end(self.bolt)
         self.trees.forget()
@@ -310,7 +310,7 @@ class BoltTask(Task):
             raise self.failure(error) from error
 
     def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
-        """Execute rows ``start`` to ``stop``; return how many it were before ``must_yield`` was set.
+        """Execute rows ``start`` to ``stop``, until ``must_yield`` is set. Return the number executed.
 
         Raises:
             TaskFailure: ``execute`` raised.
@@ -322,11 +322,11 @@ class BoltTask(Task):
         started_s = self._env.clock()
         executed = self.counters.executed
         is_user = origin.component != SYSTEM_COMPONENT
-        sample_at = self._sample_at if is_user else NEVER  # few ack their ticks
+        sample_at = self._sample_at if is_user else NEVER  # ticks are not sampled: few bolts ack them
         unacked = self.unacked if is_user else None
         at = start
         while at < stop and not self.must_yield:
-            values = [column[at] for column in columns]  # its own: such a bolt may keep its tuples
+            values = [column[at] for column in columns]  # a new list, because such a bolt may keep its tuples
             tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
@@ -371,7 +371,7 @@ class BoltTask(Task):
             self.inputs[origin].ran(executed, elapsed_s)
 
     def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
-        """The collector emitted for these inputs in a tree of this task's own."""
+        """Track a tree of this task's own, which the collector began for these inputs."""
         self.updates.add_init(root, value, self.task_id)
         self.trees.begin(root, inputs, self._env.clock())
 
@@ -387,7 +387,7 @@ class BoltTask(Task):
             self.collector.reset_timeout(tup)
 
     def _sample(self, tup: Tuple, count: int) -> int:
-        """Measure how long until this tuple is acked, unless one is being measured; return when to sample next."""
+        """Measure the time to this tuple's ack, unless another is being measured. Return the next count to sample."""
         if self._sampled is None or count >= self._give_up_at:
             self._sampled = tup
             self._sampled_s = self._env.clock()
@@ -396,7 +396,7 @@ class BoltTask(Task):
         return self._sample_at
 
     def acked(self, tup: Tuple) -> None:
-        """The collector acked a tuple."""
+        """Record that the collector acked a tuple."""
         self.counters.acked += 1
         if self.inputs is not None:
             self.inputs[tup._origin].acked += 1
@@ -406,7 +406,7 @@ class BoltTask(Task):
             self._take_sample(tup)
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
-        """The collector acked these tuples."""
+        """Record that the collector acked these tuples."""
         self.counters.acked += len(tuples)
         if self.inputs is not None:
             for tup in tuples:
@@ -421,7 +421,7 @@ class BoltTask(Task):
         self.processed(tup._origin, self._env.clock() - self._sampled_s)
 
     def failed(self, tup: Tuple) -> None:
-        """The collector failed a tuple."""
+        """Record that the collector failed a tuple."""
         self.counters.failed += 1
         if self.inputs is not None:
             self.inputs[tup._origin].failed += 1

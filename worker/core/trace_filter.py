@@ -1,11 +1,11 @@
-"""Which trees are followed, asked of every root on its way; and what then stands between collectors and their tasks.
+"""Selection of the trees that are traced ("followed"), and stand-ins for tasks that show these trees to the tracer.
 
-A tree is followed if its root is a multiple of ``one_in``. With one_in = odd * 2**n, that is so if the lowest n bits
-are 0 and the root is a multiple of odd; which a multiplication says, much sooner than a division (Granlund and
-Montgomery, "Division by Invariant Integers using Multiplication", 1994, section 9): exactly the multiples of odd give
-at most (2**64 - 1) // odd when multiplied, modulo 2**64, by the number whose product with odd is 1.
+A tree is followed if its root is a multiple of ``one_in``. With one_in = odd * 2**n, this holds if the lowest n bits
+are 0 and the root is a multiple of odd. The second condition is tested by a multiplication, which is much faster than a
+division (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994, section 9). Multiply the
+root, modulo 2**64, by the inverse of odd: the product is at most (2**64 - 1) // odd exactly for the multiples of odd.
 
-Compiled where the hot path is: while few trees are followed, this is what all the others pay.
+This module is compiled with the hot path: every tree that is not followed pays for the test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Followed:
-    """One in so many trees."""
+    """The set of followed trees: one in ``one_in``."""
 
     __slots__ = ("_inverse", "_low_bits", "_mask", "_most")
 
@@ -36,11 +36,11 @@ class Followed:
         self._most = self._mask // (one_in // power)
 
     def holds(self, root: int) -> bool:
-        """Whether the tree of this root is followed. Root 0 is no tree."""
+        """True if the tree of this root is followed. Root 0 means no tree."""
         return root != 0 and not root & self._low_bits and (root * self._inverse & self._mask) <= self._most
 
     def rows(self, roots: Sequence[int], start: int, stop: int) -> list[int]:
-        """Where followed roots are in this part of a column, ascending. ``roots`` is an array of 64 bits each."""
+        """Return the rows from ``start`` to ``stop`` with followed roots, ascending. ``roots`` is a 64-bit array."""
         found = []
         low_bits, inverse, mask, most = self._low_bits, self._inverse, self._mask, self._most
         at = start
@@ -52,12 +52,12 @@ class Followed:
         return found
 
     def among(self, roots: Iterable[int]) -> list[int]:
-        """The followed ones of any roots."""
+        """Return the followed roots among the given roots."""
         return [root for root in roots if self.holds(root)]
 
 
 class FollowedSpout(TreeTracker):
-    """Stands in the place of a spout task for its collector. What it does not see goes to the task."""
+    """Stand-in for a spout task at its collector. All other attributes are those of the task."""
 
     def __init__(self, task: SpoutTask, followed: Followed, tracer: Tracer) -> None:
         self._task = task
@@ -70,14 +70,14 @@ class FollowedSpout(TreeTracker):
         return getattr(self._task, name)
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
-        """A tree was begun by an emit."""
+        """Track a tree that an emit has begun, and show the tracer a followed tree."""
         self._task.track(root, value, msg_id)
         if self._followed.holds(root):
             self._tracer.began(self._task, root, msg_id)
 
 
 class FollowedBolt:
-    """As ``FollowedSpout``, for a bolt that acks by hand."""
+    """Stand-in for the task of a bolt that acks explicitly, like ``FollowedSpout``."""
 
     def __init__(self, task: BoltTask, followed: Followed, tracer: Tracer) -> None:
         self._task = task
@@ -91,33 +91,33 @@ class FollowedBolt:
 
     @property
     def ack_updates(self) -> AckUpdates:
-        """Asked for with each ack."""
+        """The task's updates, which every ack reads."""
         return self._task.ack_updates
 
     def acked(self, tup: Tuple) -> None:
-        """The collector acked a tuple."""
+        """Record that the collector acked a tuple."""
         self._task.acked(tup)
         self._look(tup)
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
-        """The collector acked these tuples."""
+        """Record that the collector acked these tuples."""
         self._task.acked_many(tuples)
         for tup in tuples:
             self._look(tup)
 
     def failed(self, tup: Tuple) -> None:
-        """The collector failed a tuple."""
+        """Record that the collector failed a tuple."""
         self._task.failed(tup)
         self._tracer.settled(self._task, tup.anchors, "fail")
 
     def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
-        """The collector emitted for these inputs in a tree of this task's own."""
+        """Track a tree of the task's own, which the collector began for these inputs."""
         self._task.begin_tree(root, value, inputs)
         if self._followed.holds(root):
             self._tracer.began(self._task, root, f"{len(inputs)} tuples combined")
 
     def _look(self, tup: Tuple) -> None:
-        """Show the tracer an acked tuple of a followed tree, and those of several trees."""
+        """Show the tracer an acked tuple if its tree is followed or if the tuple belongs to several trees."""
         if tup._root:
             if self._followed.holds(tup._root):
                 self._tracer.settled(self._task, tup.anchors, "ack")

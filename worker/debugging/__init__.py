@@ -1,1 +1,1 @@
-"""Tools that operators switch on at a running topology: log levels, sampled tuples, traced trees."""
+"""Tools that operators switch on in a running topology: log levels, tuple sampling, tree tracing."""

@@ -1,7 +1,7 @@
-"""What operators switched on, carried out in this worker: levels of loggers, sampled tuples, followed trees.
+"""Application of operators' switches in this worker: logger levels, sampled tuples, traced trees.
 
-Level-triggered like all else: the record says what is wanted, and each look brings the worker there. What has an end is
-looked at again when that has come.
+Level-triggered: the topology's record has the wanted state, and each look brings the worker to that state. If a switch
+has an end, the controller looks again at that time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .tracing import Tracer, follow_collector
 
 log = logging.getLogger(__name__)
 
-_MAX_S = 3600.0  # a clock that is set is noticed within this
+_MAX_S = 3600.0  # the longest time until a change of the system clock is noticed
 
 
 class DebugController:
-    """Follows the switches. Its methods are called in the event loop's thread."""
+    """Keeps this worker in step with the switches. Call methods on the event loop's thread."""
 
     def __init__(self, launch: LaunchFile, engine: Engine) -> None:
         conf = launch.conf
@@ -42,13 +42,13 @@ class DebugController:
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, observed: DebugSettings) -> None:
-        """The record says this now."""
+        """Adopt the settings of the latest record."""
         if observed != self._observed:
             self._observed = observed
             self._look()
 
     def close(self) -> None:
-        """End, and write what is still to be written."""
+        """Stop, and write the remaining events."""
         if self._timer is not None:
             self._timer.cancel()
         self._events.close()

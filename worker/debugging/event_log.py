@@ -1,9 +1,8 @@
-"""events.jsonl: sampled tuples and traced trees, written down by a thread of its own.
+"""events.jsonl: a file of sampled tuples and traced trees, written by a thread of its own.
 
-Whoever has an event puts it into a queue and goes on; it is written beside the log and rotated like it, with what came
-soon after it: a write for each event would cost more than all else about it. If more comes than can be written, what is
-too much is left out and counted. Where nothing is switched on there is neither thread nor
-file.
+Callers put events into a queue and continue. The thread writes several events at once, because one write per event
+would dominate the cost of an event. The file is in the log directory and rotated like the log. Events that arrive
+faster than they can be written are dropped and counted. While nothing is switched on, there is neither thread nor file.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from tupletree._wire.events import encode_event
 
 NAME: Final = "events.jsonl"
 MAX_WAITING: Final = 20_000
-GATHER_S: Final = 0.02  # how long an event waits for others to be written with
+GATHER_S: Final = 0.02  # how long an event waits for further events to share a write
 _MAX_AT_ONCE: Final = 1000
 _MAX_BYTES_AT_ONCE: Final = 64 * 1024
-LINGER_S: Final = 0.5  # how long the end waits for what is still to be written
+LINGER_S: Final = 0.5  # how long ``close`` waits for the remaining events
 
 Event = dict[str, Any]
 
@@ -43,14 +42,14 @@ class EventLog:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Begin to write. Nothing if it has begun, or if the worker has no directory for logs."""
+        """Start writing. Does nothing if already started, or if the worker has no log directory."""
         if self._thread is None and self._directory is not None:
             path = os.path.join(self._directory, NAME)
             self._thread = threading.Thread(target=self._write, args=(path,), name="events", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Write what was put before, and end."""
+        """Write the queued events, and stop."""
         if self._thread is not None:
             with contextlib.suppress(queue.Full):
                 self._waiting.put(None, timeout=LINGER_S)
@@ -58,14 +57,14 @@ class EventLog:
             self._thread = None
 
     def put(self, event: Event) -> None:
-        """Have an event written, or left out."""
+        """Queue an event, or drop and count it if the queue is full."""
         try:
             self._waiting.put_nowait(event)
         except queue.Full:
-            self._left_out += 1  # two threads at the same time may count one: it is for people
+            self._left_out += 1  # an approximate count: concurrent increments may be lost
 
     def left_out(self, count: int) -> None:
-        """Others were not even put."""
+        """Count events that were dropped before ``put``."""
         self._left_out += count
 
     def _write(self, path: str) -> None:
@@ -90,7 +89,7 @@ class EventLog:
                     handler.handle(logging.makeLogRecord({"msg": text}))
 
     def _gathered(self) -> list[Event | None]:
-        """The next events, once there is one; None among them is the end."""
+        """Wait for an event; return it with further queued events. A None among them means the end."""
         events = [self._waiting.get()]
         if events[0] is not None:
             time.sleep(GATHER_S)
@@ -101,7 +100,7 @@ class EventLog:
 
 
 def _joined(lines: list[str], most: int) -> Iterator[str]:
-    """The lines in texts of about that length, so that files are not rotated late."""
+    """Join lines into texts of about ``most`` characters, so that files are not rotated late."""
     text: list[str] = []
     length = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Levels of loggers that operators set at a running topology, on top of what ``logs.level`` and the code say."""
+"""Logger levels that operators set in a running topology. They override ``logs.level`` and the code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ log = logging.getLogger(__name__)
 
 
 class LogLevels:
-    """The loggers that were given other levels, and what they had before."""
+    """The loggers with overridden levels, and their previous levels."""
 
     def __init__(self) -> None:
         self._before: dict[str, int] = {}
 
     def follow(self, levels: Mapping[str, str]) -> None:
-        """Let exactly these loggers have these levels ("" is the root), and all others what they had."""
+        """Set exactly these loggers to these levels ("" is the root), and restore the levels of all others."""
         for name in self._before.keys() - levels.keys():
             level = self._before.pop(name)
             logging.getLogger(name).setLevel(level)

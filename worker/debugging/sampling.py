@@ -1,8 +1,8 @@
-"""Sampled tuples: some share of what components emit, shown to operators (``tupletree debug``).
+"""Sampling of emitted tuples, for operators (``tupletree debug``).
 
-A stream's choosers are exchanged for ones that look at each tuple on its way and now and then write one down. So a
-stream that is not sampled is what it was, and costs nothing. How many tuples are passed over is drawn anew each time,
-so that tuples which come in turns are sampled alike.
+While a stream is sampled, its target choosers are wrapped by choosers that record some of the tuples. A stream that is
+not sampled keeps its own choosers, at no cost. The number of tuples to skip is drawn at random after each sample, so
+that tuples of a periodic pattern are all sampled equally.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..core.tasks import Task
 from .event_log import EventLog
 from .settings import Switches
 
-MAX_PER_SECOND: Final = 500  # of a worker
+MAX_PER_SECOND: Final = 500  # per worker
 _MAX_PASSED_OVER: Final = 2**60
 
 
 class _Short(reprlib.Repr):
-    """Also for bytes, which ``reprlib`` writes out whole before it cuts them."""
+    """Variant for bytes too, which ``reprlib`` formats as a whole before truncating."""
 
     def repr_bytes(self, value: bytes, level: int) -> str:
         return repr(value[: self.maxother])
@@ -45,8 +45,8 @@ _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _short.maxfr
 
 
 def shown(value: Any) -> str:
-    """A value as text of bounded length. Never raises: what a value's own ``__repr__`` does is its own affair."""
-    if type(value) is str and len(value) < MAX_VALUE_LENGTH - 1:  # most are, and reprlib takes ten times as long
+    """Return a value as text of bounded length. Never raises, even if the value's own ``__repr__`` does."""
+    if type(value) is str and len(value) < MAX_VALUE_LENGTH - 1:  # the usual case; reprlib takes ten times as long
         text = repr(value)
         if len(text) <= MAX_VALUE_LENGTH:
             return text
@@ -58,7 +58,7 @@ def shown(value: Any) -> str:
 
 
 class RateLimit:
-    """Lets so many samples of a worker through in each second, and counts the others. Any thread, roughly."""
+    """Limit of ``MAX_PER_SECOND`` samples per worker; counts the others. Any thread; the limit is approximate."""
 
     def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._events = events
@@ -67,7 +67,7 @@ class RateLimit:
         self._count = 0
 
     def allows(self) -> bool:
-        """Whether one more may be written down now."""
+        """True if another sample is within the limit; counts the sample."""
         second = int(self._clock())
         if second != self._second:
             if self._count > MAX_PER_SECOND:
@@ -78,7 +78,7 @@ class RateLimit:
 
 
 class Lens:
-    """Writes tuples of one stream of one task down, and says how many are then passed over. On the task's thread."""
+    """Sampler of one stream of one task: records tuples and draws how many to skip next. On the task's thread."""
 
     def __init__(self, stream: OutStream, share: float, pace: RateLimit, events: EventLog, rng: random.Random) -> None:
         self._origin = stream.origin
@@ -86,21 +86,21 @@ class Lens:
         self._pace = pace
         self._events = events
         self._rng = rng
-        self._passed_over = self.draw()  # of those that no chooser of one target counts
+        self._passed_over = self.draw()  # for tuples not counted by a ``Watched`` single-target chooser
 
     def draw(self) -> int:
-        """How many tuples to pass over: each tuple has the same chance, whatever became of those before."""
+        """Draw the number of tuples to skip, so that each tuple is sampled with the same probability, independently."""
         drawn = math.log(1.0 - self._rng.random()) * self._per_log
         return int(drawn) if drawn < _MAX_PASSED_OVER else _MAX_PASSED_OVER
 
     def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
-        """Write one down that goes to one task; how many are to be passed over."""
+        """Record a tuple for one task; return the number of tuples to skip."""
         if self._pace.allows():
             self._write(values, [buffer.task])
         return self.draw()
 
     def see(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
-        """A tuple comes by that goes to any number of tasks."""
+        """Record or skip a tuple for any number of tasks."""
         if self._passed_over:
             self._passed_over -= 1
         else:
@@ -125,7 +125,7 @@ class Lens:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """What a stream had before."""
+    """The original choosers and observer of a stream."""
 
     one: One | None
     many: Many
@@ -143,7 +143,7 @@ class Sampler:
         self._shares: dict[str, float] = {}
 
     def follow(self, switches: Switches) -> None:
-        """Sample each component's share of tuples from now on. Task threads go on meanwhile."""
+        """Sample each component's share of tuples from now on. Task threads keep running meanwhile."""
         for task in self._tasks:
             share = switches.share_of(task.component_id)
             if share == self._shares.get(task.component_id, 0.0):

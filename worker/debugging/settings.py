@@ -1,6 +1,6 @@
-"""What a topology's record says of looking inside, and what of it holds at a given time. Pure.
+"""Debug settings of a topology's record, and the switches in force at a given time. Pure.
 
-An operator's switches may have an end; then they hold until it, whether or not anybody takes them out of the record.
+A switch with an end is in force only until the end, even if nobody removes the switch from the record.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from tupletree.v1 import topology_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What is switched on now: levels by logger, sampled shares by component (0 to 1), one in how many trees."""
+    """The switches in force: levels by logger, sampled shares by component (0 to 1), tracing of one in N trees."""
 
     levels: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     one_in: int = 0
 
     def share_of(self, component: str) -> float:
-        """The sampled share of a component's tuples."""
+        """Return the sampled share of a component's tuples."""
         return self.shares.get(component, self.shares.get("", 0.0))
 
     @property
     def wants_events(self) -> bool:
-        """Whether anything of this is written into events.jsonl."""
+        """True if a switch causes events to be written to events.jsonl."""
         return self.one_in > 0 or any(self.shares.values())
 
 
 @dataclass(frozen=True, slots=True)
 class DebugSettings:
-    """The part of a record that this is about."""
+    """The debug settings in a topology's record."""
 
     levels: Mapping[str, pb.LogLevel] = field(default_factory=dict)
     percent: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class DebugSettings:
         )
 
     def at(self, now_unix_s: float) -> Switches:
-        """What holds then."""
+        """Return the switches in force at a given time."""
         ends = self.percent_until_unix_s
         shares = {
             component: min(100.0, percent) / 100
@@ -62,7 +62,7 @@ class DebugSettings:
         return Switches(levels_at(self.levels, now_unix_s), shares, self.one_in if is_traced else 0)
 
     def next_end(self, now_unix_s: float) -> float | None:
-        """When something of it ends next, None if nothing does."""
+        """Return the time at which the next switch ends, or None."""
         ends = {f"level {logger}": level.until_unix_s for logger, level in self.levels.items()}
         ends |= {f"share {component}": end for component, end in self.percent_until_unix_s.items()}
         return next_end({**ends, "trees": self.one_in_until_unix_s}, now_unix_s)

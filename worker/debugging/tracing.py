@@ -1,16 +1,16 @@
-"""Followed trees: every hop of one in so many tuple trees, written down (``tupletree trace``).
+"""Tree tracing: a record of every hop of one in N tuple trees (``tupletree trace``).
 
-Which trees are followed is decided by the root id alone (``root mod one_in == 0``), so all workers agree without
-telling each other, and nothing more travels with a tuple. While nothing is followed, executors see that there is no
-tracer, once for each batch, and components emit as ever. While something is, a batch's roots are looked through at
-once, and only rows of followed trees are run one at a time, so that each has a beginning and an end of its own.
+The root id alone decides whether a tree is traced (``root mod one_in == 0``). So all workers agree without
+communicating, and tuples carry no extra data. While tracing is off, executors check once per batch that there is no
+tracer, and components emit as usual. While tracing is on, all roots of a batch are checked at once, and only rows of
+traced trees are run one at a time, so that each has its own start and end.
 
-A spout's emits and a bolt's acks are seen by standing between the collector and its task (trace_filter.py).
+To see a spout's emits and a bolt's acks, a proxy stands between the collector and its task (trace_filter.py).
 
-Which children a tuple has is read from the buffers: what was appended while it was executed. A bolt that keeps tuples
-and emits for them later shows no children then; whoever joins the events finds the nearest ones in time.
+The children of a tuple are the rows appended to the buffers during its execution. If a bolt keeps tuples and emits for
+them later, the tuple's event shows no children; the reader of the events then picks the nearest in time.
 
-Times are Unix seconds by this machine's clock, read once and carried on by a counter that is never set back.
+Times are Unix seconds: this machine's clock is read once, and a monotonic counter is added.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
 from .event_log import EventLog
 from .sampling import shown
 
-MAX_CHILDREN: Final = 200  # of a tuple, that are named
+MAX_CHILDREN: Final = 200  # children named per tuple
 
 
 class Tracer:
-    """Follows the trees of one worker. Called on the threads that do what it is told of."""
+    """Tracer of one worker's trees. Each method is called on the thread that does the traced work."""
 
     def __init__(self, one_in: int, events: EventLog) -> None:
         self.followed = Followed(one_in)
@@ -44,11 +44,11 @@ class Tracer:
         self._ahead_s = time.time() - time.perf_counter()
 
     def began(self, task: Task, root: int, message: Any) -> None:
-        """A task began a tree that is followed."""
+        """Record that a task began a traced tree."""
         self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
 
     def sent(self, buffer: OutBuffer, rows: Rows) -> None:
-        """A batch is handed over to its target."""
+        """Record the traced rows of a batch that is sent to its target."""
         due = self._due(rows, 0, len(rows))
         at = self._now() if due else 0.0
         for row in due:
@@ -66,7 +66,7 @@ class Tracer:
                     )
 
     def received(self, message: worker_pb2.Batch) -> None:
-        """A batch has come from another worker. Its arrays fit each other."""
+        """Record the traced rows of a batch from another worker, already checked: its arrays fit each other."""
         at = self._now()
         if message.roots:
             roots = unpack_u64(message.roots)
@@ -80,7 +80,7 @@ class Tracer:
                     self._put("receive", root, at, edge=id_name(edge), target=message.target_task)
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:
-        """As the task's ``run``, with the rows of followed trees one at a time."""
+        """Run rows as the task's ``run`` does, but the rows of traced trees one at a time."""
         due = self._due(rows, start, stop)
         if not due:
             return task.run(rows, start, stop, origin)
@@ -91,18 +91,18 @@ class Tracer:
             if at < row:
                 at += task.run(rows, at, row, origin)
             if at < row or (done := self._run(task, rows, row, row + 1, origin, [row])) == 0:
-                return at - start  # it must yield
+                return at - start  # the task must yield
             at += done
         return at - start + (task.run(rows, at, stop, origin) if at < stop else 0)
 
     def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
-        """A bolt acked, or failed, a tuple of these trees."""
+        """Record that a bolt acked or failed a tuple of these trees."""
         for root, _ in anchors:
             if self.followed.holds(root):
                 self._put(kind, root, component=task.component_id, task=task.task_id)
 
     def judged(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
-        """A spout is about to learn how trees of its ended; of those that are not pending it has learnt before."""
+        """Record verdicts that a spout is about to receive. Trees no longer pending were recorded before."""
         for root in self.followed.among(roots):
             if spout.pending.get(root) is not None:
                 self._put("verdict", root, component=spout.component_id, task=spout.task_id, verdict=verdict)
@@ -143,7 +143,7 @@ class Tracer:
         return done
 
     def _due(self, rows: Rows, start: int, stop: int) -> list[int]:
-        """The rows of a part of a batch that belong to a followed tree, ascending."""
+        """Return the rows in a part of a batch that belong to a traced tree, ascending."""
         due = self.followed.rows(rows.roots, start, stop)
         if rows.pairs:
             several = [row for row, pairs in rows.pairs.items() if any(self.followed.holds(root) for root, _ in pairs)]
@@ -162,7 +162,7 @@ def _trees(rows: Rows, row: int) -> Sequence[tuple[int, int]]:
 
 
 def follow_collector(task: Task, tracer: Tracer | None) -> None:
-    """Let a task's collector be seen by a tracer, or (None) by nobody."""
+    """Attach a tracer to a task's collector, or detach with None."""
     if isinstance(task, SpoutTask):
         spout = task if tracer is None else FollowedSpout(task, tracer.followed, tracer)
         task.collector._task = cast(SpoutTask, spout)

@@ -1,1 +1,1 @@
-"""The threads of a worker and what they drive: executors, their inboxes, run loops."""
+"""The threads of a worker (run loops), and the executors and inboxes that they drive."""

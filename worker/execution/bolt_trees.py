@@ -1,7 +1,7 @@
-"""Trees that a bolt task begins, and the inputs that wait for each.
+"""Trees that a bolt task begins, and the inputs that wait for each tree.
 
 A spout's tree ends in ``ack(msg_id)`` or ``fail(msg_id)``. The tree of a bolt task ends in an ack or a fail of the
-inputs that its tuples were made of:
+inputs from which its tuples were made:
 
     spout --- tree of input 1 ----+                    +--- row ---+
     spout --- tree of input 2 ----+-- bolt task -------+--- row ---+-- own tree of the task
@@ -9,10 +9,10 @@ inputs that its tuples were made of:
                  ^                                                      |
                  +---------- acked, once the own tree is complete ------+
 
-So each row has one root whatever number of inputs is in it, and an input is acked only after all that was made of it
-was processed; one that went into several trees, of several streams for example, after the last of them. As with spouts,
-an own tree ends by a verdict of its acker or by its timeout here, whichever comes first. Whatever happens to the task
-itself, its inputs are pending at their spouts.
+So each row has one root, however many inputs it combines. An input is acked only after all rows made from it were
+processed. If the input went into several trees, for example of several streams, it is acked after the last tree. As
+with spouts, an own tree ends with a verdict of its acker or with its timeout here, whichever comes first. If the task
+itself is lost, its inputs are still pending at their spouts.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Settle = Callable[[Inputs], None]
 
 
 class BoltTrees:
-    """The pending trees of one bolt task. ``on_acked``, ``on_failed`` and ``on_reset`` do to inputs what the tree met.
+    """Pending trees of one bolt task. ``on_acked``, ``on_failed`` and ``on_reset`` pass a tree's verdict to its inputs.
 
     Attributes:
-        due_s: when ``expire`` has something to do at the earliest; infinity while nothing is pending.
+        due_s: earliest time at which ``expire`` has something to do; infinity while nothing is pending.
     """
 
     def __init__(self, timeout_s: float | None, on_acked: Settle, on_failed: Settle, on_reset: Settle) -> None:
@@ -43,7 +43,7 @@ class BoltTrees:
         self._on_failed = on_failed
         self._on_reset = on_reset
         self._pending: RotatingMap[int, Inputs] = RotatingMap(2)
-        self._waits_for: dict[Tuple, int] = {}  # in how many trees an input is
+        self._waits_for: dict[Tuple, int] = {}  # number of pending trees of each input
         self._rotation_s = math.inf
         self._suspects: list[tuple[float, list[int]]] = []
 
@@ -51,7 +51,7 @@ class BoltTrees:
         return len(self._pending)
 
     def begin(self, root: int, inputs: Inputs, now_s: float) -> None:
-        """A tree was begun for these inputs; its root is new."""
+        """Track a tree that was begun for these inputs; its root is new."""
         if self._rotation_s == math.inf:
             self._rotation_s = now_s + self._timeout_s
             self._set_due()
@@ -60,7 +60,7 @@ class BoltTrees:
             self._waits_for[tup] = self._waits_for.get(tup, 0) + 1
 
     def forget(self) -> None:
-        """Forget all pending trees and what waits for them."""
+        """Forget all pending trees and the inputs that wait for them."""
         self._pending = RotatingMap(2)
         self._waits_for.clear()
         self._suspects.clear()
@@ -68,7 +68,7 @@ class BoltTrees:
         self._set_due()
 
     def handle(self, item: Control, now_s: float) -> None:
-        """A verdict, or a loss."""
+        """Handle a verdict, a reset, or the loss of a worker or of shards."""
         match item:
             case TreesAcked():
                 for inputs in self._pending.pop_many(item.roots):
@@ -85,7 +85,7 @@ class BoltTrees:
                 self._fail([root for root in self._pending if root % item.count in item.shards])
 
     def expire(self, now_s: float) -> None:
-        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
+        """Fail trees that timed out, and trees still pending at the end of the grace after the loss of a worker."""
         if self._rotation_s <= now_s:
             for inputs in self._pending.rotate().values():
                 self._give_up(inputs)
@@ -104,11 +104,11 @@ class BoltTrees:
             self._give_up(inputs)
 
     def _give_up(self, inputs: Inputs) -> None:
-        """Fail inputs; those that failed with another tree already are not failed again."""
+        """Fail inputs, except inputs that already failed with another tree."""
         self._on_failed([tup for tup in inputs if self._waits_for.pop(tup, 0)])
 
     def _was_last(self, tup: Tuple) -> bool:
-        """Take note that a tree of an input is complete; return whether no other keeps it from being acked."""
+        """Record that a tree of an input is complete. Return True if the input waits for no other tree."""
         left = self._waits_for.pop(tup, 0) - 1
         if left > 0:
             self._waits_for[tup] = left

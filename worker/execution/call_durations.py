@@ -1,7 +1,8 @@
-"""For how long tasks have been in their present call, seen from one report to the next. Pure.
+"""Durations of the current calls of tasks, measured from report to report. Pure.
 
-A step is a few milliseconds of work unless one call of user code takes longer, or many calls of a spout's ``ack`` and
-``fail`` follow each other: these are told apart by what they count. Seconds of a monotonic clock.
+A step takes a few milliseconds, unless one call of user code takes longer or many calls of a spout's ``ack`` and
+``fail`` follow each other. The two cases are told apart by the spout's counters. Times are seconds of a monotonic
+clock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 Present = tuple[Hashable, Hashable, Sequence[int]]
-"""A run loop, what identifies its present call, and the tasks that are in the call; none if the loop is in no call."""
+"""A run loop, a value that identifies its current call, and the tasks in the call (empty if there is no call)."""
 
 
 class CallDurations:
@@ -19,7 +20,7 @@ class CallDurations:
         self._seen: dict[Hashable, tuple[Hashable, float]] = {}
 
     def look(self, loops: Iterable[Present], now_s: float) -> dict[int, float]:
-        """Note the present calls; return by task for how long it has been in the same one."""
+        """Note the current calls. Return, by task, the seconds for which the task has been in the same call."""
         seen, found = {}, {}
         for loop, call, tasks in loops:
             if not tasks:

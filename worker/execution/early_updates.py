@@ -1,13 +1,13 @@
-"""What a run loop has told the ackers before its present step has ended, and what is left to tell after it. Pure.
+"""Updates sent to the ackers before the current step of a run loop has ended, and the remainder sent after. Pure.
 
-All executors of a loop write to the same updates, and a call that hangs would keep back what its neighbours acked
-earlier in the same turn. The thread of the call may go on at any moment, so the updates cannot be taken away from it:
+All executors of a loop write to the same updates, so a hanging call would hold back the acks that other executors made
+earlier in the same turn. The thread of the call can continue at any moment, so its updates cannot be taken away:
 
     stepping thread   add … add … [call hangs] … add, add … ends: tell ``remainder``
     watchdog                          tell ``so_far``
 
-An ack value is the xor of all reports of a root, in any grouping. So an entry that was told and has changed since is
-told as the difference, which is an ack also where the entry is an init: an init is told once.
+An ack value is the xor of all reports for a root, in any grouping. So if an entry changes after it was told, the
+difference is told as an ack. This holds for inits too: an init is told only once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..core.ack_updates import AckUpdates
 
 
 def so_far(updates: AckUpdates) -> AckUpdates:
-    """A copy of updates that another thread may be adding to.
+    """Return a copy of updates while another thread can be adding to them.
 
-    The length is read before the columns: entries are appended before they are counted, and never removed. A value
-    that the other thread changes meanwhile is the old one or the new one; both are true, and ``remainder`` has the
-    rest.
+    The length is read before the columns, because entries are appended before they are counted, and never removed. If
+    the other thread changes a value meanwhile, the copy has the old or the new value. Both are correct, and
+    ``remainder`` has the rest.
     """
     copy = AckUpdates()
     count = updates.acks.count
@@ -37,7 +37,7 @@ def so_far(updates: AckUpdates) -> AckUpdates:
 
 
 def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
-    """What is left of updates of which ``told``, a copy of an earlier moment, was told."""
+    """Return the updates still to be told after ``told``, an earlier copy, was told."""
     rest = AckUpdates()
     ack_roots, ack_values = updates.acks.columns()
     init_roots, init_values = updates.inits.columns()
@@ -49,7 +49,7 @@ def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
     for at in range(len(told_inits)):
         _add_change(rest, init_roots[at], init_values[at] ^ told_inits[at])
     rest.fails = updates.fails - told.fails
-    rest.resets = set(updates.resets)  # one of them may have been asked for again
+    rest.resets = set(updates.resets)  # the same reset might have been requested again
     return rest
 
 

@@ -1,7 +1,7 @@
 """Executors: tasks of one component that are driven together, one step at a time.
 
-An executor does no waiting and no I/O of its own. A run loop calls ``step`` until it returns False (nothing to do now),
-``flush`` to hand over what was emitted, and asks ``due_s`` when to come back at the latest. Time comes from the
+An executor itself neither waits nor does I/O. A run loop calls ``step`` until it returns False (nothing to do now) and
+``flush`` to hand over emitted tuples; ``due_s`` gives the latest time of the next step. Time comes from the
 environment's clock, so that the same code runs in simulated time.
 """
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 Deliver = Callable[[Origin, int, Rows], None]
 
 SHORT_STEP_S, LONG_STEP_S = 0.002, 0.005
-"""A step should take about this long: long enough to be cheap, short enough for the neighbours."""
+"""Target duration of a step: long enough to be efficient, short enough not to delay other executors."""
 STEP_BYTES = 4 * 1024 * 1024
-"""A step should emit no more than this: until it ends, nothing that it emits is handed over, nor held at the gate."""
+"""Most bytes that a step should emit: until the step ends, its output is neither handed over nor held at the gate."""
 
 NO_ROWS = Rows.of([])
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
@@ -42,14 +42,14 @@ TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
 
 @dataclass(frozen=True, slots=True)
 class RemoteBatch:
-    """A checked but not yet decoded batch from another worker."""
+    """A batch from another worker, checked but not yet decoded."""
 
     message: worker_pb2.Batch
     origin: Origin
 
 
 class Executor:
-    """What spout and bolt executors share. ``is_source``: it works without being fed, as long as it is let."""
+    """Base class of spout and bolt executors. ``is_source``: True if the executor works without input."""
 
     is_source = False
 
@@ -58,15 +58,15 @@ class Executor:
     ) -> None:
         self.component_id = tasks[0].component_id
         self.inbox = inbox
-        self.is_blocking = False  # declared or found out: has a run loop of its own
-        self.is_found_blocking = False  # and not declared: for a while
+        self.is_blocking = False  # declared or found blocking: has a run loop of its own
+        self.is_found_blocking = False  # found blocking, not declared: temporary
         self.calm = SplitBackoff()
         self.set_up = SetUp()
-        self.at_work: Task = tasks[0]  # which of its tasks it is in a call of, or was last
-        self.downstream: frozenset[str] = frozenset()  # of a source: the components that its tuples can reach
-        self.turns_held = 0  # set by its run loop: for so many turns, this one among them, a source begins nothing new
-        self.rest = IdleWait()  # of a source
-        self.tree_tasks: Sequence[int] = ()  # those of its tasks that may begin trees
+        self.at_work: Task = tasks[0]  # the task in whose component a call is, or was last
+        self.downstream: frozenset[str] = frozenset()  # for a source: the components that its tuples can reach
+        self.turns_held = 0  # set by the run loop: consecutive turns, with this turn, in which a source is held
+        self.rest = IdleWait()  # for a source
+        self.tree_tasks: Sequence[int] = ()  # the tasks that can begin trees
         self.tasks: Sequence[Task] = tasks
         self.tracer: Tracer | None = None  # set by any thread
         self._clock = clock
@@ -75,21 +75,21 @@ class Executor:
         self._batch_size = batch_size
         for task in tasks:
             task.set_up = self.set_up
-        self._quantum = 1  # grows while steps are short: nobody knows yet what a row costs
-        self._handed_bytes = 0  # since the last step, about
+        self._quantum = 1  # rows per step: grows while steps are short, since the cost of a row is unknown
+        self._handed_bytes = 0  # approximate, since the last step
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._participants = [task.participant for task in tasks if task.participant is not None]
-        self.rank = 0  # its place among the executors of its worker, by the order in which tuples flow
+        self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
         self._feeds = frozenset(behind(one.task) if one.ignores_gate else one.task for one in self._buffers)
 
     def wait_for(self, tasks: frozenset[int]) -> None:
-        """Do nothing while one of these tasks is closed, as while one is that this executor feeds."""
+        """Pause also while one of these tasks is closed, as for the tasks that this executor feeds."""
         self._feeds |= tasks
 
     def open(self) -> None:
-        """Open the tasks that are not open yet. Raises TaskFailure if a component does."""
+        """Open the tasks that are not open yet. Raises TaskFailure if a component raises."""
         for task in self.tasks:
             if not task.is_open:
                 self.at_work = task
@@ -99,7 +99,7 @@ class Executor:
                     raise task.failure(error) from error
 
     def close(self) -> None:
-        """Close the tasks; what a component raises here is reported, and the others are closed."""
+        """Close all tasks. An exception of a component is reported, and the other tasks are still closed."""
         for task in self.tasks:
             for close in (task.close, *([task.participant.close] if task.participant is not None else [])):
                 try:
@@ -108,7 +108,7 @@ class Executor:
                     task.report_error(error)
 
     def step(self) -> bool:
-        """Do a few milliseconds of work; return whether there was any.
+        """Do a few milliseconds of work. Return True if there was any.
 
         Raises:
             TaskFailure: a component raised.
@@ -116,33 +116,33 @@ class Executor:
         raise NotImplementedError
 
     def due_s(self) -> float:
-        """When a step is due at the latest though nothing arrives; infinity for never."""
+        """Return the latest time of the next step if nothing arrives; infinity for never."""
         raise NotImplementedError
 
     @property
     def is_held(self) -> bool:
-        """Whether a task that this executor waits for is closed: mostly one that it feeds (component_graph.py)."""
+        """True while a task that this executor waits for is closed, mostly a task it feeds (component_graph.py)."""
         closed = self._gate.closed
         return bool(closed) and not closed.isdisjoint(self._feeds)
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would find something in the inbox that it may handle now."""
+        """True if the inbox has an item that a step would handle now."""
         return bool(self.inbox) and not self.is_held
 
     @property
     def is_ready(self) -> bool:
-        """Whether a step would do anything now."""
+        """True if a step would do anything now."""
         return self.has_work
 
     @property
     def has_buffered(self) -> bool:
-        """Whether emitted rows wait to be handed over."""
+        """True if emitted rows wait to be handed over."""
         return any(self._buffers) or any(participant.channels for participant in self._participants)
 
     @property
     def can_flush(self) -> bool:
-        """Whether rows that the last flush held back could be handed over now."""
+        """True if rows that the last flush held back can be handed over now."""
         closed = self._gate.closed
         return self._has_held and (
             any(buffer and buffer.task not in closed for buffer in self._buffers)
@@ -151,36 +151,37 @@ class Executor:
 
     @property
     def has_held_back(self) -> bool:
-        """Whether tuples wait in its tasks for a step of a checkpoint."""
+        """True if tuples wait in the tasks for a step of a checkpoint."""
         return any(participant.has_held_back for participant in self._participants)
 
     def may_return(self, now_s: float) -> bool:
-        """Whether it need not have a run loop of its own any more."""
+        """True if the executor no longer needs a run loop of its own."""
         is_fit = self.calm.is_over(now_s) if self.is_found_blocking else not self.is_blocking
         return is_fit and not self.set_up.is_on
 
     @property
     def may_wait(self) -> bool:
-        """Whether a call may last forever: a spout that declares that it blocks waits for its source."""
+        """True if a call may last forever: a spout declared as blocking waits for its source."""
         return self.is_source and self.is_blocking and not self.is_found_blocking
 
     @property
     def progress(self) -> Hashable:
-        """What changes when a call returns and the step goes on, as far as it can be seen. Any thread."""
+        """A value that changes when a call returns and the step continues, as far as observable. Any thread."""
         return self.at_work.task_id
 
     def hurry(self) -> None:
-        """Let the present step end with its present row. Any thread."""
+        """Ask the current step to end after its current row. Any thread."""
         for task in self.tasks:
             task.must_yield = True
 
     def flush(self) -> None:
-        """Hand over all that lies in buffers of open tasks.
+        """Hand over all buffered rows whose receiving tasks are open.
 
-        Reports (of batches) go only now, and are declared last: they must not overtake what they report.
+        Batch reports are handed over only here, and their streams are declared last. So a report cannot overtake the
+        rows that it reports.
         """
         self._has_held = False
-        closed = self._gate.closed  # one look for all: what is held of a task is held of all its streams
+        closed = self._gate.closed  # read once, so that all streams to a held task are held
         for participant in self._participants:
             self._flush_channels(participant, closed)
         for buffer in self._buffers:
@@ -188,7 +189,7 @@ class Executor:
                 self._hand_over(buffer, buffer.take, closed)
 
     def flush_full(self) -> None:
-        """As ``flush``, but only full batches."""
+        """Hand over full batches whose receiving tasks are open, except reports."""
         closed = self._gate.closed
         for participant in self._participants:
             self._flush_channels(participant, closed)
@@ -197,14 +198,14 @@ class Executor:
                 self._hand_over(buffer, buffer.take_full, closed)
 
     def _flush_channels(self, participant: Participant, closed: frozenset[int]) -> None:
-        """Steps of checkpoints, and the tuples before them, go before what was emitted after them."""
+        """Hand over steps of checkpoints and the tuples before them, ahead of later tuples."""
         for target in [target for target in participant.channels if target not in closed]:
             for buffer, rows in participant.channels.pop(target):
                 self._transfer(buffer, [rows])
         self._has_held |= bool(participant.channels)
 
     def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]], closed: frozenset[int]) -> None:
-        """Deliver what is taken of a buffer, unless its gate is closed."""
+        """Take rows from a buffer and deliver them, unless the receiving task is closed."""
         if buffer.task in closed and not buffer.ignores_gate:
             self._has_held = True
             return
@@ -224,14 +225,14 @@ class Executor:
                 raise TaskFailure(self.component_id, buffer.origin.task, error) from error
 
     def _refuse(self, buffer: OutBuffer, refused: RowsRefused) -> None:
-        """Fail the trees of rows that no message may hold. All other rows have been delivered."""
+        """Fail the trees of rows that could not be put in a message. All other rows have been delivered."""
         task = next(task for task in self.tasks if task.task_id == buffer.origin.task)
         task.updates.fails.update(refused.roots)
         task.has_failed_tuples = True
         task.report_error(refused.error)
 
     def _adapt(self, elapsed_s: float) -> None:
-        """Fit the size of a step to the time that the last one took, and to the bytes emitted."""
+        """Adapt the size of a step to the duration of the last step and to the bytes emitted."""
         handed, self._handed_bytes = self._handed_bytes, 0
         if elapsed_s > LONG_STEP_S or handed > STEP_BYTES:
             self._quantum = max(1, self._quantum // 2)
@@ -240,7 +241,7 @@ class Executor:
 
 
 def call(item: Call, task: Task) -> None:
-    """Make a call that a component asked for, if it is still that of its task. Raises TaskFailure if it raises."""
+    """Make a call that a component asked for, unless it was replaced since. Raises TaskFailure if the call raises."""
     if item.context is not task.context:
         return
     try:
@@ -250,7 +251,7 @@ def call(item: Call, task: Task) -> None:
 
 
 class BoltExecutor(Executor):
-    """Drives bolt tasks through the batches of their inbox."""
+    """Executor that runs bolt tasks on the batches of their inbox."""
 
     def __init__(
         self,
@@ -272,7 +273,7 @@ class BoltExecutor(Executor):
         self._tick_interval_s = tick_interval_s
         self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
         self._ticks_waiting = 0
-        self._is_counted = True  # the present rows count in the inbox
+        self._is_counted = True  # the current rows count in the inbox
         self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
         self.tree_tasks = sorted(self._trees)
 
@@ -302,7 +303,7 @@ class BoltExecutor(Executor):
         return True
 
     def _look_up(self) -> bool:
-        """Do what waits for nobody: ticks, news of trees, steps of checkpoints. Whether there was any news."""
+        """Handle ticks, news of trees and steps of checkpoints, even while held. Return True if there was news."""
         if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
             self._tick()
         has_heard = self.inbox.has_news
@@ -321,12 +322,12 @@ class BoltExecutor(Executor):
 
     @property
     def has_work(self) -> bool:
-        # A batch begun before the gate closed is not in the inbox any more.
+        # A batch begun before the gate closed is no longer in the inbox.
         waits = bool(self.inbox) or self._at < len(self._rows) or any(one.released for one in self._participants)
         return self.inbox.has_news or (waits and not self.is_held)
 
     def _take(self) -> bool:
-        """Make the next batch the present one: what was held back and may go on, then what is in the inbox."""
+        """Make the next batch current: released batches first, then the inbox. Return False if there is none."""
         self._at = 0
         for participant in self._participants:
             if participant.released:
@@ -354,7 +355,7 @@ class BoltExecutor(Executor):
         return True
 
     def _ask(self, participant: Participant) -> None:
-        """See whether the present rows are to be executed now."""
+        """Keep the current rows only if the participant lets the task execute them now."""
         if not len(self._rows):
             return
         if self._origin is TICK_ORIGIN:
@@ -366,13 +367,13 @@ class BoltExecutor(Executor):
             self._rows = NO_ROWS
 
     def _handle(self, item: Control) -> None:
-        """Tell the task, or each task, what became of trees that it has begun itself."""
+        """Pass a verdict to the trees of its task, or a loss to the trees of all tasks."""
         for task, trees in self._trees.items():
             if isinstance(item, WorkerLost | ShardsLost) or item.task == task:
                 trees.handle(item, self._clock())
 
     def _decoded(self, item: RemoteBatch, task: Task) -> Rows:
-        """The rows of a remote batch; of one that makes no sense none, and its trees are failed."""
+        """Decode the rows of a remote batch. If the batch is malformed, fail its trees and return no rows."""
         try:
             return decode(item.message, item.origin)
         except ProtocolError as error:
@@ -382,7 +383,7 @@ class BoltExecutor(Executor):
             return NO_ROWS
 
     def _tick(self) -> None:
-        """Queue a tick for each task behind what waits there. At most one tick a task waits at a time."""
+        """Queue a tick for each task behind the waiting items. At most one tick per task waits at a time."""
         assert self._tick_interval_s is not None
         now_s = self._clock()
         while self._next_tick_s <= now_s:

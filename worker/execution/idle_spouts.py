@@ -1,8 +1,9 @@
-"""Rests of sources: one whose spouts have nothing to emit is not asked again for a while, as a spout of Storm is not.
+"""Rests of sources: a source whose spouts have nothing to emit is not polled for a while, as in Storm.
 
-A spout that gets its tuples at a steady rate would else be asked without a pause: each time it would have one tuple or
-none, and each batch one row. Where tuples come more slowly, a rest would gather none and only delay them: a source is
-asked then whenever its run loop has woken. The time is that of the run loop's thread: simulated time stops no rest.
+Without rests, a spout that gets its tuples at a steady rate would be polled without a pause: each poll would yield one
+tuple or none, and each batch would have one row. If tuples come more slowly, a rest would gather none and only delay
+them, so the source is polled whenever its run loop wakes. Rests use the time of the run loop's thread, not simulated
+time.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import math
 
 WINDOW_S = 0.02
 WORTH_TUPLES = 4
-"""A source rests if it emits so many in the time of a rest, or more."""
+"""A source rests if it emits at least this many tuples in the time of a rest."""
 
 
 class IdleWait:
-    """The rests of one executor. Pure: time is an argument.
+    """Rests of one executor. Pure: time is an argument.
 
-    ``length_s``: of each; 0 for none. ``is_on``: nothing is asked in the present step, unless there is news. The
-    executor says of each step whether it ``ran_dry``, so that nothing was left to emit, and adds to ``emitted``.
+    ``length_s``: length of each rest; 0 for none. ``is_on``: spouts are not polled in the current step, unless there is
+    news. In each step, the executor sets ``ran_dry`` if nothing was left to emit, and adds to ``emitted``.
     """
 
     __slots__ = ("_is_worth_it", "_since_s", "emitted", "is_on", "length_s", "ran_dry", "until_s")
@@ -30,15 +31,15 @@ class IdleWait:
         self.emitted = 0
         self.until_s = -math.inf
         self._is_worth_it = False
-        self._since_s = -math.inf  # when the tuples were counted last
+        self._since_s = -math.inf  # last time at which the emitted tuples were counted
 
     def begin_step(self, now_s: float) -> None:
-        """A step begins."""
+        """Record that a step begins."""
         self.is_on = now_s < self.until_s
         self.ran_dry = False
 
     def end_step(self, now_s: float) -> None:
-        """The step has ended: a rest begins if it ran dry."""
+        """Record that the step has ended. A rest begins if the step ran dry and a rest is worthwhile."""
         elapsed_s = now_s - self._since_s
         if elapsed_s >= WINDOW_S:
             self._is_worth_it = self.emitted * self.length_s >= WORTH_TUPLES * elapsed_s
@@ -48,5 +49,5 @@ class IdleWait:
             self.until_s = now_s + self.length_s if self.ran_dry and self._is_worth_it else -math.inf
 
     def end(self) -> None:
-        """The next step asks."""
+        """End the rest, so that the next step polls."""
         self.until_s = -math.inf

@@ -1,6 +1,6 @@
-"""Where the threads of a worker meet: the queue of one executor, and the gate that says which tasks may be fed.
+"""Objects shared by the threads of a worker: the inbox of an executor, and the gate of tasks that may be fed.
 
-Everything else in a worker is touched by one thread at a time.
+Everything else in a worker is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -11,28 +11,31 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 ACKERS = -1
-"""Stands for the ackers in the gate, as if they were a task that every tracking spout feeds."""
+"""Pseudo-task that stands for the ackers at the gate; every tracking spout feeds it."""
 
 BACKLOG = -2
-"""Stands for what waits to be sent to the ackers, as if it were a task that every bolt feeds."""
+"""Pseudo-task that stands for the backlog of updates to the ackers at the gate; every bolt feeds it."""
 
 
 def behind(task: int) -> int:
-    """Stands for the way to a task, as if it were a task too: closed while the task's worker cannot be reached or too
-    much waits to be sent there, and not because the task is congested."""
+    """Return the pseudo-task that stands for the route to a task at the gate.
+
+    The route is closed while the task's worker is unreachable or has too much waiting to be sent to it, but not because
+    the task is congested.
+    """
     return BACKLOG - task
 
 
 def not_reached(tasks: Iterable[int]) -> frozenset[int]:
-    """These tasks and the ways to them, for the gate."""
+    """Return these tasks and the pseudo-tasks of the routes to them, for the gate."""
     return frozenset(number for task in tasks if task > 0 for number in (task, behind(task)))
 
 
 class Gate:
-    """The tasks that must not be fed now: congested, or not reachable.
+    """The tasks that must not be fed now, because they are congested or unreachable.
 
-    ``closed`` is replaced as a whole, so that a reader needs no lock. Several sources (an inbox, a peer worker) close
-    tasks independently of each other; a task is open when none of them closes it.
+    ``closed`` is replaced as a whole, so that readers need no lock. Several sources (inboxes, peer workers) close tasks
+    independently of each other; a task is open when no source closes it.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -42,7 +45,7 @@ class Gate:
         self._on_change = on_change
 
     def set(self, source: Hashable, tasks: Iterable[int]) -> None:
-        """Let ``source`` close exactly these tasks."""
+        """Make these tasks the ones that ``source`` closes."""
         wanted = frozenset(tasks)
         with self._lock:
             if self._by_source.get(source, frozenset()) == wanted:
@@ -55,17 +58,17 @@ class Gate:
         self._on_change()
 
     def closed_by(self, source: Hashable) -> frozenset[int]:
-        """What ``source`` closes now."""
+        """Return the tasks that ``source`` closes now."""
         return self._by_source.get(source, frozenset())
 
 
 class Inbox:
-    """The items that wait for one executor, in order of arrival for each sender.
+    """Queue of items for one executor, in order of arrival per sender.
 
-    Above ``limit`` rows, or ``most_bytes``, its tasks are closed at the gate; at half of both they open again. Nothing
-    is ever refused or dropped: senders hold what they have when they see the gate. So an inbox holds at most that, and
-    what was under way when it was closed. Rows count until they are processed; the bytes of an item, until the owner
-    asks for the next one.
+    Above ``limit`` rows or ``max_bytes``, the gate closes the executor's tasks; at half of both limits the tasks open
+    again. No item is ever refused or dropped: senders hold their items while the gate is closed. So an inbox holds at
+    most the limit plus the items already under way at the closing. Rows count until they are processed. The bytes of an
+    item count until the owner asks for the next item.
     """
 
     def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, max_bytes: int = 1 << 62) -> None:
@@ -78,8 +81,8 @@ class Inbox:
         self._max_bytes = max_bytes
         self._gate = gate
         self._is_closed = False
-        self._items: deque[tuple[Any, int]] = deque()  # with the bytes of each
-        self._taken_bytes = 0  # of the item that the owner works on
+        self._items: deque[tuple[Any, int]] = deque()  # with the size of each in bytes
+        self._taken_bytes = 0  # of the item that the owner is working on
         self._news: deque[Any] = deque()
         self._lock = threading.Lock()
 
@@ -88,21 +91,21 @@ class Inbox:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes wait, with those of the item that the owner works on."""
+        """Approximate size of the waiting items and of the item that the owner is working on."""
         return self._put_bytes - self._gone_bytes
 
     @property
     def has_news(self) -> bool:
-        """Whether there is news."""
+        """True if there is news."""
         return bool(self._news)
 
     @property
     def is_congested(self) -> bool:
-        """Whether senders are asked to hold."""
+        """True while senders are asked to hold their items."""
         return self._is_closed
 
     def put(self, item: Any, rows: int, size: int = 0) -> None:
-        """Append an item that counts for so many rows and about so many bytes. Any thread."""
+        """Append an item with its number of rows and its approximate size in bytes. Any thread."""
         with self._lock:
             self._items.append((item, size))
             self.rows += rows
@@ -113,19 +116,19 @@ class Inbox:
         self.wake()
 
     def tell(self, news: Any) -> None:
-        """Append what does not wait behind the items, nor for a gate: how trees ended. Any thread."""
+        """Append news (how trees ended), which waits neither behind items nor for a gate. Any thread."""
         self._news.append(news)
         self.wake()
 
     def take_news(self) -> Any | None:
-        """The oldest news, or None. The owning thread only."""
+        """Remove and return the oldest news, or return None. The owning thread only."""
         try:
             return self._news.popleft()
         except IndexError:
             return None
 
     def take(self) -> Any | None:
-        """The oldest item, or None. The owning thread only; ``done`` says when its rows are processed."""
+        """Remove and return the oldest item, or return None. Owning thread only; ``done`` reports processed rows."""
         try:
             item, size = self._items.popleft()
         except IndexError:
@@ -138,7 +141,7 @@ class Inbox:
         return item
 
     def done(self, rows: int) -> None:
-        """Rows of a taken item have been processed and no longer count."""
+        """Stop counting rows of a taken item, which have been processed."""
         with self._lock:
             self.rows -= rows
             self._open_if_there_is_room()

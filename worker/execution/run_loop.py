@@ -1,24 +1,26 @@
 """Run loops: the threads that drive executors.
 
-All executors of a worker share one loop, which measured 1.2 to 1.3 times the tuples of a thread for each, at a third of
-the latency: with the GIL, threads only take turns. But an executor that blocks (sleeps, waits for a socket) would stop
-its neighbours. So one that says it does gets a loop of its own from the start, and one that is found to gets it then:
+All executors of a worker share one loop. Compared with one thread per executor, this measured 1.2 to 1.3 times the
+throughput at a third of the latency: under the GIL, threads only take turns. But an executor that blocks (sleeps, waits
+for a socket) would stop the other executors. An executor declared as blocking therefore has a loop of its own from the
+start. Any other executor gets its own loop when it is found blocking:
 
-*   its present step does not end, and its thread does not even want a processor; or
-*   for a while the loop's thread did little but wait inside steps, and most of that time in those of one executor.
+*   its current step does not end, and its thread does not even want a processor; or
+*   for a while, the loop's thread mostly waited inside steps, and most of the step time was spent by this executor.
 
-A watchdog sees to both from outside. Waiting for the GIL looks like any other wait, so the limit is set high: to take
-a busy executor for a blocking one costs throughput. Executors that were parted come together again when there is no
-reason any more; thread_splitting.py has the rules.
+A watchdog checks both from another thread. Waiting for the GIL looks like any other wait, so the limit is set high:
+taking a busy executor for a blocking executor costs throughput. Executors that were parted come together again when the
+reason has gone; thread_splitting.py has the rules.
 
-An executor moves with its inbox and its buffers, so nothing is reordered. What the loop had not yet told the ackers
-when it is parted is told at once (early_updates.py), and the rest before an executor goes back.
+An executor moves with its inbox and its buffers, so nothing is reordered. When a loop is split, updates that it has not
+yet sent to the ackers are sent at once (early_updates.py). The rest is sent before an executor goes back.
 
-A blocking executor hands over everything after every step, since nobody knows how long its next step will take.
+A blocking executor hands over all its output after every step, since the duration of its next step is unknown.
 
-A bolt works until nothing waits for it, for a few milliseconds at most, and spouts wait for the bolts that they feed:
-tuples are processed while they are still in the caches, few wait between components, and what spouts add is what the
-bolts beside them can take. It measured 1.2 to 1.3 times the words of stepping all in turn, at half the latency.
+A bolt works until its inbox is empty, for a few milliseconds at most, and spouts wait for the bolts that they feed. So
+tuples are processed while they are still in the caches, few tuples wait between components, and spouts add only as much
+as the bolts beside them can take. Compared with stepping all executors in turn, this measured 1.2 to 1.3 times the
+words at half the latency.
 """
 
 from __future__ import annotations
@@ -45,31 +47,31 @@ from .thread_splitting import Glance, Window
 log = logging.getLogger(__name__)
 
 STUCK_S = 0.1
-HANGS_S = 5.0  # one call has taken so long: the log says so while it lasts
+HANGS_S = 5.0  # a call that takes this long is logged while it lasts
 WINDOW_S = 1.0
 WAITING_SHARE = 0.85
-"""Of the time spent in steps: above this share without wanting a processor, the loop has an executor that blocks."""
+"""Share of the step time without wanting a processor, above which a loop is taken to have a blocking executor."""
 MAX_WAIT_S = 1.0
 SHARE_S = 0.002
-"""A bolt with more to do goes on for so long, and then to the end of its step, before it is the next one's turn."""
+"""Time for which a busy bolt continues, and then to the end of its step, before the next executor has its turn."""
 MAX_TURNS_HELD = 3
-"""In a row, in which a spout waits for its bolts: other workers may feed those, too."""
+"""Maximum number of consecutive turns in which a spout waits for its bolts: other workers can feed them, too."""
 
 
 Heir = Callable[[Sequence[Executor]], bool]
-"""Takes executors that their loop gives up, or says False."""
+"""A function that takes over the executors that a loop gives up, or returns False."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """What every run loop of a worker shares."""
+    """Settings that all run loops of a worker share."""
 
     clock: Clock
     batch_size: int
     flush_interval_s: float
     post: Callable[[AckUpdates], None]
     on_failure: Callable[[TaskFailure], None]
-    on_split: Callable[[Executor, Sequence[Executor]], None]  # one that blocks or is set up; what moves to a new loop
+    on_split: Callable[[Executor, Sequence[Executor]], None]  # (blocking or being set up; moved to a new loop)
 
 
 class RunLoop(threading.Thread):
@@ -78,12 +80,12 @@ class RunLoop(threading.Thread):
     def __init__(self, name: str, executors: Sequence[Executor], settings: LoopSettings) -> None:
         super().__init__(name=name, daemon=True)
         self.updates = AckUpdates()
-        self.turns = 0  # complete rounds, and those of them that found work: what a test waits for
+        self.turns = 0  # complete rounds; busy_turns: rounds that found work. Tests wait for them
         self.busy_turns = 0
         self.has_opened = threading.Event()  # every executor's components are ready
         self._settings = settings
         self._executors: list[Executor] = []
-        self._lock = threading.Lock()  # held while the present step or the list of executors changes
+        self._lock = threading.Lock()  # held while the current step or the list of executors changes
         self._step = 0
         self._stepping: Executor | None = None
         self._generation = 0
@@ -95,7 +97,7 @@ class RunLoop(threading.Thread):
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = Glance(0, 0.0, 0.0)
         self._window = Window(0.0, 0.0, {})
-        self._told: AckUpdates | None = None  # a copy of the part of the updates that the ackers know already
+        self._told: AckUpdates | None = None  # a copy of the updates that the ackers know already
         self._hangs = HangLog()
         self.has_retired = False  # its executors went to another loop, and its thread ends
         self._heir: Heir | None = None
@@ -104,7 +106,7 @@ class RunLoop(threading.Thread):
         self.adopt(executors)
 
     def adopt(self, executors: Sequence[Executor]) -> None:
-        """Take executors over. Nobody else may be driving them."""
+        """Take over executors, which no other loop may be driving."""
         for executor in executors:
             executor.inbox.wake = self.wake
             for task in executor.tasks:
@@ -113,7 +115,7 @@ class RunLoop(threading.Thread):
         self._generation += 1
 
     def offer(self, executors: Sequence[Executor]) -> bool:
-        """Have this loop adopt executors that nobody drives. Any thread; False if it has ended or is ending."""
+        """Have this loop adopt executors that no loop drives. False if this loop has ended or is ending. Any thread."""
         with self._lock:
             if not self._takes_arrivals:
                 return False
@@ -122,34 +124,34 @@ class RunLoop(threading.Thread):
         return True
 
     def retire(self, heir: Heir) -> None:
-        """Ask the thread to give its executors to ``heir`` and to end. Any thread."""
+        """Ask the thread to give its executors to ``heir`` and end. Any thread."""
         self._heir = heir
         self.wake()
 
     def may_retire(self, now_s: float) -> bool:
-        """Whether no executor of this loop needs one of its own any more."""
+        """True if no executor of this loop needs a loop of its own any longer."""
         with self._lock:
             return bool(self._executors) and all(executor.may_return(now_s) for executor in self._executors)
 
     @property
     def executors(self) -> Sequence[Executor]:
-        """The executors that it drives now."""
+        """The executors that this loop drives now."""
         return self._executors
 
     @property
     def present(self) -> tuple[int, Executor | None]:
-        """The number of the present step, and the executor that is in it. Any thread."""
+        """The number of the current step, and the executor that is stepping or None. Any thread."""
         with self._lock:
             return self._step, self._stepping
 
     def wake(self) -> None:
-        """End the present wait. Any thread; cheap when the loop is not waiting."""
+        """End the current wait. Cheap when the loop is not waiting. Any thread."""
         if self._is_waiting:
             self._is_waiting = False
             self._wakeups.put(None)
 
     def rouse(self) -> None:
-        """As ``wake``, and let sources that rest be asked in the next turn."""
+        """Wake the loop, and end the rests of its sources."""
         self._ends_rests = True
         self.wake()
 
@@ -178,14 +180,14 @@ class RunLoop(threading.Thread):
             self._flush()
         except TaskFailure as failure:
             self._settings.on_failure(failure)
-        except BaseException as error:  # a fault of ours: the worker must end, or it would do nothing and look well
+        except BaseException as error:  # a bug: the worker must end, or it would look healthy and do nothing
             self._settings.on_failure(TaskFailure("__system", -1, error))
         finally:
             self._takes_arrivals = False
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended
 
     def _turn(self) -> None:
-        """Let every executor work for a while; flush what is due, and wait if there was nothing to do."""
+        """Let every executor work for a while; flush if due, and wait if there was nothing to do."""
         if self._arrivals:
             self._take_in()
         if self._ends_rests:
@@ -196,14 +198,14 @@ class RunLoop(threading.Thread):
         worked = False
         for executor in self._executors:
             worked |= self._work_off(executor, generation)
-            if generation != self._generation:  # the watchdog has parted them, and the step after may take long
+            if generation != self._generation:  # the watchdog has split the loop, and the next step can take long
                 self._not_stepping()
                 self._flush()
                 return
         self._not_stepping()
         now_s = self._settings.clock()
         is_due = now_s - self._last_flush_s >= self._settings.flush_interval_s
-        is_over = not worked or not any(executor.is_ready for executor in self._executors)  # until this is handed over
+        is_over = not worked or not any(executor.is_ready for executor in self._executors)  # until the flush
         if is_due or is_over or any(executor.is_blocking for executor in self._executors):
             self._flush()
             self._last_flush_s = now_s
@@ -214,7 +216,7 @@ class RunLoop(threading.Thread):
             self._wait()
 
     def _work_off(self, executor: Executor, generation: int) -> bool:
-        """Step an executor, a bolt's until it has no work or has had its time. Whether it did anything."""
+        """Step an executor; step a bolt until its work is done or its time is up. Return True if it did anything."""
         worked = False
         enough_s = time.perf_counter() + SHARE_S
         while True:
@@ -234,14 +236,14 @@ class RunLoop(threading.Thread):
             self._stepping = executor
 
     def _take_in(self, is_last: bool = False) -> None:
-        """Adopt what was offered."""
+        """Adopt the executors that were offered."""
         with self._lock:
             self._takes_arrivals = not is_last
             arrived, self._arrivals = self._arrivals, []
             self.adopt(arrived)
 
     def _hand_on(self, heir: Heir) -> bool:
-        """Give the executors to another loop, with nothing left here; False if it does not take them."""
+        """Flush, and give the executors to another loop. Return False if the other loop does not take them."""
         self._not_stepping()
         self._flush()
         with self._lock:
@@ -263,7 +265,7 @@ class RunLoop(threading.Thread):
         return self.has_retired
 
     def _hold_back(self) -> None:
-        """Let spouts wait for the bolts that they feed, here or by way of other workers, but not for many turns."""
+        """Let spouts wait for the bolts that they feed, directly or through other workers, but not for many turns."""
         busy = {executor.component_id for executor in self._executors if not executor.is_source and executor.has_work}
         for executor in self._executors:
             if executor.is_source:
@@ -279,7 +281,7 @@ class RunLoop(threading.Thread):
             executor.flush_full()
         if executor.is_source:
             executor.rest.end_step(started_s)
-        if executor.set_up.has_been:  # that is no work to judge it by
+        if executor.set_up.has_been:  # the step time says nothing about blocking
             executor.set_up.has_been = False
             return worked
         self._stepped_s[executor] = self._stepped_s.get(executor, 0.0) + time.perf_counter() - started_s
@@ -305,8 +307,8 @@ class RunLoop(threading.Thread):
     def _wait(self) -> None:
         """Sleep until woken or until an executor is due."""
         self._is_waiting = True
-        # Whoever puts into an inbox or opens the gate looks at _is_waiting afterwards; so what was done before this
-        # line is seen here.
+        # A thread that puts an item into an inbox or opens the gate checks _is_waiting afterwards. So changes made
+        # before this line are seen below.
         is_asked = self._arrivals or self._heir is not None
         if is_asked or any(executor.has_work or executor.can_flush for executor in self._executors):
             self._is_waiting = False
@@ -316,13 +318,13 @@ class RunLoop(threading.Thread):
         wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), MAX_WAIT_S)
         with contextlib.suppress(queue.Empty):
             self._wakeups.get(timeout=max(0.0, wait_s))
-        self._is_waiting = False  # a wake-up left over from an earlier wait does not say so itself
+        self._is_waiting = False  # a wake-up left over from an earlier wait does not reset it
 
     def look_after(self, now_s: float) -> None:
-        """The watchdog, called every so often from another thread.
+        """Run the watchdog once. Called regularly from another thread.
 
-        A step that does not end is asked to end with its present row. An executor that blocks, or takes long to be set
-        up, and its neighbours are parted: whichever is not in the midst of a step goes to another loop.
+        A step that does not end is asked to end after its current row. An executor that blocks, or takes long to set
+        up, is parted from its neighbours: the side that is not in a step goes to another loop.
         """
         with self._lock:
             if self._stepping is None or self.native_id is None:
@@ -352,15 +354,17 @@ class RunLoop(threading.Thread):
         self._settings.on_split(blocking, moved)
 
     def _tell_early(self) -> AckUpdates:
-        """What the executors have to tell that need not wait for the present step. The step's thread does not flush
-        while the lock is held, but may add to the updates."""
+        """Return the updates that can be sent without waiting for the current step.
+
+        The step's thread does not flush while the lock is held, but can add to the updates.
+        """
         updates = so_far(self.updates)
         news = updates if self._told is None else remainder(updates, self._told)
         self._told = updates
         return news
 
     def _stuck(self, now_s: float, wanted: float) -> Executor | None:
-        """The present executor, if its step has gone on for too long without wanting a processor."""
+        """Return the current executor if its step has lasted too long without wanting a processor."""
         seen = self._watched
         if seen.step != self._step:
             self._watched = Glance(self._step, now_s, wanted)
@@ -374,7 +378,7 @@ class RunLoop(threading.Thread):
         return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
 
     def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:
-        """The executor that made the loop wait through the last window, if one did."""
+        """Return the executor that made the loop wait during most of the last window, if any."""
         window = self._window
         if now_s - window.began_s < WINDOW_S:
             return None

@@ -1,4 +1,4 @@
-"""The executors of spouts: they poll while the topology is active, and tell how trees ended."""
+"""Spout executors: they poll spouts while the topology is active, and tell spouts how their trees ended."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .idle_spouts import IdleWait
 from .inbox import ACKERS, BACKLOG, Gate, Inbox
 
 HELD_BY = ("congestion", "ackers")
-"""Why spouts that are active are not asked for tuples; at a moment with both reasons, the ackers."""
+"""Reasons why active spouts are not polled. If both apply, the reason is "ackers"."""
 
 LONG_CALL_S = 0.001
-"""After such a call of a spout that was found to block, what it has emitted is handed over."""
+"""After a call this long, the output of a spout that was found blocking is handed over."""
 
 
 class SpoutExecutor(Executor):
-    """Polls spout tasks while the topology is active, and tells them how their trees ended."""
+    """Executor that polls spout tasks while the topology is active, and tells them how their trees ended."""
 
     is_source = True
 
@@ -51,15 +51,15 @@ class SpoutExecutor(Executor):
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
         self.rest = IdleWait(idle_wait_s)
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
-        self._held: tuple[str, float] | None = None  # why the spouts are not asked at present, and since when
+        self._held: tuple[str, float] | None = None  # why the spouts are not polled now, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)
 
     def open(self) -> None:
-        """Spouts open when their topology is first active; see ``step``."""
+        """Do nothing: spouts open when their topology is first active (see ``step``)."""
 
     @property
     def has_work(self) -> bool:
-        # Verdicts are handled whoever is congested.
+        # Verdicts are handled even while receiving tasks are congested.
         return bool(self.inbox) or self.wants_active != self._is_active
 
     @property
@@ -68,12 +68,12 @@ class SpoutExecutor(Executor):
 
     @property
     def _may_poll(self) -> bool:
-        """Whether a spout may be asked for tuples, if it does not rest."""
+        """True if a spout may be polled, unless the executor rests."""
         return self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready)
 
     def step(self) -> bool:
         worked = self._handle_control()
-        if worked:  # an ack may be what a spout has waited for
+        if worked:  # a spout might have waited for an ack
             self.rest.is_on = False
         if self._next_rotation_s != math.inf or self._suspects:
             worked |= self._expire(self._clock())
@@ -88,17 +88,17 @@ class SpoutExecutor(Executor):
 
     @property
     def is_paused(self) -> bool:
-        """Whether its spouts are deactivated. Any thread."""
+        """True while the spouts are deactivated. Any thread."""
         return not self.wants_active and not self._is_active
 
     @property
     def progress(self) -> Hashable:
-        """As of any executor; one step may tell a spout of many trees."""
+        """Progress within a step, counted by trees and emits too: one step can tell a spout of many trees."""
         spout = self._by_task[self.at_work.task_id]
         return spout.task_id, spout.counters.acked, spout.counters.failed, spout.collector.emits
 
     def _note_held(self, is_held: bool) -> None:
-        """Add up for how long. The gate wakes whoever waits at it, so that every change of it is seen here."""
+        """Add up the time for which spouts are held. The gate wakes the loop at every change, so none is missed."""
         now_s = self._clock()
         if self._held is not None:
             cause, since_s = self._held
@@ -107,7 +107,7 @@ class SpoutExecutor(Executor):
         self._held = ("ackers" if by_ackers else "congestion", now_s) if is_held else None
 
     def held_s(self) -> dict[str, float]:
-        """For how long active spouts were not asked for tuples, by why. Any thread."""
+        """Return the seconds for which active spouts were not polled, by reason. Any thread."""
         total, held = dict(self._held_s), self._held
         if held is not None:
             total[held[0]] += max(0.0, self._clock() - held[1])
@@ -167,7 +167,7 @@ class SpoutExecutor(Executor):
             self._take_step(target, item.origin, rows)
 
     def _take_step(self, task: int, origin: Origin, rows: Rows) -> None:
-        """Of a checkpoint: spouts get nothing else."""
+        """Take steps of checkpoints, the only tuples that spouts receive."""
         participant = self._by_task[task].participant
         if participant is not None:
             participant.take(origin, rows)
@@ -175,13 +175,13 @@ class SpoutExecutor(Executor):
 
     @property
     def _ready(self) -> list[SpoutTask]:
-        """The spouts that may be polled: of those that take part in checkpoints only what has its position."""
+        """Spouts that may be polled. A spout that takes part in checkpoints needs its position first."""
         if not self._participants:
             return self._spouts
         return [spout for spout in self._spouts if spout.participant is None or spout.participant.is_ready]
 
     def _show(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
-        """Let a tracer see how trees ended, before their spout hears of it."""
+        """Show the tracer how trees ended, before their spout is told."""
         if self.tracer is not None:
             self.tracer.judged(spout, verdict, roots)
 
@@ -193,7 +193,7 @@ class SpoutExecutor(Executor):
             raise spout.failure(error) from error
 
     def _expire(self, now_s: float) -> bool:
-        """Fail what has timed out, and what did not outlive the grace after the loss of a worker."""
+        """Fail trees that timed out, and trees still pending at the end of the grace after the loss of a worker."""
         worked = False
         while self._next_rotation_s <= now_s and self._timeout_s:
             self._next_rotation_s += self._timeout_s
@@ -210,7 +210,7 @@ class SpoutExecutor(Executor):
         return worked
 
     def _switch(self) -> None:
-        """Follow the topology's status."""
+        """Open, activate or deactivate the spouts to match the status of the topology."""
         self._is_active = self.wants_active
         for spout in self._spouts:
             if not spout.is_open:
@@ -220,10 +220,10 @@ class SpoutExecutor(Executor):
                 self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
 
     def _poll(self) -> bool:
-        """Ask for tuples until a batch is full, the time is up, or there are none.
+        """Poll the spouts until a batch is full, the time is up, or there are no more tuples.
 
-        A spout that says that it blocks is asked once: its next tuple may be long in coming, and this one must not wait
-        for it. One that was found to block is asked until a call takes long.
+        A spout declared as blocking is called once: its next call can take long, and this tuple must not wait for that
+        call. A spout that was found blocking is called until a call takes long.
         """
         started_s = self._clock()
         worked = False
@@ -244,7 +244,7 @@ class SpoutExecutor(Executor):
         return worked
 
     def _poll_warily(self, spout: SpoutTask) -> bool:
-        """Ask a spout until it has emitted enough, a call has taken long, or it has emitted nothing."""
+        """Call a spout until it has emitted enough, a call takes long, or a call emits nothing."""
         emits = spout.collector.emits
         enough = emits + self._quantum
         before_s = self._clock()

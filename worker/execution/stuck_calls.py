@@ -1,4 +1,4 @@
-"""Calls that do not end, in the log while they last."""
+"""Log entries for calls that do not return, written while the calls last."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .executor import Executor
 
 log = logging.getLogger(__name__)
 
-HANGS_AGAIN_S = 60.0  # the log is silent of other calls in the same loop for so long
+HANGS_AGAIN_S = 60.0  # minimum time between two log entries about one loop
 
 
 class HangLog:
-    """What the log was told of the calls in one run loop."""
+    """State of the log about hanging calls of one run loop."""
 
     def __init__(self) -> None:
         self._told_s = -math.inf
         self._told_step = 0
 
     def tell(self, executor: Executor, step: int, now_s: float, elapsed_s: float) -> None:
-        """Log that a call does not end, once for each step. A spout that declares that it blocks may wait forever."""
+        """Log that a call does not return, once per step. A spout declared as blocking may wait forever."""
         if executor.may_wait or self._told_step == step or now_s - self._told_s < HANGS_AGAIN_S:
             return
         self._told_step, self._told_s = step, now_s

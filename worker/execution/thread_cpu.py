@@ -1,4 +1,4 @@
-"""How long a thread has wanted a processor: what tells a thread that waits from one that is kept waiting."""
+"""Time for which a thread has wanted a processor. Tells a waiting thread from a thread that lacks a processor."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def wanted_s(thread: threading.Thread) -> float:
-    """Seconds for which a live thread has run or could have run, had a processor been free.
+    """Return the seconds for which a live thread has run, or would have run on a free processor.
 
-    Linux counts both (schedstat: nanoseconds running, nanoseconds runnable). Where it does not, only the time running
-    is known, and a thread on a crowded machine looks as if it waited.
+    Linux counts both (schedstat: nanoseconds running, nanoseconds runnable). Without schedstat, only the running time
+    is known, and a thread on an overloaded machine appears to wait.
     """
     try:
         ran_ns, queued_ns, _ = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()

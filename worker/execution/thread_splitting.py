@@ -1,4 +1,4 @@
-"""When executors of one run loop are parted, and when they come together again: the rules, without threads and clocks.
+"""Rules for parting executors of one run loop and for bringing them together again, without threads and clocks.
 
     shared loop --- found blocking ---------------------> own loop, ``is_blocking``
          ^  \\------ opens, prepares … for too long -----> own loop, not blocking    |
@@ -6,9 +6,9 @@
          +------ as soon as it has -----+                                          |
          +------ after a calm of 2.5 s, 5 s, 10 s … 10 min, twice as long each time +
 
-A component that connects to a broker in ``open`` does not block, and one slow call of a minute ago says nothing of the
-next. But a component that blocks every now and then would be moved to and fro. So each time the calm must last twice
-as long, until the component has been back for ``MAX_CALM_S`` without blocking.
+A component that connects to a broker in ``open`` does not count as blocking, and one slow call a minute ago says
+nothing about the next call. But a component that blocks now and then would be moved to and fro. So the required calm
+doubles each time, until the component has been back for ``MAX_CALM_S`` without blocking.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MAX_CALM_S = 600.0
 
 
 class SetUp:
-    """Whether a component of an executor is being set up (``open``, ``prepare``, ``activate``, ``init_state`` …).
+    """Context manager around calls that set up a component (``open``, ``prepare``, ``activate``, ``init_state`` …).
 
-    A context manager around such calls. ``has_been``: it was, in the present step; whoever judges the step clears it.
+    ``is_on``: such a call is under way. ``has_been``: the current step had such a call; the run loop clears the flag.
     """
 
     __slots__ = ("has_been", "is_on")
@@ -41,7 +41,7 @@ class SetUp:
 
 
 class SplitBackoff:
-    """For how long an executor must not have blocked before it goes back to its neighbours."""
+    """Time without blocking that an executor needs before it goes back to its neighbours."""
 
     __slots__ = ("_blocked_s", "_needed_s")
 
@@ -50,22 +50,22 @@ class SplitBackoff:
         self._blocked_s = -math.inf
 
     def parted(self, now_s: float) -> None:
-        """It was found blocking, and has a loop of its own from now on."""
+        """Record that the executor was found blocking and now gets a loop of its own."""
         has_behaved = now_s - self._blocked_s > self._needed_s + MAX_CALM_S
         self._needed_s = FIRST_CALM_S if has_behaved else min(max(FIRST_CALM_S, 2 * self._needed_s), MAX_CALM_S)
         self._blocked_s = now_s
 
     def blocked(self, now_s: float) -> None:
-        """It has blocked in its own loop."""
+        """Record that the executor has blocked in its own loop."""
         self._blocked_s = now_s
 
     def is_over(self, now_s: float) -> bool:
-        """Whether it may go back."""
+        """True if the executor may go back."""
         return now_s - self._blocked_s >= self._needed_s
 
 
 class Glance(NamedTuple):
-    """What the watchdog saw: a step, when it saw it first, and how much processor time was wanted by then."""
+    """A step, the time at which the watchdog first saw it, and the processor time wanted by then."""
 
     step: int
     at_s: float
@@ -73,7 +73,7 @@ class Glance(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The beginning of a stretch of time over which waiting is added up."""
+    """State at the start of a time window over which waiting is added up."""
 
     began_s: float
     wanted_s: float

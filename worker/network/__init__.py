@@ -1,1 +1,1 @@
-"""Links to other workers and to ackers, and what is gathered for them."""
+"""Links to other workers and to ackers, and the batching of messages to them."""

@@ -1,14 +1,15 @@
-"""Links to the ackers: the worker's side of Acker.Track. All of this is one asyncio thread.
+"""Links to the ackers: the worker's side of Acker.Track. Everything here runs on one asyncio thread.
 
-Which acker a root belongs to is ``root mod N`` and the shard map of the assignment. Three things keep that true while
-the map changes:
+The shard ``root mod N`` and the assignment's shard map determine the acker of a root. Three rules keep the choice
+consistent while the map changes:
 
-*   Every frame of tuples carries the newest shard version that its sender knows of. Who follows an older map holds
-    its own updates until it has the newer one (``require``); so nobody reports a root to an acker that does not know
-    it yet.
-*   While an acker drains, updates go to it and to its successor (ADR 0002).
-*   When a stream breaks, what the acker had not confirmed is unknown. If the same acker is found again, those roots
-    are failed there; if it is another one, its ledger began empty, and the spouts have failed all that was in the old.
+*   Every frame of tuples carries the newest shard version that its sender knows of. A receiver with an older map holds
+    its own updates until it has the newer map (``require``). So no worker reports a root to an acker that does not
+    know the root yet.
+*   While an acker drains, updates go both to that acker and to its successor (ADR 0002).
+*   When a stream breaks, the fate of unconfirmed updates is unknown. If the same acker answers again, the roots of
+    these updates are failed there. If another acker answers, its ledger began empty, and the spouts have failed all
+    trees of the old ledger.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ log = logging.getLogger(__name__)
 RECONNECT_S = 0.1
 UNCONFIRMED_UPDATES = 256
 PAUSE_S, MAX_PAUSE_S = 0.004, 0.05
-"""Updates that follow others are gathered for so long: a message costs more than a sooner verdict is worth. For longer
-where the acker says that trees take long anyhow, but for no longer than the second."""
+"""The pause after a message, during which further updates are gathered: a message costs more than an earlier verdict
+is worth. An acker whose trees take long anyway asks for a longer pause, which ``MAX_PAUSE_S`` limits."""
 WAITING_ROOTS = 50_000
-"""Above this an acker is behind and spouts wait for it, so that memory is bounded whatever limits a topology sets."""
+"""Above this limit an acker is behind and spouts wait. So memory is bounded whatever limits a topology sets."""
 MAX_WAITING_ROOTS = 200_000
-"""Above this bolts wait too: the spouts that feed them may be on workers that reach the acker very well."""
+"""Above this limit bolts wait too: their spouts may be on workers whose link to the acker is not behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackTies:
-    """What links to ackers need of the worker around them."""
+    """The parts of the worker that links to ackers use."""
 
     hello: acker_pb2.TrackHello
     engine: Engine
@@ -58,14 +59,14 @@ class TrackTies:
 
 
 def held_by(waiting_roots: int) -> Sequence[int]:
-    """What is closed at the gate while so many roots wait to be told to an acker."""
+    """Return the keys to close at the gate while this many roots wait to be sent to an acker."""
     if waiting_roots > MAX_WAITING_ROOTS:
         return ACKERS, BACKLOG
     return (ACKERS,) if waiting_roots > WAITING_ROOTS else ()
 
 
 class AckerLink:
-    """The stream of ledger updates to one acker, and of verdicts from it."""
+    """The stream of ledger updates to one acker, and of verdicts from that acker."""
 
     def __init__(self, acker_id: str, address: str, ties: TrackTies) -> None:
         self.acker_id = acker_id
@@ -73,20 +74,20 @@ class AckerLink:
         self.is_up = False
         self.connects = 0
         self.shards: frozenset[int] = frozenset()
-        self.is_owner = False  # of one of these shards at least: new trees begin there
+        self.is_owner = False  # of at least one of the shards: new trees begin at this acker
         self.shard_version = 0
         self._ties = ties
         self._waiting: dict[int, list[AckUpdates]] = {}
         self._waiting_roots = 0
         self._pause_s = PAUSE_S
-        self._is_asked_to_hold = False  # by the acker, which has no room for new trees
-        self._has_news = False  # a newer shard version to tell though there are no updates
+        self._is_asked_to_hold = False  # by the acker, when it has no room for new trees
+        self._has_news = False  # a newer shard version must be sent, even without updates
         self._unconfirmed: deque[tuple[int, list[AckUpdates]]] = deque()
         self._moved = asyncio.Event()
         self._task = asyncio.create_task(self._keep_connected())
 
     def post(self, shard: int, updates: AckUpdates) -> None:
-        """Queue updates of one shard. An acker that has drained, or is not followed any more, gets none."""
+        """Queue updates of one shard. Ignored once the acker has drained or the link is closed."""
         if self._task.done():
             return
         self._waiting.setdefault(shard, []).append(updates)
@@ -95,7 +96,7 @@ class AckerLink:
         self._moved.set()
 
     def follow(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
-        """Take note of the shard map, and tell the acker that this worker has."""
+        """Adopt a shard map, and tell the acker its version."""
         self.shards = shards
         self.is_owner = is_owner
         if shard_version != self.shard_version:
@@ -104,7 +105,7 @@ class AckerLink:
             self._moved.set()
 
     async def close(self) -> None:
-        """End the link. Its trees are not lost by that: whoever closes knows where they went."""
+        """End the link without failing its trees. The caller has already decided what happens to the trees."""
         self.shards = frozenset()
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -113,7 +114,7 @@ class AckerLink:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the acker has confirmed everything."""
+        """True if the acker has confirmed everything."""
         return not self._waiting and not self._unconfirmed
 
     async def _keep_connected(self) -> None:
@@ -124,7 +125,7 @@ class AckerLink:
                     event(log, "acker.drained", acker=self.acker_id)
                     self._waiting.clear()
                     self._ties.engine.gate.set(self, ())
-                    if not self.is_owner:  # else it left before the shards did, and trees were begun there meanwhile
+                    if not self.is_owner:  # an owner left before its shards moved, and trees were begun there meanwhile
                         self.is_up = False
                     return
             except grpc.aio.AioRpcError as error:
@@ -136,7 +137,7 @@ class AckerLink:
             await asyncio.sleep(RECONNECT_S)
 
     async def _converse(self, channel: grpc.aio.Channel) -> bool:
-        """One stream, from the hello until it breaks; True if the acker ended it because it has drained."""
+        """Run one stream from the hello to its end. Return True if the acker ended the stream after draining."""
         call = acker_pb2_grpc.AckerStub(channel).Track(wait_for_ready=True)
         await call.write(acker_pb2.TrackRequest(hello=self._ties.hello))
         writer = None
@@ -149,7 +150,7 @@ class AckerLink:
                     self._up()
                     writer = asyncio.create_task(self._write(call))
                 self._on_reply(reply)
-                if reply.drained:  # the end of the stream may look like an error to one who is writing
+                if reply.drained:  # a writer may see the end of the stream as an error
                     return True
             return False
         finally:
@@ -160,14 +161,14 @@ class AckerLink:
             self._close_gate()
 
     def _up(self) -> None:
-        """The acker that was there before is there again, or for the first time."""
+        """Mark the link as up. On a reconnect, queue failures for the roots of unconfirmed updates."""
         doubtful = {root for _, parts in self._unconfirmed for updates in parts for root in updates.roots()}
         self._unconfirmed.clear()
         if doubtful:
             event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
             for shard, updates in split(AckUpdates.of(fails=doubtful), self._ties.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
-        self._has_news = True  # a new stream has told no version yet, and an acker that drains waits for one
+        self._has_news = True  # a new stream has sent no version yet, and a draining acker waits for one
         self.is_up = True
         self.connects += 1
         event(log, "acker.up", acker=self.acker_id, address=self.address)
@@ -200,11 +201,11 @@ class AckerLink:
 
     @property
     def _is_unconfirmed(self) -> bool:
-        """Whether so much is that the rest waits. Not while the acker holds trees: the rest is what makes room."""
+        """True if too much is unconfirmed to send more. False while the acker asks to hold: updates make room."""
         return len(self._unconfirmed) >= UNCONFIRMED_UPDATES and not self._is_asked_to_hold
 
     async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
-        """Send what waits, mostly in one message, as long as not too much is unconfirmed."""
+        """Send waiting updates, usually in one message, unless too much is unconfirmed."""
         clock = asyncio.get_running_loop().time
         sequence, next_s = 0, 0.0
         while True:
@@ -219,7 +220,7 @@ class AckerLink:
             self._has_news = False
             self._close_gate()
             contents = list(messages([encode(shard, parts) for shard, parts in waiting.items()]))
-            last = sequence + len(contents)  # until it is confirmed, all of them are in doubt
+            last = sequence + len(contents)  # until the last is confirmed, all are in doubt
             self._unconfirmed.append((last, [updates for parts in waiting.values() for updates in parts]))
             for shards in contents:
                 sequence += 1
@@ -233,29 +234,29 @@ class AckerLink:
         if not self.is_up:
             return
         self.is_up = False
-        self._ties.on_link_change()  # closes the gate first, so that no spout begins a tree after it has heard
+        self._ties.on_link_change()  # first: the gate closes, so that no spout begins a tree after ShardsLost
         if self.shards:
             self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
 
 
 class AckerLinks(LinkMetrics):
-    """The links to all ackers of the topology, kept as the latest assignment says."""
+    """The links to all ackers of the topology, kept in step with the latest assignment."""
 
     def __init__(self, ties: TrackTies) -> None:
         self.shard_version = 0
         self._ties = ties
         self._count = ties.hello.shards
         self._links: dict[str, AckerLink] = {}
-        self._routes: dict[int, list[AckerLink]] = {}  # shard: its acker, and one that drains
+        self._routes: dict[int, list[AckerLink]] = {}  # by shard: its acker, and a draining acker if any
         self._owners: dict[int, str] = {}
         self._required_version = 0
-        self._refuted_version: int | None = None  # the lowest that a worker named though there was none such
-        self._connects = 0  # of links that are gone
+        self._refuted_version: int | None = None  # the lowest version that a worker claimed but that does not exist
+        self._connects = 0  # of links that were closed
         self._held: list[AckUpdates] = []
         self._held_roots = 0
 
     def post(self, updates: AckUpdates) -> None:
-        """Send updates to the ackers of their shards, now or when the map that they need is known."""
+        """Send updates to the ackers of their shards, now or once the required shard map is known."""
         if self.is_behind:
             self._held.append(updates)
             self._held_roots += len(updates)
@@ -266,20 +267,20 @@ class AckerLinks(LinkMetrics):
                 link.post(shard, part)
 
     def require(self, shard_version: int) -> None:
-        """A tuple has come from a worker that follows this version of the map, or says so."""
+        """Note the shard version that came with a tuple. The sender claims to know this version of the map."""
         if self._refuted_version is None or shard_version < self._refuted_version:
             self._required_version = max(self._required_version, shard_version)
 
     @property
     def claimed_version(self) -> int | None:
-        """A version that another worker named and that this one has not seen; None without one."""
+        """A version that another worker claimed and this worker has not seen, or None."""
         return self._required_version if self.is_behind else None
 
     def refute(self, claimed: int) -> None:
-        """There was no such version when ZooKeeper was asked after it had been named: nothing waits for it any more.
+        """Stop waiting for a claimed version that ZooKeeper, read after the claim, does not have.
 
-        Every version is written before anybody follows it, so what ZooKeeper does not know, after a sync, was made up.
-        It and those above are not believed until the map itself gets there.
+        Every version is written before any worker follows it. So a version that ZooKeeper does not have after a sync
+        never existed. This version and higher versions are ignored until the map itself reaches them.
         """
         event(log, "shard_map.refuted", level=logging.WARNING, claimed=claimed, newest=self.shard_version)
         self._refuted_version = min(claimed, self._refuted_version or claimed)
@@ -289,19 +290,19 @@ class AckerLinks(LinkMetrics):
 
     @property
     def known_version(self) -> int:
-        """The newest version that this worker knows of, though it may not follow it yet: what its frames carry.
+        """The newest version that this worker knows of, even if it does not follow that version yet. Frames carry it.
 
-        Tuples of a worker that is behind may well belong to trees that were begun under the newer map.
+        The tuples of a worker that is behind may belong to trees begun under the newer map.
         """
         return max(self.shard_version, self._required_version)
 
     @property
     def is_behind(self) -> bool:
-        """Whether another worker is known to follow a newer map."""
+        """True if another worker is known to follow a newer map."""
         return self._required_version > self.shard_version
 
     async def follow(self, shards: Sequence[topology_pb2.ShardAssignment], shard_version: int) -> None:
-        """Take a newer shard map: links to the ackers it names, and none else."""
+        """Adopt a newer shard map: keep links to exactly the ackers named in the map. Older maps are ignored."""
         if shard_version <= self.shard_version:
             return
         addresses = {item.acker_id: item.address for item in shards if item.acker_id}
@@ -310,7 +311,7 @@ class AckerLinks(LinkMetrics):
         for acker_id in set(self._links) - set(addresses):
             link = self._links.pop(acker_id)
             self._connects += link.connects
-            if link.is_up:  # it did not drain to the end: what it had still to finish is lost
+            if link.is_up:  # the acker did not finish draining: its remaining trees are lost
                 lost |= link.shards
             await link.close()
         for acker_id, address in addresses.items():
@@ -330,11 +331,11 @@ class AckerLinks(LinkMetrics):
         if not self.is_behind:
             self._release()
         self._ties.on_link_change()
-        if lost:  # told last: a tree that a spout begins after it has heard goes to the new acker, or waits for one
+        if lost:  # last: trees begun after this message go to the new acker, or wait for one
             self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
 
     def _release(self) -> None:
-        """Send what was held until the map was known."""
+        """Send the updates that were held until the map was known."""
         held, self._held = self._held, []
         self._held_roots = 0
         for updates in held:
@@ -342,7 +343,7 @@ class AckerLinks(LinkMetrics):
         self._ties.engine.gate.set(self, ())
 
     def _lost(self, shards: Sequence[topology_pb2.ShardAssignment]) -> frozenset[int]:
-        """Shards that left an acker which does not serve them to the end: their trees can only fail."""
+        """Return the shards whose acker was replaced without draining. Their trees can only fail."""
         return frozenset(
             item.shard
             for item in shards
@@ -351,14 +352,14 @@ class AckerLinks(LinkMetrics):
 
     @property
     def are_up(self) -> bool:
-        """Whether every shard has an acker that can be reached."""
+        """True if every shard has an acker whose link is up."""
         return len(self._owners) == self._count and all(
             owner in self._links and self._links[owner].is_up for owner in self._owners.values()
         )
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything posted has been confirmed."""
+        """True if everything posted has been confirmed."""
         return not self._held and all(link.is_idle for link in self._links.values())
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A batch that is too large for one frame: cut by its sender, put together by its receiver."""
+"""Fragmentation of batches that are too large for one frame, and their reassembly by the receiver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tupletree.v1 import worker_pb2
 
 PIECE_BYTES = 1024 * 1024
 MARGIN_BYTES = 64 * 1024
-"""What an encoded batch may take beyond the limit of its tuple."""
+"""The size by which an encoded batch may exceed the limit of its tuple."""
 
 
 class FragmentCutter:
@@ -20,7 +20,7 @@ class FragmentCutter:
         self._sent = 0
 
     def fill(self, piece: worker_pb2.Piece) -> int:
-        """Make ``piece`` the next one; return its bytes."""
+        """Fill ``piece`` with the next part of the batch; return the number of bytes."""
         piece.size = len(self._data)
         piece.offset = self._sent
         piece.data = self._data[self._sent : self._sent + PIECE_BYTES]
@@ -29,12 +29,12 @@ class FragmentCutter:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last piece was made."""
+        """True once the last piece was filled."""
         return self._sent == len(self._data)
 
 
 class Reassembly:
-    """Puts the pieces that come on one stream together. Takes no more memory than has come."""
+    """Reassembly of the pieces that arrive on one stream. Memory use is bounded by the bytes received."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes + MARGIN_BYTES
@@ -44,14 +44,14 @@ class Reassembly:
 
     @property
     def is_open(self) -> bool:
-        """Whether a part of a batch has come, and a part has not."""
+        """True while a batch has arrived only in part."""
         return bool(self._parts)
 
     def take(self, piece: worker_pb2.Piece) -> worker_pb2.Batch | None:
-        """Take the next piece; the batch, if it was the last.
+        """Take the next piece; return the batch if the piece was the last, else None.
 
         Raises:
-            ProtocolError: it is not the next one, or the batch is too large or no batch.
+            ProtocolError: the piece is not the next piece, the batch is too large, or the pieces form no valid batch.
         """
         if not self._parts:
             if piece.size > self._max_bytes:

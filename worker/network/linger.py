@@ -1,16 +1,16 @@
-"""How long a worker gathers what is for others before it hands it to the links: the more there is, the longer."""
+"""The pause during which a worker gathers output before passing it to the links. The pause grows with the rate."""
 
 from __future__ import annotations
 
 WINDOW_S = 0.02
 PAUSES = ((150_000, 0.005), (100_000, 0.001))
-"""From so many tuples and updates a second on, so many seconds; below, none. A message costs both ends 0.1 to 0.2 ms of
-processor time, whatever is in it: below a hundred thousand a second nobody misses that, and above it is what bounds the
-rate."""
+"""Pairs (rate, pause): above this many tuples and updates per second, pause this many seconds. Below the lowest rate
+there is no pause. A message costs both ends 0.1 to 0.2 ms of CPU time, whatever its size. Below 100,000 per second this
+cost does not matter; above, it limits the rate."""
 
 
 class Linger:
-    """The pause that fits the rate over the last complete window of ``WINDOW_S`` or more. Pure: time is an argument."""
+    """The pause for the rate over the last complete window of at least ``WINDOW_S``. Pure: time is an argument."""
 
     def __init__(self, now_s: float) -> None:
         self.pause_s = 0.0
@@ -18,7 +18,7 @@ class Linger:
         self._since_s = now_s
 
     def add(self, count: int, now_s: float) -> None:
-        """So many are handed over now."""
+        """Count tuples and updates passed on now, and update ``pause_s`` at the end of a window."""
         self._count += count
         elapsed_s = now_s - self._since_s
         if elapsed_s >= WINDOW_S:

@@ -1,4 +1,4 @@
-"""What the links of a worker to its peers, and those to its ackers, have in common: how many, and how they fare."""
+"""Metrics of a worker's links, shared by links to peers and links to ackers."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Protocol
 
 
 class Link(Protocol):
-    """One of them."""
+    """A link to a peer or an acker."""
 
     is_up: bool
     connects: int
 
 
 class LinkMetrics:
-    """The figures of all links of one kind, for whoever holds them."""
+    """Mixin with the metrics of all links of one kind."""
 
     _links: Mapping[str, Link]
-    _connects: int  # of links that are gone
+    _connects: int  # of links that were closed
 
     @property
     def links_up(self) -> int:
-        """How many links stand."""
+        """The number of links that are up."""
         return sum(link.is_up for link in self._links.values())
 
     @property
     def links_wanted(self) -> int:
-        """How many links there are, standing or not."""
+        """The number of links, up or not."""
         return len(self._links)
 
     @property
     def connects(self) -> int:
-        """How often a link came to stand."""
+        """The number of times a link came up."""
         return self._connects + sum(link.connects for link in self._links.values())

@@ -1,8 +1,8 @@
-"""Rows on their way to another worker: batches of bounded size, and rows that are larger than any message may be.
+"""Encoding of rows for another worker, in batches of bounded size.
 
-Most batches are encoded whole and are small enough. One that is not is encoded again in parts; one whose rows look far
-too large is divided before it is encoded. A row that is larger than ``topology.tuple.max.bytes``, or that holds a value
-which cannot be encoded (one nested too deeply), is left out, and the others are sent.
+Most batches are small enough when encoded whole. A batch that turns out too large is encoded again in parts. A batch
+whose rows look far too large is divided before encoding. A row that is larger than ``topology.tuple.max.bytes``, or
+that has a value which cannot be encoded (for example nested too deeply), is refused, and the other rows are sent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tupletree.v1 import worker_pb2
 from ..core.batches import BATCH_BYTES, ROW_BYTES, Rows, bytes_of, encode
 
 GOAL_BYTES = BATCH_BYTES * 3 // 4
-"""What parts are cut to: rows differ, and who is cut too large is encoded once more."""
+"""The target size of parts. It is below ``BATCH_BYTES`` because rows differ, and a part that is too large is encoded
+once more."""
 MAX_AT_ONCE = 4 * BATCH_BYTES
-"""Rows that look larger than this together are not encoded together."""
+"""Rows whose estimated total exceeds this size are divided before encoding."""
 
 
 class RowsRefused(Exception):
@@ -36,10 +37,10 @@ class RowsRefused(Exception):
 def send_bounded(
     origin: Origin, target_task: int, rows: Rows, max_bytes: int, send: Callable[[worker_pb2.Batch], None]
 ) -> None:
-    """Send rows as messages in their order, each of at most ``BATCH_BYTES`` or of one row of at most ``most_bytes``.
+    """Send rows in order, in messages of at most ``BATCH_BYTES`` each, or of a single row of at most ``max_bytes``.
 
     Raises:
-        RowsRefused: after all others were sent.
+        RowsRefused: some rows were not sent. All other rows were.
         UnregisteredTypeError: a value is of a type that cannot leave its worker.
     """
     refused: list[tuple[Rows, int]] = []
@@ -80,7 +81,7 @@ def send_bounded(
 
 
 def _least_bytes(row: Rows) -> int:
-    """What a row takes at least."""
+    """Return a lower bound for the encoded size of a row."""
     return sum([len(column[0]) for column in row.columns if type(column[0]) in (str, bytes)])
 
 

@@ -1,17 +1,17 @@
-"""Links to the other workers of the topology: the sending side of Worker.Transfer. All of this is one asyncio thread.
+"""Links to the other workers of the topology: the sending side of Worker.Transfer. Runs on one asyncio thread.
 
-What becomes of a batch handed to ``PeerLinks.send``:
+The life of a batch passed to ``PeerLinks.send``:
 
     waits (peer down or behind)  -->  sent, not confirmed  -->  confirmed: in the receiver's memory
                                           | the stream broke
                                           v
-                                      its roots are failed, not sent again: had the receiver acked a part of it,
-                                      a second ack of the same edge would cancel the first (ADR 0003)
+                                      its roots are failed, and the batch is not sent again: if the receiver has
+                                      acked a part, a second ack of the same edge would cancel the first (ADR 0003)
 
-A batch of a single large row goes in pieces, a frame for each. It waits until the last piece is sent: a receiver that
-has not got that one has nothing of it, and gets all of it on the next stream.
+A batch of a single large row is sent in pieces, one per frame. The batch counts as waiting until its last piece is
+sent: a receiver without the last piece uses none of the batch, and gets all of it on the next stream.
 
-While a link is down, or too much waits for it, its tasks are closed at the gate, so that little is ever waiting.
+While a link is down, or too much waits for it, its tasks are closed at the gate, so that few batches ever wait.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ FRAME_BYTES = 256 * 1024
 UNCONFIRMED_BYTES = 8 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
 RECONNECT_S = 0.1
-HOMELESS = "homeless batches"  # what closes their tasks at the gate
+HOMELESS = "homeless batches"  # the gate source that closes their tasks
 
 Call = grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One incarnation of another worker, and the tasks it runs."""
+    """A single incarnation of another worker, and its tasks."""
 
     worker_id: str
     address: str
@@ -57,7 +57,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """What links need of the worker around them."""
+    """The parts of the worker that links use."""
 
     topology_id: str
     worker_id: str
@@ -77,12 +77,12 @@ class PeerLink:
         self._ties = ties
         self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
-        self._cut: FragmentCutter | None = None  # the oldest that waits, if a piece of it was sent
+        self._cut: FragmentCutter | None = None  # of the oldest waiting batch, once a piece of it was sent
         self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
-        """Frames, the bytes of each, and the roots of the batch whose last piece it has."""
+        """Frames, each with its bytes and, if it holds the last piece of a batch, the roots of that batch."""
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
-        self._moved = asyncio.Event()  # something to write, or room to write it
+        self._moved = asyncio.Event()  # set when there is something to write, or room to write
         self._update_gate()
         self._task = asyncio.create_task(self._keep_connected())
 
@@ -96,14 +96,14 @@ class PeerLink:
         self._moved.set()
 
     def take_back(self) -> Iterable[worker_pb2.Batch]:
-        """What was never sent."""
+        """Remove and return the batches that were never sent."""
         waiting = [batch for batch, _ in self._waiting]
         self._waiting.clear()
         self._waiting_bytes = 0
         return waiting
 
     async def close(self) -> None:
-        """End the link; what was sent without confirmation is failed."""
+        """End the link, and fail the roots of unconfirmed batches."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -111,7 +111,7 @@ class PeerLink:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was sent has arrived."""
+        """True if all batches were sent and confirmed."""
         return not self._waiting and not self._unconfirmed
 
     async def _keep_connected(self) -> None:
@@ -128,7 +128,7 @@ class PeerLink:
             await asyncio.sleep(RECONNECT_S)
 
     async def _converse(self, channel: grpc.aio.Channel) -> None:
-        """One stream, from the hello until it breaks."""
+        """Run one stream, from the hello until the stream breaks."""
         call = worker_pb2_grpc.WorkerStub(channel).Transfer(wait_for_ready=True)
         ties = self._ties
         hello = worker_pb2.TransferHello(
@@ -161,7 +161,7 @@ class PeerLink:
     async def _write(
         self, call: grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
     ) -> None:
-        """Send what waits, in frames, as long as not too much is unconfirmed."""
+        """Send waiting batches in frames, unless too much is unconfirmed."""
         sequence = 0
         while True:
             while not self._waiting or self._unconfirmed_bytes > UNCONFIRMED_BYTES:
@@ -169,7 +169,7 @@ class PeerLink:
                 await self._moved.wait()
             sequence += 1
             request = worker_pb2.TransferRequest()
-            frame = request.frame  # filled in place: given to a constructor it is encoded and decoded again, 0.1 ms
+            frame = request.frame  # filled in place: a constructor argument is encoded and decoded again, 0.1 ms
             frame.sequence = sequence
             frame.shard_version = self._ties.shard_version()
             roots: Iterable[int] = ()
@@ -185,7 +185,7 @@ class PeerLink:
             await call.write(request)
 
     def _fill(self, frame: worker_pb2.Frame) -> int:
-        """Move what waits into a frame, until it is large enough; return its bytes."""
+        """Move waiting batches into a frame until the frame is large enough; return their bytes."""
         batches = []
         taken = 0
         while self._waiting and taken < FRAME_BYTES and (size := self._waiting[0][1]) <= BATCH_BYTES:
@@ -196,7 +196,7 @@ class PeerLink:
         return taken
 
     def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
-        """Put a piece of the oldest batch into a frame; return its bytes and, of the last one, the batch's roots."""
+        """Put a piece of the oldest batch into a frame; return its bytes and, for the last piece, the batch's roots."""
         if self._cut is None:
             self._cut = FragmentCutter(self._waiting[0][0])
         size = self._cut.fill(frame.piece)
@@ -228,17 +228,17 @@ class PeerLink:
 
 
 class PeerLinks(LinkMetrics):
-    """The links to all other workers, kept as the latest snapshot says."""
+    """The links to all other workers, kept in step with the latest snapshot."""
 
     def __init__(self, ties: Ties) -> None:
         self._ties = ties
         self._links: dict[str, PeerLink] = {}  # by slot
         self._by_task: dict[int, PeerLink] = {}
-        self._connects = 0  # of links that are gone
+        self._connects = 0  # of links that were closed
         self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
 
     def send(self, batch: worker_pb2.Batch) -> None:
-        """Send a batch to the worker that runs its target task, now or when it is known."""
+        """Send a batch to the worker that runs its target task, now or once the worker is known."""
         link = self._by_task.get(batch.target_task)
         if link is None:
             self._homeless.append(batch)
@@ -247,14 +247,14 @@ class PeerLinks(LinkMetrics):
             link.send(batch)
 
     async def follow(self, wanted: Mapping[str, Peer | None], tasks: Mapping[str, frozenset[int]]) -> None:
-        """Have a link to each wanted peer, by slot, and none else; ``tasks`` are all remote tasks by slot.
+        """Keep links to exactly the wanted peers, by slot. ``tasks``: all remote tasks by slot.
 
-        A slot whose worker is not known (None) keeps a link that is still up: the supervisor may only be late.
+        A slot whose worker is unknown (None) keeps a link that is still up: the supervisor may only be late.
         """
         outdated = {
             slot: link for slot, link in self._links.items() if _is_outdated(link, slot in wanted, wanted.get(slot))
         }
-        for slot, link in outdated.items():  # all of it before anything is awaited, so that nothing is sent to them
+        for slot, link in outdated.items():  # all before the first await: nothing may be sent to them
             del self._links[slot]
             self._connects += link.connects
             self._homeless.extend(link.take_back())
@@ -277,16 +277,16 @@ class PeerLinks(LinkMetrics):
         self._ties.gate.set("unknown workers", not_reached(unknown))
 
     def _close_homeless(self, tasks: Iterable[int]) -> None:
-        """Close tasks for which something waits though no slot runs them: nimbus may have no place for them."""
+        """Close tasks that have waiting batches but no slot: nimbus may have no free slot for them."""
         self._ties.gate.set(HOMELESS, not_reached(tasks))
 
     def are_up(self, slots: Iterable[str]) -> bool:
-        """Whether the worker of each of these slots can be reached."""
+        """True if the link to the worker of each of these slots is up."""
         return all(slot in self._links and self._links[slot].is_up for slot in slots)
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything handed to ``send`` has arrived."""
+        """True if everything passed to ``send`` was confirmed."""
         return not self._homeless and all(link.is_idle for link in self._links.values())
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The crossing from run loop threads to the asyncio thread: what the engine hands over goes to the links from here.
+"""The crossing from run loop threads to the asyncio thread, which passes the engine's output to the links.
 
-What is handed over after a silence goes to the links at once; what follows is gathered for a while if there is much of
-it (linger.py). Who hands over more than the links have taken is held at the gate at once: the loop may be late.
+After an idle period, output goes to the links at once. At high rates, further output is gathered for a short pause
+(linger.py). If the asyncio loop falls behind and too much output waits, the target tasks are closed at the gate.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .linger import Linger
 from .peer_links import PeerLinks
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Above this, what was handed over and not yet taken closes its tasks at the gate."""
+"""The number of bytes passed in but not yet taken by the loop above which target tasks are closed at the gate."""
 
 
 class Transfer:
-    """The outside of a worker's engine. Its methods are called from any thread; the links live on the loop's.
+    """The outside of a worker's engine. Methods may be called from any thread; the links live on the loop's thread.
 
-    ``flush_interval_s``: nothing is gathered for longer.
+    ``flush_interval_s``: the longest time for which output is gathered.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
@@ -37,20 +37,20 @@ class Transfer:
         self._loop = loop
         self._batches: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._handed_bytes = 0  # since the start, counted by the senders, under the lock
-        self._taken_bytes = 0  # since the start, counted by the loop: it need not wait for the lock at each batch
+        self._taken_bytes = 0  # since the start, counted by the loop without the lock
         self._lock = threading.Lock()
-        self._is_holding = False  # tasks at the gate
+        self._is_holding = False  # tasks are closed at the gate
         self._gate: Gate | None = None
         self._updates: deque[AckUpdates] = deque()
         self._flush_interval_s = flush_interval_s
         self._pace = Linger(loop.time())
-        self._is_scheduled = False  # the loop is going to take what is there
+        self._is_scheduled = False  # ``_take`` will run on the loop
         self._peers: PeerLinks | None = None
         self._ackers: AckerLinks | None = None
         self._service: WorkerService | None = None
 
     def connect(self, gate: Gate, peers: PeerLinks, ackers: AckerLinks | None, service: WorkerService) -> None:
-        """Name the gate and the links. On the loop's thread, before the engine starts."""
+        """Set the gate and the links. Call on the loop's thread, before the engine starts."""
         self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
 
     def send(self, batch: worker_pb2.Batch) -> None:
@@ -60,7 +60,7 @@ class Transfer:
             if self._handed_bytes - self._taken_bytes > MAX_BYTES and self._gate is not None:
                 self._is_holding = True
                 self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
-        self._batches.append((batch, size))  # after the flag: whoever takes it sees that somebody is held
+        self._batches.append((batch, size))  # after the flag: a loop that takes this batch must see the flag
         self._schedule()
 
     def post(self, updates: AckUpdates) -> None:
@@ -80,7 +80,7 @@ class Transfer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything was given to the links."""
+        """True if everything was passed to the links."""
         return not self._batches and not self._updates
 
     def _schedule(self) -> None:
@@ -89,10 +89,10 @@ class Transfer:
             self._loop.call_soon_threadsafe(self._take)
 
     def _take(self) -> None:
-        """Give the links what is there, and come again after a pause. Without one, whoever appends next calls."""
+        """Pass waiting output to the links, and run again after the pause, if any. Else the next append schedules."""
         try:
             count = self._give()
-        except Exception as error:  # a fault of ours: the worker must end, for nobody would come again
+        except Exception as error:  # a bug: the worker must end, because ``_take`` is not scheduled again
             self._settle(TaskFailure("__system", -1, error))
             raise
         self._pace.add(count, self._loop.time())
@@ -100,11 +100,11 @@ class Transfer:
             self._loop.call_later(min(self._pace.pause_s, self._flush_interval_s), self._take)
             return
         self._is_scheduled = False
-        if not self.is_idle:  # appended just now, by one who saw the flag still set
+        if not self.is_idle:  # appended just now, by a thread that still saw the flag set
             self._schedule()
 
     def _give(self) -> int:
-        """Give the links everything; return how many tuples and updates it was."""
+        """Pass everything to the links; return the number of tuples and updates."""
         assert self._peers is not None
         count = 0
         while self._batches:
@@ -122,7 +122,7 @@ class Transfer:
         return count
 
     def _release(self) -> None:
-        """Let go on who was held, unless more was handed over just now."""
+        """Open the closed tasks again, unless too much waits again."""
         with self._lock:
             if self._handed_bytes - self._taken_bytes <= MAX_BYTES and self._gate is not None:
                 self._is_holding = False

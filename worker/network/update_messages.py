@@ -1,4 +1,4 @@
-"""Ledger updates in messages of bounded size: windows may ack millions of tuples at once."""
+"""Division of ledger updates into messages of bounded size: windows may ack millions of tuples at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tupletree.v1 import acker_pb2
 
 MAX_UPDATES = 131_072
-"""Of one message: they are 8 to 20 bytes each."""
+"""The most updates in one message. Each update is 8 to 20 bytes."""
 
 _WIDTHS = {"init_roots": 8, "init_values": 8, "init_tasks": 4, "ack_roots": 8, "ack_values": 8, "fail_roots": 8,
            "reset_roots": 8}  # fmt: skip
@@ -15,7 +15,7 @@ _KINDS = (("init_roots", "init_values", "init_tasks"), ("ack_roots", "ack_values
 
 
 def count(updates: acker_pb2.ShardUpdate) -> int:
-    """How many updates these are."""
+    """Return the number of updates."""
     columns = (updates.init_roots, updates.ack_roots, updates.fail_roots, updates.reset_roots)
     return sum(map(len, columns)) // 8
 
@@ -23,7 +23,7 @@ def count(updates: acker_pb2.ShardUpdate) -> int:
 def messages(
     updates: Sequence[acker_pb2.ShardUpdate], most: int = MAX_UPDATES
 ) -> Iterator[list[acker_pb2.ShardUpdate]]:
-    """The same updates in messages of at most ``most`` each. Mostly that is one."""
+    """Divide updates into messages of at most ``most`` updates each. Usually one message is enough."""
     if sum(map(count, updates)) <= most:
         yield list(updates)
         return

@@ -1,4 +1,4 @@
-"""What a worker says of itself: its life sign to the supervisor, its statistics to nimbus, its errors to ZooKeeper."""
+"""Reports of a worker: heartbeats to the supervisor, statistics to nimbus, component errors to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 2.0
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
-"""Of a report of statistics: a quarter of what nimbus takes, for one comes every second."""
+"""The size limit of a statistics report: a quarter of nimbus' message limit, since a report is sent every second."""
 
 
 class ErrorThrottle:
-    """Lets so many errors of a component through in each interval, as Storm does."""
+    """Limit on the errors reported per component and interval, as in Storm."""
 
     def __init__(self, most: int, interval_s: float) -> None:
         self._most = most
@@ -42,7 +42,7 @@ class ErrorThrottle:
         self._recent: dict[str, deque[float]] = {}
 
     def allows(self, component: str, now_s: float) -> bool:
-        """Whether another error of the component may be reported now; counts it if so."""
+        """True if another error of the component may be reported now; if so, the error is counted."""
         recent = self._recent.setdefault(component, deque())
         while recent and recent[0] <= now_s - self._interval_s:
             recent.popleft()
@@ -53,7 +53,7 @@ class ErrorThrottle:
 
 
 def component_error(launch: LaunchFile, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
-    """An exception as the message that is kept for the user. Never raises: the exception may be the user's own."""
+    """Return an exception as the message stored for the user. Never raises, even for exceptions of user code."""
     return topology_pb2.ComponentError(
         component_id=component,
         task_id=max(task, 0),
@@ -68,17 +68,17 @@ def component_error(launch: LaunchFile, component: str, task: int, error: BaseEx
 def _traceback_of(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception as cause:  # it calls user code: __str__, __notes__
+    except Exception as cause:  # formatting calls user code: __str__, __notes__
         return f"(the traceback cannot be shown: {type(cause).__name__})"
 
 
 def _sendable(text: str) -> str:
-    """Text without halves of surrogate pairs, which no message holds."""
+    """Return text with lone surrogates escaped, since protobuf strings cannot contain them."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 async def store_error(store: Store, topology_id: str, error: topology_pb2.ComponentError) -> None:
-    """Keep an error in ZooKeeper; if that is away, it is in the log all the same."""
+    """Store an error in ZooKeeper. If ZooKeeper is unavailable, the error is in the log only."""
     try:
         await asyncio.to_thread(store.report_error, topology_id, error)
     except TupletreeError as cause:
@@ -86,9 +86,9 @@ async def store_error(store: Store, topology_id: str, error: topology_pb2.Compon
 
 
 def bounded(report: nimbus_pb2.WorkerReport, max_bytes: int = MAX_REPORT_BYTES) -> nimbus_pb2.WorkerReport:
-    """A report without the details that make it too large: statuses, then latencies by bucket, then figures by stream.
+    """Shorten a report that is too large: drop statuses, then latencies by bucket, then metrics by stream.
 
-    The life sign and the counters of all tasks are always in it.
+    The heartbeat and the counters of all tasks are always kept.
     """
     if report.ByteSize() > max_bytes:
         del report.statuses[:]
@@ -102,14 +102,17 @@ def bounded(report: nimbus_pb2.WorkerReport, max_bytes: int = MAX_REPORT_BYTES) 
 
 
 class _Leader:
-    """The stream of reports to a nimbus that leads."""
+    """The stream of reports to the leading nimbus."""
 
     def __init__(self, address: str) -> None:
         self._channel = aio_channel(address)
         self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
 
     async def tell(self, report: nimbus_pb2.WorkerReport) -> None:
-        """Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError unless nimbus has taken it in."""
+        """Send a report and wait until nimbus has taken it.
+
+        Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError otherwise.
+        """
         async with asyncio.timeout(DEADLINE_S):
             await self._stream.write(report)
             if await self._stream.read() is grpc.aio.EOF:
@@ -120,7 +123,7 @@ class _Leader:
 
 
 class Reporter:
-    """Sends the life signs, every ``worker.heartbeat.frequency.secs``."""
+    """Sender of heartbeats and statistics, every ``worker.heartbeat.frequency.secs``."""
 
     def __init__(self, launch: LaunchFile, engine: Engine, store: Store, http_port: int) -> None:
         self.is_ready = False
@@ -135,7 +138,7 @@ class Reporter:
         self._leader: _Leader | None = None
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
-        """Tell the supervisor, for ever, that this worker lives; ``unwanted`` is called if it is not to."""
+        """Send heartbeats to the supervisor forever. ``unwanted`` is called if the reply tells this worker to stop."""
         launch, supervisor_pid = self._launch, os.getppid()
         async with aio_channel(launch.supervisor_address) as channel:
             stub = supervisor_pb2_grpc.SupervisorStub(channel)
@@ -156,11 +159,11 @@ class Reporter:
                     if reply.stop:
                         unwanted()
                 except grpc.aio.AioRpcError:
-                    pass  # a supervisor that is away comes back and adopts its workers
+                    pass  # a supervisor that restarts adopts its workers
                 await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
 
     async def report(self) -> None:
-        """Tell the leading nimbus, for ever, what the tasks have done."""
+        """Send task statistics to the leading nimbus forever."""
         while True:
             try:
                 if self._leader is None:

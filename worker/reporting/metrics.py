@@ -1,6 +1,7 @@
-"""A worker's figures for Prometheus, read from its tasks when asked.
+"""A worker's Prometheus metrics, read from its tasks at scrape time.
 
-Every figure of a task has the labels topology (its name), component and task; some have stream, or source and stream.
+Every metric of a task has the labels topology (the name), component and task; some also have stream, or source and
+stream.
 Tasks, components and streams are fixed when a topology is submitted, so their number does not grow while it runs.
 """
 
@@ -53,7 +54,7 @@ _BY_INPUT = {
 
 
 class Links(Protocol):
-    """The links of a worker to others of one kind."""
+    """The links of a worker to processes of one kind."""
 
     @property
     def links_up(self) -> int: ...
@@ -65,7 +66,7 @@ class Links(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Which worker this is."""
+    """The identity of this worker."""
 
     topology: str
     topology_id: str
@@ -74,7 +75,7 @@ class About:
 
 
 class TaskCollector(Collector):
-    """Turns the statistics of an engine's tasks into metrics."""
+    """Collector of metrics from the statistics of an engine's tasks."""
 
     def __init__(self, engine: Engine, topology: str) -> None:
         self._engine = engine
@@ -129,7 +130,7 @@ class TaskCollector(Collector):
 
 
 def _latencies(tasks: list[nimbus_pb2.TaskStats], of: Mapping[int, list[str]]) -> Iterator[Metric]:
-    """The sampled latencies. One without a sample is shown as nothing but zeros only where the other kind is not."""
+    """Yield the sampled latencies. Tasks without buckets are omitted."""
     tables: list[tuple[str, str, Any, Any]] = [
         (
             "process_latency_seconds",
@@ -153,7 +154,7 @@ def _latencies(tasks: list[nimbus_pb2.TaskStats], of: Mapping[int, list[str]]) -
 
 
 class WorkerCollector(Collector):
-    """Which worker this is, and its links."""
+    """Collector of this worker's identity and of its links."""
 
     def __init__(self, about: About, links: Mapping[str, Links]) -> None:
         self._about = about
@@ -182,7 +183,7 @@ class WorkerCollector(Collector):
 
 
 def registry(engine: Engine, about: About, readiness: Readiness, links: Mapping[str, Links]) -> CollectorRegistry:
-    """Everything that a worker's /metrics shows. ``links`` by the kind of process at their other end."""
+    """Return the registry behind a worker's /metrics. ``links``: by the kind of process at the other end."""
     metrics = daemon_registry("worker", readiness)
     metrics.register(WorkerCollector(about, links))
     add_tasks(metrics, engine, about.topology)
@@ -190,13 +191,13 @@ def registry(engine: Engine, about: About, readiness: Readiness, links: Mapping[
 
 
 def add_tasks(metrics: CollectorRegistry, engine: Engine, topology: str) -> None:
-    """Show the tasks of an engine, and what their components registered."""
+    """Register the metrics of an engine's tasks, and the metrics that their components registered."""
     metrics.register(TaskCollector(engine, topology))
     metrics.register(UserMetricsCollector(engine, topology))
 
 
 def text_of_tasks(engine: Engine, topology: str) -> str:
-    """The same as text."""
+    """Return the metrics of an engine's tasks as text."""
     metrics = CollectorRegistry()
     add_tasks(metrics, engine, topology)
     return generate_latest(metrics).decode()

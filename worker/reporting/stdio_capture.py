@@ -1,4 +1,4 @@
-"""What components print goes into the worker's log, so that ``tupletree logs`` shows it in its place."""
+"""Redirection of printed output into the worker's log, so that ``tupletree logs`` shows it in sequence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 class LogWriter(io.TextIOBase):
-    """A text stream whose complete lines are log records. Lines of several threads do not mix."""
+    """A text stream that logs each complete line. Lines of different threads do not mix."""
 
     def __init__(self, logger: logging.Logger, level: int) -> None:
         self._logger = logger
@@ -27,10 +27,10 @@ class LogWriter(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """A line is logged when it is complete."""
+        """Do nothing: lines are logged when complete."""
 
 
 def capture() -> None:
-    """Send what is printed from now on to the log."""
+    """Redirect stdout and stderr to the log from now on."""
     sys.stdout = LogWriter(logging.getLogger("stdout"), logging.INFO)
     sys.stderr = LogWriter(logging.getLogger("stderr"), logging.WARNING)

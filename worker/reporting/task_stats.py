@@ -1,4 +1,4 @@
-"""What a task has done, as the message that nimbus gathers."""
+"""Statistics of a task, as the message sent to nimbus."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from ..execution.executor import Executor
 
 
 def task_stats(task: Task, executor: Executor) -> nimbus_pb2.TaskStats:
-    """The counters of a task. Tasks of one executor share an inbox: each is told its share of what waits there.
+    """Return the counters of a task. Tasks of one executor share an inbox; each reports an equal share of its queue.
 
-    A latency of a sampled tuple is in the sums, and in the counts by bucket, of its task and of its stream. The
-    samples of a bolt that acks by hand are one tuple at a time: of those that it holds for long there are fewer.
+    The latency of a sampled tuple counts in the sums of its task and of its stream, and in the buckets of its task. A
+    bolt that acks explicitly has at most one sampled tuple at a time, so tuples that it holds for long are
+    underrepresented.
     """
     counters = task.counters
     message = nimbus_pb2.TaskStats(
@@ -52,14 +53,14 @@ def task_stats(task: Task, executor: Executor) -> nimbus_pb2.TaskStats:
 
 
 def has_ticks(conf: Mapping[str, Any]) -> bool:
-    """Whether a task gets ticks; it may wait for one before it acks."""
+    """True if a task receives ticks. Such a task may wait for a tick before it acks."""
     return bool(conf["topology.tick.tuple.freq.secs"])
 
 
 def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
-    """Emitted and transferred tuples of each stream.
+    """Return the emitted and transferred tuples of each stream.
 
-    Where each tuple goes to one task, what still lies in a buffer is emitted but not yet transferred.
+    For a stream whose tuples each go to one task, emitted is computed as transferred plus buffered tuples.
     """
     counts = {}
     for name, stream in streams.items():
@@ -70,7 +71,7 @@ def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]
 
 
 def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
-    """What came of the trees begun on each stream; if there is one stream, of all."""
+    """Add the outcome of trees by stream. With a single stream, the task's totals are used."""
     own = own_streams(task.streams)
     for stream in message.streams:
         if stream.stream in own:
@@ -80,7 +81,7 @@ def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
 
 
 def _add_inputs(message: nimbus_pb2.TaskStats, task: Task) -> None:
-    """What came of the tuples of each stream; if the task subscribes to one, of all."""
+    """Add the outcome of tuples by input stream. With a single input stream, the task's totals are used."""
     if task.inputs is not None:
         counted = list(task.inputs.by_stream.items())  # at once: the task's thread may add to it
     else:

@@ -1,8 +1,8 @@
-"""Reads what tasks say of themselves, for the report to nimbus.
+"""Collection of task statuses for the report to nimbus.
 
-The functions are the user's, and the report is also a life sign. So they are called on a thread of their own, a report
-waits for them no longer than ``GRACE_S``, and while one of them does not return no other is started: a component that
-hangs there costs the statuses of its worker, and nothing else.
+Status functions are user code, and the report is also a heartbeat. So status functions run on a separate thread, a
+report waits at most ``GRACE_S`` for them, and no further function is called until the current one returns. A component
+whose status function hangs costs its worker's statuses, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ GRACE_S = 0.5
 
 
 class _Reading:
-    """One round of calls."""
+    """One round of calls to all status functions."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.done = asyncio.Event()
         self.found: list[tuple[int, str]] = []
-        self.at: tuple[int, float] = (tasks[0].task_id, time.monotonic())  # the task that is asked, and since when
+        self.at: tuple[int, float] = (tasks[0].task_id, time.monotonic())  # the running task, and since when
         self._loop = asyncio.get_running_loop()
         self._tasks = tasks
         threading.Thread(target=self._run, name="statuses", daemon=True).start()
@@ -43,14 +43,14 @@ class _Reading:
 
 
 class TaskStatusReader:
-    """The statuses of an engine's tasks."""
+    """Reader of the statuses of an engine's tasks."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._reading: _Reading | None = None
 
     async def read(self) -> list[nimbus_pb2.TaskStatus]:
-        """The status of every task that registered one, as far as they can be had soon."""
+        """Return the status of every task that registered a status function, or an error if one is still running."""
         if self._reading is None:
             tasks = [task for one in self._engine.executors for task in one.tasks if task.context.status is not None]
             if not tasks:

@@ -1,8 +1,8 @@
-"""What components registered with ``context.register_…``, as metrics of their own names.
+"""Metrics that components registered with ``context.register_…``, under the names that the components chose.
 
-The components of a topology do not know of each other. If two give one name to things of different kinds, those of the
-component that comes first in the alphabet are shown, and it is said once that the others are not: a name that is a
-counter here and a gauge there is one that Prometheus refuses.
+Components do not know of each other, so two may use the same name for metrics of different kinds. Prometheus rejects a
+name with two kinds. In that case the alphabetically first component determines the kind, and metrics of another kind
+are left out and logged once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LABELS = ("topology", "component", "task")
 
 
 class UserMetricsCollector(Collector):
-    """Reads the metrics of an engine's components. At most a hundred of each task (tupletree/metrics.py)."""
+    """Collector of the components' metrics: at most a hundred per task (tupletree/metrics.py)."""
 
     def __init__(self, engine: Engine, topology: str) -> None:
         self._engine = engine
         self._topology = topology
-        self._broken: set[tuple[int, str]] = set()  # task id, name: of metrics that were left out, and that was said
+        self._broken: set[tuple[int, str]] = set()  # (task id, name) of left-out metrics that were logged
 
     def collect(self) -> Iterator[Metric]:
         tasks = [task for executor in self._engine.executors for task in executor.tasks]
@@ -62,7 +62,7 @@ class UserMetricsCollector(Collector):
             self._left_out(task, metric, sentence_of(error))
 
     def _left_out(self, task: Task, metric: Registered, cause: str) -> None:
-        """Say once why a figure is not shown; the others are shown all the same."""
+        """Log once why a metric is left out. The other metrics are still exposed."""
         if (task.task_id, metric.name) not in self._broken:
             self._broken.add((task.task_id, metric.name))
             where = {"component": task.component_id, "task": task.task_id, "metric": metric.name}

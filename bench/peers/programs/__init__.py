@@ -1,1 +1,1 @@
-"""The word count as each peer's users write it. These run in the peers' own environments and import only ``marks``."""
+"""The word count as each peer's users write it. Programs run in the peers' environments and import only ``marks``."""

@@ -1,4 +1,4 @@
-"""Starts the processes of a bytewax dataflow and waits for them: what its users have an orchestrator for."""
+"""Starts the processes of a bytewax dataflow and waits for them, like an orchestrator."""
 
 # mypy: disable-error-code="import-not-found"
 
@@ -17,7 +17,7 @@ FLOW = "bench.peers.programs.bytewax_words:flow()"
 
 
 def main() -> int:
-    """Run until the dataflow ends. The exit status is that of the first process which failed, or 0."""
+    """Run until the dataflow ends. Return the exit status of the first failed process, or 0."""
     settings = marks.settings()
     with tempfile.TemporaryDirectory() as directory:
         recovery = _recovery(Path(directory), settings) if settings.options["recovery"] else []

@@ -1,11 +1,11 @@
-"""Word count on bytewax, three ways; started by ``python -m bytewax.run``, each process with one worker.
+"""Word count on bytewax, in three ways. Started by ``python -m bytewax.run``, with one worker per process.
 
-*idiomatic*: flat_map, key_on and stateful_map, as its documentation counts words. *batched*: the same stream through
-flat_map_batch and stateful_batch, which hand a list of records to Python at once. *combined*: counts of a batch are
+*idiomatic*: flat_map, key_on and stateful_map, like the word count in its documentation. *batched*: the same stream
+through flat_map_batch and stateful_batch, which pass lists of records to Python. *combined*: the counts of a batch are
 added up before the exchange, so that far fewer records cross it.
 """
 
-# bytewax is in this program's environment alone.
+# bytewax is installed only in this program's environment.
 # mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call"
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.peers.programs import marks
 
 
 class Sentences(FixedPartitionedSource):
-    """As many partitions as there are workers. A partition's state is its position, so recovery can resume it."""
+    """A source with one partition per worker. A partition's state is its position, so recovery can resume it."""
 
     def __init__(self, settings: marks.Settings) -> None:
         self.settings = settings
@@ -37,7 +37,7 @@ class Sentences(FixedPartitionedSource):
 
 
 class Part(StatefulSourcePartition):
-    """Sentences in batches, without a pause."""
+    """A partition that yields sentences in batches, without a pause."""
 
     def __init__(self, settings: marks.Settings, part: int, position: int) -> None:
         self.directory = settings.marks
@@ -61,7 +61,7 @@ class Part(StatefulSourcePartition):
 
 
 class Counting(DynamicSink):
-    """A sink that counts the words that its records stand for, one each or as many as a word's total has grown."""
+    """A sink that counts words: one per record, or the increase of a word's total."""
 
     def __init__(self, settings: marks.Settings) -> None:
         self.settings = settings
@@ -72,7 +72,7 @@ class Counting(DynamicSink):
 
 
 class CountingRecords(StatelessSinkPartition):
-    """Each record is one word."""
+    """A sink for records of one word each."""
 
     def __init__(self, directory: str, worker: int) -> None:
         self.directory = directory
@@ -89,7 +89,7 @@ class CountingRecords(StatelessSinkPartition):
 
 
 class CountingTotals(CountingRecords):
-    """Each record is the new total of one word."""
+    """A sink for records that are the new total of one word."""
 
     def __init__(self, directory: str, worker: int) -> None:
         super().__init__(directory, worker)
@@ -105,7 +105,7 @@ class CountingTotals(CountingRecords):
 
 
 def running_count(count: int | None, _: str) -> tuple[int, int]:
-    """One more."""
+    """Increment a count."""
     count = (count or 0) + 1
     return count, count
 
@@ -126,7 +126,7 @@ class Running(op.StatefulBatchLogic):
 
 
 class Total(Running):
-    """The total of one word, whose records are counts already."""
+    """The total of one word, from records that are counts."""
 
     def on_batch(self, values: list[int]) -> tuple[Iterable[int], bool]:
         self.count += sum(values)
@@ -134,12 +134,12 @@ class Total(Running):
 
 
 def split(batch: list[str]) -> list[tuple[str, None]]:
-    """A keyed record for each word."""
+    """Return a keyed record for each word."""
     return [(word, None) for sentence in batch for word in sentence.split()]
 
 
 def split_and_combine(batch: list[str]) -> Iterable[tuple[str, int]]:
-    """A keyed record for each distinct word."""
+    """Return a keyed record for each distinct word."""
     return Counter([word for sentence in batch for word in sentence.split()]).items()
 
 
@@ -161,7 +161,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {"idiomatic": idiomatic, "batched": batc
 
 
 def flow() -> Dataflow:
-    """The dataflow, for ``python -m bytewax.run bench.peers.programs.bytewax_words:flow()``."""
+    """Return the dataflow, for ``python -m bytewax.run bench.peers.programs.bytewax_words:flow()``."""
     settings = marks.settings()
     dataflow = Dataflow("word_count")
     sentences = op.input("sentences", dataflow, Sentences(settings))

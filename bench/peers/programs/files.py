@@ -14,7 +14,7 @@ WARM_UP_TIMEOUT_S = 120
 
 
 def write_files(settings: marks.Settings, directory: str, parts: int) -> None:
-    """Write all sentences to so many files of equal size in a folder. Each file appears whole."""
+    """Write all sentences to ``parts`` files of equal size in a folder. Each file appears atomically."""
     for part in range(parts):
         partial = Path(tempfile.mkdtemp(prefix="partial-"), f"{part}.txt")
         partial.write_text("\n".join(settings.sentences(part, parts)) + "\n")
@@ -22,11 +22,11 @@ def write_files(settings: marks.Settings, directory: str, parts: int) -> None:
 
 
 class WarmedUp:
-    """A folder that an engine watches: first with one sentence, then, once that came through, with all others.
+    """A folder watched by an engine: first with a warm-up sentence, then, once that was counted, with all others.
 
-    So the engine has started what it starts only for records, such as its Python workers, before the clock does: the
-    first record of the run is when the other files appear. The words of the warm-up are taken off by a mark of their
-    own.
+    So the engine starts everything that it starts only for records, such as its Python workers, before the clock
+    starts. The first record of the run is the moment when the other files appear. A separate mark subtracts the words
+    of the warm-up.
     """
 
     def __init__(self, settings: marks.Settings, parts: int) -> None:
@@ -37,7 +37,7 @@ class WarmedUp:
         marks.counted(settings.marks, "warm-up", -len(WARM_UP.split()) * parts, 0.0)
 
     def start(self) -> None:
-        """Wait in the background until the sinks have counted the warm-up, then bring the other files."""
+        """Wait in the background until the sinks have counted the warm-up, then add the other files."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:

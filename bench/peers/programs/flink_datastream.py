@@ -1,6 +1,6 @@
-"""Word count on PyFlink's DataStream API: every step a Python function, the counts in Flink's keyed state."""
+"""Word count on PyFlink's DataStream API: every step is a Python function, and counts are in Flink's keyed state."""
 
-# pyflink is in this program's environment alone.
+# pyflink is installed only in this program's environment.
 # mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call"
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from bench.peers.programs.files import WarmedUp
 
 
 class Split(FlatMapFunction):
-    """A record for each word."""
+    """Emits a record for each word."""
 
     def flat_map(self, value: str) -> Iterator[str]:
         yield from value.split()
 
 
 class Count(KeyedProcessFunction):
-    """The running count of each word."""
+    """Emits the running count of each word."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -40,7 +40,7 @@ class Count(KeyedProcessFunction):
 
 
 class Counting(FlatMapFunction):
-    """A sink that counts its records, each of which is one word."""
+    """A sink that counts its records, one per word."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -57,7 +57,7 @@ class Counting(FlatMapFunction):
 
 
 def main() -> int:
-    """Run until ended from outside."""
+    """Run until stopped from outside."""
     settings = marks.settings()
     configuration = Configuration()
     for key, value in {"python.executable": sys.executable, **settings.options["configuration"]}.items():

@@ -1,10 +1,10 @@
 """Word count on PyFlink's Table API: split by a Python table function, counted and summed by SQL in the JVM.
 
-The sink is SQL as well: it sums the counts, and the client reads what the sum becomes. So no record but the sentences
-and their words passes through Python.
+The sink is SQL as well: it sums the counts, and the client reads the changing sum. So only the sentences and their
+words pass through Python.
 """
 
-# pyflink is in this program's environment alone.
+# pyflink is installed only in this program's environment.
 # mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call, untyped-decorator"
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SELECT SUM(words) FROM (
 
 
 class Split(TableFunction):
-    """A row for each word."""
+    """Emits a row for each word."""
 
     def eval(self, sentence: str) -> Iterator[str]:
         yield from sentence.split()
 
 
 def main() -> int:
-    """Run until ended from outside."""
+    """Run until stopped from outside."""
     settings = marks.settings()
     configuration = Configuration()
     own = {"python.executable": sys.executable, "parallelism.default": str(settings.parallelism)}

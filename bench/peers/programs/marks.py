@@ -1,12 +1,12 @@
-"""What a peer's word count tells the benchmark while it runs: when it began, how many words it has counted, when last.
+"""Reports of a peer's word count to the benchmark during the run: its start, its word counts and their times.
 
 A program finds its settings in the environment variable WORD_COUNT and leaves marks, small JSON files, in a directory:
 
-    first-<name>    {"at_s": 812.402}                       the first record was there
-    counted-<name>  {"words": 1200000, "at_s": 815.001}     a sink has counted so many words, the last of them then
+    first-<name>    {"at_s": 812.402}                       the time of the first record
+    counted-<name>  {"words": 1200000, "at_s": 815.001}     a sink's count so far, and the time of the last word
 
-Times are of the monotonic clock, which all processes of a machine share. Each process leaves marks of its own: the
-first record of a run is the earliest of all, its last result the latest, its words the sum. Standard library only.
+Times are of the monotonic clock, which all processes of a machine share. Each process leaves its own marks. The first
+record of a run is the earliest of all, its last result the latest, and its words are the sum. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIABLE = "WORD_COUNT"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to count: ``count`` sentences, being the lines of ``file`` over and over, by ``parallelism`` workers."""
+    """The task: count ``count`` sentences, the lines of ``file`` over and over, with ``parallelism`` workers."""
 
     file: str
     count: int
@@ -38,35 +38,35 @@ class Settings:
         return json.dumps(self.__dict__)
 
     def sentences(self, part: int = 0, parts: int = 1) -> list[str]:
-        """All sentences of one of ``parts`` equal parts, in memory; the strings are shared, so it is small."""
+        """Return the sentences of one of ``parts`` equal parts, in memory. Strings are shared, which keeps it small."""
         lines = Path(self.file).read_text().splitlines()
         return [lines[number % len(lines)] for number in range(part, self.count, parts)]
 
 
 def settings() -> Settings:
-    """The settings of this run."""
+    """Return the settings of this run."""
     return Settings(**json.loads(os.environ[VARIABLE]))
 
 
 def leave(directory: str, name: str, facts: Mapping[str, Any]) -> None:
-    """Leave a mark, whole or not at all. One of the same name is replaced."""
+    """Leave a mark atomically. A mark of the same name is replaced."""
     partial = Path(directory, f".{uuid.uuid4().hex}")
     partial.write_text(json.dumps(facts))
     partial.rename(Path(directory, name))
 
 
 def first_record(directory: str) -> None:
-    """Say that the first record of one reader is there now. Call it once for each reader."""
+    """Report that the first record of a reader has arrived. Call this once per reader."""
     leave(directory, f"first-{uuid.uuid4().hex}", {"at_s": time.monotonic()})
 
 
 def counted(directory: str, sink: str, words: int, at_s: float) -> None:
-    """Say how many words the sink of this name has counted so far, and when it got the last."""
+    """Report the number of words that a sink has counted so far, and the time of the last word."""
     leave(directory, f"counted-{sink}", {"words": words, "at_s": at_s})
 
 
 def tell(directory: str, told: Callable[[], tuple[int, float]]) -> None:
-    """Leave marks of one sink in the background, whenever what it tells, words and time of the last, has changed."""
+    """Leave marks of one sink in the background, whenever the result of ``told`` (words, time of the last) changes."""
     threading.Thread(target=_tell, args=(directory, told), daemon=True).start()
 
 
@@ -83,7 +83,7 @@ def _tell(directory: str, told: Callable[[], tuple[int, float]]) -> None:
 
 @dataclass(frozen=True)
 class Told:
-    """What the marks in a directory say together; ``first_s`` is None before the first record."""
+    """The combined marks of a directory. ``first_s`` is None before the first record."""
 
     first_s: float | None
     words: int
@@ -91,7 +91,7 @@ class Told:
 
 
 def read(directory: Path) -> Told:
-    """The earliest first record, the sum of the sinks' words, the latest result."""
+    """Return the earliest first record, the sum of the sinks' words, and the time of the latest result."""
     firsts: list[float] = []
     counts: list[dict[str, Any]] = []
     for path in directory.glob("[!.]*"):

@@ -1,4 +1,4 @@
-"""Starts pathway's word count as its documentation does, by ``pathway spawn``: one worker a process."""
+"""Starts pathway's word count by ``pathway spawn``, as in its documentation, with one worker per process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.peers.programs.files import write_files
 
 
 def main() -> NoReturn:
-    """Write the files, if it is to read files: one for each worker. Then become ``pathway spawn``."""
+    """Write the input files if needed, one per worker. Then become ``pathway spawn``."""
     settings = marks.settings()
     if settings.options["source"] == "files":
         directory = tempfile.mkdtemp(prefix="sentences-")

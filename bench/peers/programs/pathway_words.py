@@ -1,11 +1,11 @@
 """Word count on pathway: sentences split by a Python function, counted by its Rust engine.
 
-Started by ``pathway spawn``, which runs it in each process. The sentences come from a Python connector, which hands
-them over one by one from memory, or are lines of files that the engine reads itself. What a commit changes reaches the
-sink as retractions and insertions of counts.
+Started by ``pathway spawn`` in each process. The sentences come from a Python connector, which passes them one by one
+from memory, or are lines of files that the engine reads itself. The changes of a commit reach the sink as retractions
+and insertions of counts.
 """
 
-# pathway is in this program's environment alone.
+# pathway is installed only in this program's environment.
 # mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call, untyped-decorator"
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Sentence(pw.Schema):
 
 
 class Sentences(pw.io.python.ConnectorSubject):
-    """Hands over sentences without a pause, and deletes none."""
+    """Passes sentences without a pause, and deletes none."""
 
     deletions_enabled = False
 
@@ -41,7 +41,7 @@ class Sentences(pw.io.python.ConnectorSubject):
 
 
 class Counting(pw.io.python.ConnectorObserver):
-    """A sink that adds up what the counts have grown by."""
+    """A sink that adds up the increases of the counts."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -59,7 +59,7 @@ class Counting(pw.io.python.ConnectorObserver):
             self.is_changed = False
 
     def on_end(self) -> None:
-        """The last mark is there already."""
+        """Do nothing: the last mark already exists."""
 
 
 @pw.udf(deterministic=True)
@@ -68,7 +68,7 @@ def split(sentence: str) -> list[str]:
 
 
 def read(settings: marks.Settings) -> Any:
-    """The table of sentences."""
+    """Return the table of sentences."""
     commit_ms = settings.options["commit_ms"]
     if settings.options["source"] == "python":
         return pw.io.python.read(Sentences(settings), schema=Sentence, autocommit_duration_ms=commit_ms)
@@ -78,7 +78,7 @@ def read(settings: marks.Settings) -> Any:
 
 
 def main() -> int:
-    """Run until the sentences end; with files, until ended from outside."""
+    """Run until the sentences end; with files, until stopped from outside."""
     settings = marks.settings()
     words = read(settings).select(word=split(pw.this.sentence)).flatten(pw.this.word)
     counts = words.groupby(pw.this.word).reduce(pw.this.word, count=pw.reducers.count())

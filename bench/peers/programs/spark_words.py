@@ -4,7 +4,7 @@
 applyInPandasWithState. Both are micro-batches of a number of files, with checkpoints, written by foreachBatch.
 """
 
-# pyspark's annotations leave much open.
+# pyspark's annotations are incomplete.
 # mypy: disable-error-code="misc, no-any-return, no-untyped-call, untyped-decorator, import-not-found, import-untyped"
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Counting:
 
 
 def running_count(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """The total of one word."""
+    """Yield the total of one word."""
     total = (state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames)
     state.update((total,))
     yield pd.DataFrame({"word": [key[0]], "count": [total]})
 
 
 def counts(lines: DataFrame, way: str) -> DataFrame:
-    """The totals of the words that a batch changes."""
+    """Return the totals of the words that a batch changes."""
     split = sql.udf(lambda line: line.split(), "array<string>", useArrow=True)
     words = lines.select(sql.explode(split("value")).alias("word")).groupBy("word")
     if way == "jvm":
@@ -54,7 +54,7 @@ def counts(lines: DataFrame, way: str) -> DataFrame:
 
 
 def main() -> int:
-    """Run until ended from outside."""
+    """Run until stopped from outside."""
     settings = marks.settings()
     builder = SparkSession.builder.master(f"local[{settings.parallelism}]").appName("word count")
     for key, value in settings.options["configuration"].items():

@@ -1,6 +1,6 @@
-"""The bolts in Python that Storm runs by its multilang protocol, written with pystorm as its users write them."""
+"""Python bolts that Storm runs through its multilang protocol, written with pystorm as its users write them."""
 
-# pystorm is in this program's environment alone.
+# pystorm is installed only in this program's environment.
 # mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call"
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.peers.programs import marks
 
 
 class Split(Bolt):
-    """A tuple for each word, anchored and acked by pystorm."""
+    """Emits a tuple for each word, anchored and acked by pystorm."""
 
     def process(self, tup: Any) -> None:
         for word in tup.values[0].split():
@@ -23,7 +23,7 @@ class Split(Bolt):
 
 
 class Count(Bolt):
-    """The running count of each word."""
+    """Keeps the running count of each word."""
 
     def initialize(self, conf: Any, context: Any) -> None:
         self.counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Starts Storm's word count: one JVM with a LocalCluster, and for bolts in Python their processes."""
+"""Starts Storm's word count: one JVM with a LocalCluster, and processes for bolts in Python."""
 
 from __future__ import annotations
 

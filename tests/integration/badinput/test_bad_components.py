@@ -227,6 +227,7 @@ def test_the_cluster_says_that_it_is_degraded_and_why(cluster: DevCluster, cli: 
     wait_until(says_so, 60, what="its topologies are no longer taken to be starting")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("submitted")
 def test_the_cluster_names_topologies_that_get_nowhere(cluster: DevCluster, cli: CommandLine) -> None:
     def found() -> dict[str, str]:

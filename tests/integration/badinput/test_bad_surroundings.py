@@ -142,7 +142,7 @@ def test_a_data_directory_that_cannot_be(cli: CommandLine, settings: dict[str, o
 def test_a_missing_java(cli: CommandLine, command: list[str]) -> None:
     """As on a machine that has none: nothing in the environment leads to one, and Debian has installed none."""
     program = (
-        "import sys; from tupletree._daemon import java; java._INSTALLED = '/nowhere/*';"
+        "import sys; from tupletree._devcluster import java; java._INSTALLED = '/nowhere/*';"
         "from tupletree.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     environment = {**cli.environment, "PATH": str(cli.directory)}

@@ -20,7 +20,8 @@ ROWS = [[[number] for number in range(1, 4001)]]
 PER_BATCH = 10
 PATIENCE_S = 120
 
-pytestmark = pytest.mark.timeout(600)  # three sessions of Spark are started, and a machine may be busy
+# Three sessions of Spark are started, and a machine may be busy.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 class Numbers(Pipeline):

@@ -14,7 +14,7 @@ from tupletree.testing.wait import wait_until
 
 pytest.importorskip("grpc_status", reason="Spark Connect wants pip install 'tupletree[connect]'")
 pytest.importorskip("zstandard", reason="Spark Connect wants pip install 'tupletree[connect]'")
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 TRUTH = {key: sum(number for number in range(2000) if number % 7 == key) for key in range(7)}
 

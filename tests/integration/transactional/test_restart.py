@@ -124,6 +124,7 @@ def test_another_ensemble_holds_the_progress_if_one_is_named(
     store.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)  # a transaction takes a few ms, and more where other tests run
 def test_ten_thousand_transactions_leave_as_many_nodes_as_a_hundred(cluster: DevCluster, tmp_path: Path) -> None:
     client = connect(cluster.conf)

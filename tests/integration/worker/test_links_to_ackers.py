@@ -194,7 +194,7 @@ def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
 
     async def test(worker, a, b):
         gate, link = worker.engine.gate, worker.ackers._links["a"]
-        a.service._gate.limit = 1000
+        a.service._admission.limit = 1000
         roots = range(1, 1201)
         worker.ackers.post(begun(roots))
         await until(lambda: link.is_idle)
@@ -217,7 +217,7 @@ def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
 def test_a_worker_whose_stream_breaks_while_trees_are_held_is_asked_anew():
     async def test(worker, a, b):
         gate, link = worker.engine.gate, worker.ackers._links["a"]
-        a.service._gate.limit = 10
+        a.service._admission.limit = 10
         worker.ackers.post(begun(range(1, 12)))
         await until(lambda: link.is_idle)
         worker.ackers.post(begun([5000]))
@@ -225,7 +225,7 @@ def test_a_worker_whose_stream_breaks_while_trees_are_held_is_asked_anew():
         a.service.end_streams(OSError("the stream breaks"))
         await until(lambda: gate.closed_by(link) == frozenset())
         await until(lambda: worker.is_up(a) and link.is_idle)
-        assert a.service._gate.waiting == 0  # what was held was not confirmed, and was failed instead
+        assert a.service._admission.waiting == 0  # what was held was not confirmed, and was failed instead
 
     run(test)
 

@@ -72,7 +72,7 @@ def test_it_is_all_of_them_or_none(tmp_path: Path, lost: str) -> None:
 
 
 def test_every_definition_file_stands_beside_a_module_that_is_compiled() -> None:
-    definitions = {path for folder in ("tupletree", "worker", "acker") for path in (ROOT / folder).glob("*.pxd")}
+    definitions = {path for folder in ("tupletree", "worker", "acker") for path in (ROOT / folder).rglob("*.pxd")}
     assert definitions == {_compiled.source_of(module).with_suffix(".pxd") for module in _compiled.MODULES}
 
 

@@ -332,7 +332,23 @@ def test_an_id_may_be_any_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "zookeeper", "a/b", "/", "a\n", "a\x00", "\x7f", "\ud800", "\ue000", "😀"]
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "zookeeper",
+        "$states",
+        "$checkpoints",
+        "a/b",
+        "/",
+        "a\n",
+        "a\x00",
+        "\x7f",
+        "\ud800",
+        "\ue000",
+        "😀",
+    ],
 )
 def test_an_id_that_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
     for refuse in (

@@ -1,4 +1,4 @@
-"""Results as files, a directory for each batch. How a batch is committed is in directory_batches.py."""
+"""Results as files, one directory per batch. The commit of a batch is in directory_batches.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 
 
 class _Directory(Sink):
-    """What the two kinds have in common."""
+    """Common base of both directory sinks."""
 
     kind = ""
     compressions: tuple[str, ...] = ()
@@ -81,17 +81,18 @@ class _Directory(Sink):
 class ParquetDirectory(_Directory):
     """Each batch becomes a directory of Parquet files, ``<path>/txid=<20 digits>``.
 
-    ``spark.read.parquet(path)`` reads all committed batches; it shows the txid as one more column. A reader never sees
-    a part of a batch. One that has begun to read a batch which a newer attempt then replaces (sources with the opaque
-    rule only, after a crash) may find its files gone and must begin again.
+    ``spark.read.parquet(path)`` reads all committed batches and shows the txid as an additional column. A reader never
+    sees a part of a batch. If a newer attempt replaces a batch while it is being read (only sources with the opaque
+    rule, after a crash), the reader can find its files gone and must start again.
 
     Args:
-        path: of a local directory, or of one on a shared file system that the executors see at the same place. If
-            relative, of the directory in which this object is made. It belongs to one pipeline.
-            Other file systems (s3://, hdfs://) have no rename that would do: write to them in a ForeachBatch.
-        compression: none, snappy, gzip, lz4 or zstd; None: what Spark is configured for.
+        path: a local directory, or a directory on a shared file system that the executors see at the same path. A
+            relative path is relative to the directory in which this object is made. The directory belongs to one
+            pipeline. Other file systems (s3://, hdfs://) have no suitable rename: write to them in a ForeachBatch.
+        compression: none, snappy, gzip, lz4 or zstd; None: Spark's configured default.
 
-    Directories of old batches may be moved or deleted at any time, except the newest one: it is the note of what is in.
+    Directories of old batches may be moved or deleted at any time, except the newest: its name is the note of the last
+    commit.
     """
 
     kind = "parquet"
@@ -99,9 +100,9 @@ class ParquetDirectory(_Directory):
 
 
 class JsonDirectory(_Directory):
-    """Each batch becomes a directory of files of JSON lines; otherwise as ParquetDirectory.
+    """Each batch becomes a directory of files of JSON lines. Otherwise same as ParquetDirectory.
 
-    ``spark.read.json(path)`` reads all committed batches. Spark leaves NULLs out of the lines.
+    ``spark.read.json(path)`` reads all committed batches. Spark omits NULLs from the lines.
 
     Args:
         path: as for ParquetDirectory.

@@ -1,26 +1,26 @@
-"""A directory for each committed batch, put in its place by a rename. Nothing here knows of Spark.
+"""One directory per committed batch, put in place by a rename. Independent of Spark.
 
-    <path>/_tupletree.json               whose it is: format, kind, transactional_id
+    <path>/_tupletree.json               the owner: format, kind, transactional_id
     <path>/_staging/<txid>.<attempt>/    being written, or waiting for its commit
-    <path>/_staging/<txid>.<attempt>.begun        while it is being written, unless it was removed meanwhile
+    <path>/_staging/<txid>.<attempt>.begun        exists while the batch is being written, unless removed meanwhile
     <path>/_staging/<txid>.<attempt>.replaced/    was committed, and is being replaced by a newer attempt
-    <path>/_removed.<any>/               on its way out
-    <path>/txid=<20 digits>/             committed; _attempt in it says by which attempt
+    <path>/_removed.<any>/               being removed
+    <path>/txid=<20 digits>/             committed; the file _attempt in it names the attempt
 
-Readers skip names that begin with an underscore, so they see committed batches and no others, each of them whole.
+Readers skip names that begin with an underscore, so they see only committed batches, each of them whole.
 
-Invariant: what stands at ``txid=n`` was sealed, which is to say that all its files and its ``_attempt`` are on disk; so
-the rename is the commit and its note in one. The highest n that is there is the mark of rules.py.
+Invariant: a directory ``txid=n`` was *sealed*: all its files and its ``_attempt`` are on disk. So the rename is the
+commit and its note in one. The highest n present is the mark of rules.py.
 
-Replacing (opaque rule) takes two renames: the old attempt goes back to ``_staging``, the new one takes its place. After
-a crash between the two there is nothing at ``txid=n``; but then n is not recorded as committed, so its next attempt
-comes and finds the place free.
+Replacing (opaque rule) takes two renames: the old attempt goes back to ``_staging``, and the new attempt takes its
+place. After a crash between the two there is no ``txid=n``. But then n is not recorded as committed, so the next
+attempt of n arrives and finds the place free.
 
-**Two drivers.** One that is taken for dead may still run, while its successor removes what it finds staged. The mark
-``begun`` of a batch goes first, so one of which something was removed is never sealed, though its tasks go on writing;
-and what is removed is renamed before it is emptied, so one that was sealed is put in its place as a whole or not at
-all. Commits exclude each other by a lock on the note of the owner, as far as the file system has locks: else one that
-stood still before a rename could put away what its successor has put there.
+**Two drivers.** A driver taken for dead can still run while its successor removes staged batches. The mark ``begun`` of
+a batch is removed first, so a partly removed batch is never sealed, even if its tasks go on writing. A batch is renamed
+before it is emptied, so a sealed batch is put in place as a whole or not at all. Commits exclude each other by a lock
+on the owner file, if the file system supports locks. Without the lock, a driver that stalled before a rename could move
+away a batch that its successor has put in place.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ REMOVED = "_removed"
 ATTEMPT = "_attempt"
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""What a file system says that has no locks."""
+"""Error codes of a file system without locks."""
 
 _COMMITTED = re.compile(r"txid=(\d{20})")
 _STAGED = re.compile(r"(\d+)\.(\d+)")
 
 
 class BatchDirectories:
-    """The committed and staged batches below a path. OSErrors come out as UnavailableError.
+    """The committed and staged batches below a path. OSErrors are raised as UnavailableError.
 
-    ``kind``: what the files are; a directory has files of one kind.
+    ``kind``: the file format; a directory has files of one kind.
     """
 
     def __init__(self, path: str, kind: str) -> None:
@@ -65,9 +65,9 @@ class BatchDirectories:
         self._owner: dict[str, Any] = {}
 
     def open(self, transactional_id: str) -> None:
-        """Claim the directory for a pipeline, made if it is not there, and remove what is staged in it.
+        """Claim the directory for a pipeline, creating it if needed, and remove all staged batches.
 
-        UsageError if it is another pipeline's, of another kind, or has files that no pipeline made.
+        UsageError if the directory belongs to another pipeline, is of another kind, or has files that no pipeline made.
         """
         self._owner = {"format": FORMAT, "kind": self._kind, "transactional_id": transactional_id}
         try:
@@ -81,7 +81,7 @@ class BatchDirectories:
                 _write(os.path.join(self.path, OWNER), self._owner)
             self._remove(self._staging)
             for name in os.listdir(self.path):
-                if name.startswith(REMOVED):  # somebody died who removed it
+                if name.startswith(REMOVED):  # left by a driver that died while removing it
                     shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
             os.mkdir(self._staging)
             _sync(self.path)
@@ -89,10 +89,10 @@ class BatchDirectories:
             raise unavailable(self.path, error) from error
 
     def begin(self, attempt: TransactionAttempt) -> str:
-        """Where the files of an attempt are to be written: a directory that is not there yet.
+        """Return the directory for the files of an attempt. It does not exist yet.
 
-        Older attempts of its txid are over. What they have staged goes, and what tasks of theirs that were slow to die
-        have staged after they were discarded.
+        Older attempts of the txid are over. Their staged files are removed, including files staged after the discard by
+        tasks that were slow to end.
         """
         try:
             self._sweep(lambda other: other.txid == attempt.txid and other <= attempt)
@@ -102,11 +102,11 @@ class BatchDirectories:
         return self.staged(attempt)
 
     def staged(self, attempt: TransactionAttempt) -> str:
-        """Where the files of an attempt are until it is committed."""
+        """Return the directory that holds the files of an attempt until the commit."""
         return os.path.join(self._staging, f"{attempt.txid}.{attempt.attempt}")
 
     def seal(self, attempt: TransactionAttempt) -> None:
-        """The files of an attempt are complete: bring them to disk, with the note whose they are."""
+        """Sync the complete files of an attempt to disk, with the note that names the attempt."""
         staged = self.staged(attempt)
         if not os.path.exists(self._mark(attempt)):
             raise self._gone(attempt)
@@ -128,7 +128,7 @@ class BatchDirectories:
             raise unavailable(self.path, error) from error
 
     def commit(self, attempt: TransactionAttempt, is_opaque: bool) -> None:
-        """Put a sealed batch in its place, by the transactional or the opaque rule."""
+        """Put a sealed batch in place, by the transactional or the opaque rule."""
         try:
             with self._alone():
                 self._commit(attempt, is_opaque)
@@ -147,12 +147,12 @@ class BatchDirectories:
             raise self._stale(attempt, f"{there} is there")
         elif is_opaque and there < attempt:
             self._replace(there, attempt, target)
-        _sync(self.path)  # also where it was there: who put it there may not have lived to do it
-        self._sweep(lambda other: other <= attempt)  # a newer attempt of this txid may be at work by now
+        _sync(self.path)  # even if the batch was in place: its driver can have died before the sync
+        self._sweep(lambda other: other <= attempt)  # a newer attempt of this txid can be running by now
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else commits meanwhile. UnavailableError while somebody does, or if the directory is nobody's."""
+        """Exclude other committers. UnavailableError while another driver commits, or if the directory has no owner."""
         if not self._is_claimed():
             raise UnavailableError(f"{self.path}: its {OWNER} has gone: it was deleted while a pipeline writes to it")
         with open(os.path.join(self.path, OWNER), "r+b") as file:
@@ -166,11 +166,11 @@ class BatchDirectories:
             yield
 
     def committed(self) -> list[int]:
-        """The txids that are there, in no order."""
+        """Return the committed txids, in no particular order."""
         return [int(match[1]) for name in os.listdir(self.path) if (match := _COMMITTED.fullmatch(name))]
 
     def discard(self, attempt: TransactionAttempt) -> None:
-        """Remove what an attempt has staged, as far as it can be removed now."""
+        """Remove the staged files of an attempt, as far as possible."""
         with contextlib.suppress(OSError):
             self._sweep(lambda other: other == attempt)
 
@@ -187,15 +187,15 @@ class BatchDirectories:
             raise self._gone(attempt) from error
 
     def _sweep(self, is_over: Callable[[TransactionAttempt], bool]) -> None:
-        """Remove what attempts that are over have staged, and what of them was replaced."""
+        """Remove the staged files of attempts that are over, including replaced batches."""
         names = [
             name for name in os.listdir(self._staging) if (match := _STAGED.match(name)) and is_over(_attempt(match))
         ]
-        for name in sorted(names, reverse=True):  # the mark of a batch goes before the batch
+        for name in sorted(names, reverse=True):  # the mark of a batch is removed before the batch
             self._remove(os.path.join(self._staging, name))
 
     def _remove(self, path: str) -> None:
-        """Remove a file or directory: out of its place in one step."""
+        """Remove a file or directory. A rename takes it out of place in one step."""
         away = os.path.join(self.path, f"{REMOVED}.{uuid.uuid4().hex}")
         try:
             os.rename(path, away)
@@ -210,7 +210,7 @@ class BatchDirectories:
         return self.staged(attempt) + ".begun"
 
     def _is_claimed(self) -> bool:
-        """Whether the directory has a note that says that it is this pipeline's. UsageError if it says otherwise."""
+        """True if the owner file names this pipeline, False if there is none. UsageError if it names another."""
         try:
             owner = _read(os.path.join(self.path, OWNER))
         except FileNotFoundError:
@@ -247,7 +247,7 @@ class BatchDirectories:
 
 
 def unavailable(path: str, error: OSError) -> UnavailableError:
-    """What is raised for an error of the file system, which may go away."""
+    """Return the error to raise for a file system error, which can be temporary."""
     name = error.filename if isinstance(error.filename, str) else path
     return UnavailableError(f"{name}: {os.strerror(error.errno or errno.EIO)}")
 
@@ -266,7 +266,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _write(path: str, note: dict[str, Any]) -> None:
-    """Write a note that is there as a whole or not at all."""
+    """Write a note atomically."""
     temporary = path + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(note, file)
@@ -276,7 +276,7 @@ def _write(path: str, note: dict[str, Any]) -> None:
 
 
 def _sync(path: str) -> None:
-    """Bring a file, or the names in a directory, to disk."""
+    """Sync a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Results handed to a function of the user's, for whatever no sink is there for."""
+"""Results passed to a user's function, for targets without a sink."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class ForeachBatch(Sink):
     """Calls ``function(result, txid)`` for each batch, one after the other in the order of the txids.
 
-    The job has run when it is called: ``result`` is persisted, and is no longer when the call has returned. It runs in
-    the pipeline's worker, the driver of Spark.
+    The job has already run at the time of the call: ``result`` is persisted until the call returns. The function runs
+    in the pipeline's worker, the driver of Spark.
 
-    **It may be called again for the same txid**, and, after a crash, although the first call did all it had to do: the
-    worker died before that was recorded, or another sink of the pipeline failed. If the source is opaque, the rows may
-    then be others. It is called for empty batches too. So the function must see to it that a txid counts once: what it
-    writes has to be found by its txid and to be replaced, in one transaction. A table with a column for it does::
+    **The function may be called again for the same txid**, even if the first call did all its work: the worker died
+    before that was recorded, or another sink of the pipeline failed. If the source is opaque, the rows can then be
+    different. The function is called for empty batches too. So the function must make each txid count once: its writes
+    must be found by txid and replaced, in one transaction. A table with a column for the txid allows this::
 
         def save(result, txid):
             with psycopg.connect(URL) as connection:                    # one transaction: all of this or nothing
@@ -36,16 +36,16 @@ class ForeachBatch(Sink):
 
         sinks = [ForeachBatch(save)]
 
-    The same holds for a file or an object whose name has the txid in it and which is overwritten. For values that add
-    up (a running total) keep the txid beside the value and add only if it is lower; that suffices unless the source
-    is opaque. What cannot be taken back or found again (a mail) happens at least once.
+    The same works for a file or an object whose name contains the txid and which is overwritten. For values that add up
+    (a running total), keep the txid beside the value and add only if the stored txid is lower; that suffices unless the
+    source is opaque. Effects that cannot be undone or found again (a mail) happen at least once.
 
-    A worker that is taken for dead and still runs may be in a call for a txid that its successor has long written. It
-    has the same rows, unless the source is opaque: then use a sink that compares attempts.
+    A worker that is taken for dead and still runs can be in a call for a txid that its successor wrote long ago. The
+    rows are the same, unless the source is opaque: then use a sink that compares attempts.
 
-    The function raises UnavailableError or FailedException for what may work later: the batch is tried again, without
-    end. Anything else counts against ``pipeline.max.attempts``. It is copied to the worker by pickling, so it opens
-    its connections itself.
+    The function should raise UnavailableError or FailedException for temporary failures: the batch is then retried
+    forever. Any other exception counts against ``pipeline.max.attempts``. The function is pickled and copied to the
+    worker, so it must open its own connections.
 
     Raises UsageError if ``function`` does not take two arguments.
     """
@@ -62,19 +62,19 @@ class ForeachBatch(Sink):
                 f"ForeachBatch: {_name(function)} does not take two arguments, a DataFrame and a txid: {error}"
             ) from None
         except ValueError:
-            pass  # a builtin that does not say
+            pass  # a builtin without a signature
         self._function = function
 
     def __repr__(self) -> str:
         return f"<ForeachBatch {_name(self._function)}>"
 
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> tuple[DataFrame, bool]:
-        """The result, computed and kept; and whether it is kept for this sink alone."""
+        """Return the result, computed and persisted, and True if it is persisted for this sink alone."""
         is_own = not result.is_cached
         if is_own:
             result = result.persist()
         try:
-            result.count()  # runs the job, of which every partition is kept
+            result.count()  # runs the job and persists every partition
         except BaseException:
             _release(result, is_own)
             raise
@@ -91,7 +91,7 @@ class ForeachBatch(Sink):
 
 def _release(result: DataFrame, is_own: bool) -> None:
     if is_own:
-        with contextlib.suppress(Exception):  # the session is lost: so is what it kept
+        with contextlib.suppress(Exception):  # the session is lost, and with it the persisted data
             result.unpersist()
 
 

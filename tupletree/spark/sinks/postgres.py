@@ -1,14 +1,14 @@
-"""State in PostgreSQL: Spark's tasks write a batch's rows to a staging table; the commit takes them from there.
+"""State in PostgreSQL. Spark's tasks write a batch's rows to a staging table; the commit reads them from there.
 
-    tupletree_commits             name, transactional_id, txid, attempt, format: a line for each table, its last commit
-    tupletree_undo_<table>        the rows that the last commit touched, as they were before; only under the opaque rule
+    tupletree_commits             name, transactional_id, txid, attempt, format: one row per table, its last commit
+    tupletree_undo_<table>        the previous version of the rows that the last commit touched; opaque rule only
     tupletree_stage_<sink>_<attempt>    the rows of an attempt, with the task that wrote each
 
-A commit is one transaction. It locks the table's line in ``tupletree_commits`` first: two drivers of one pipeline take
-turns, and each finds what the other did.
+A commit is one transaction. It locks the table's row in ``tupletree_commits`` first, so two drivers of one pipeline
+take turns, and each sees the other's commit.
 
-A staging table is dropped after its commit, in a transaction of its own: a task that was given up may still write to
-it, and a commit must not wait for that. The next driver drops what a dead one left.
+A staging table is dropped after its commit, in a separate transaction: an abandoned task can still write to the table,
+and a commit must not wait for the task. The next driver drops the tables left by a dead driver.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LOCK = 0x7475706C_73716C00
-"""The advisory lock under which the table of commits is made, since two that make it at once would collide."""
+"""Advisory lock for creating the table of commits. Two concurrent creations would collide."""
 
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod), base.typname,
@@ -65,11 +65,11 @@ _UNIQUE = """
 
 
 class Staged(NamedTuple):
-    """Where a batch's rows are.
+    """Location of a batch's staged rows.
 
     Attributes:
-        winners: partition and task attempt of each task whose rows count and that wrote any.
-        rows: how many they wrote together.
+        winners: partition and task attempt of each task whose rows count, for tasks that wrote any rows.
+        rows: the number of rows of all winners.
     """
 
     plan: Plan
@@ -79,7 +79,7 @@ class Staged(NamedTuple):
 
 
 class PostgresTables:
-    """The tables of a database, as a SqlState uses them."""
+    """The tables of a PostgreSQL database, for SqlState."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._url = url
@@ -92,7 +92,7 @@ class PostgresTables:
         host, port = parts.get("host", "localhost"), parts.get("port", 5432)
         self.where = f"PostgreSQL at {host}:{port}, database {parts.get('dbname', '')!r}"
         self._scope: SinkScope | None = None
-        self._left: set[str] = set()  # staging tables that could not be dropped yet
+        self._left: set[str] = set()  # staging tables still to be dropped
 
     def known_as(self, table: str) -> str:
         return table
@@ -155,7 +155,7 @@ class PostgresTables:
         self._connections().close()
 
     def _drop(self, *staging: str) -> None:
-        """Drop staging tables, and those that could not be dropped before. What cannot be now is tried again later."""
+        """Drop staging tables, including those of earlier failed calls. Failures are retried by the next call."""
         self._left.update(staging)
         for name in list(self._left):
             with contextlib.suppress(UnavailableError, UsageError):
@@ -177,7 +177,7 @@ class PostgresTables:
 
 @functools.cache
 def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
-    """Those of this process, which all sinks of the database share."""
+    """Return the connections of this process, shared by all sinks of the database."""
     return Connections(functools.partial(connect, url, timeout_s), lambda connection: connection.closed)
 
 
@@ -193,7 +193,7 @@ def _make_commits(connection: Connection) -> None:
 
 
 def _commit(connection: Connection, scope: SinkScope, attempt: TransactionAttempt, staged: Staged) -> None:
-    """What one transaction does."""
+    """Run the statements of one commit, inside its transaction."""
     statements = PostgresStatements(staged.plan)
     table = staged.plan.table
     note = _locked_note(connection, table, scope.transactional_id)
@@ -225,7 +225,7 @@ def _commit(connection: Connection, scope: SinkScope, attempt: TransactionAttemp
 
 
 def _locked_note(connection: Connection, table: str, transactional_id: str) -> Note:
-    """The note of a table, which nobody else changes before this transaction ends."""
+    """Return the note of a table, locked until this transaction ends."""
     connection.execute(
         f"INSERT INTO {COMMITS} (name, transactional_id, txid, attempt, format) VALUES (%s, %s, 0, 0, %s)"
         " ON CONFLICT DO NOTHING",
@@ -240,7 +240,7 @@ def _locked_note(connection: Connection, table: str, transactional_id: str) -> N
 
 
 def _check_staged(connection: Connection, staged: Staged) -> None:
-    """Raise UnavailableError unless all that was staged is there. It is gone after a crash of the server."""
+    """Raise UnavailableError unless all staged rows exist. They are lost after a crash of the server."""
     if not staged.rows:
         return
     found = 0
@@ -255,7 +255,7 @@ def _check_staged(connection: Connection, staged: Staged) -> None:
 
 
 def _has_table(connection: Connection, statements: PostgresStatements) -> bool:
-    """Whether the table is there. UsageError if it is, and the rows of the plan do not fit in."""
+    """True if the table exists. UsageError if it exists and the rows of the plan do not fit."""
     columns = connection.execute(_COLUMNS, [statements.table]).fetchall()
     if not columns:
         return False
@@ -265,7 +265,7 @@ def _has_table(connection: Connection, statements: PostgresStatements) -> bool:
 
 
 def _drop_table(connection: Connection, name: str) -> None:
-    """Unless somebody else is at it: of a task that was given up one does not know when it ends."""
+    """Drop a table, unless another transaction uses it: the end of an abandoned task is unknown."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '1s'")
         connection.execute(f"DROP TABLE IF EXISTS {quoted(name)}")

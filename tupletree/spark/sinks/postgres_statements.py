@@ -1,4 +1,4 @@
-"""The SQL of a plan for PostgreSQL, and how Spark's values are stored there.
+"""The SQL of a plan for PostgreSQL, and the mapping of Spark's types.
 
     tinyint, smallint  smallint            string         text
     int                integer             timestamp      timestamp with time zone
@@ -9,9 +9,9 @@
 
 Text is compared byte by byte, as in Spark, whatever the collation of the database.
 
-A staging table has the columns of the result, and for each row the partition and the task attempt that wrote it, and
-its place among the task's rows. Spark may run several attempts of one task; of those only the *winners*, whose reports
-the job returned, are read.
+A staging table has the columns of the result and, for each row, the partition and the task attempt that wrote the row,
+and its position among the task's rows. Spark can run several attempts of one task. Only the *winners* are read: the
+attempts whose reports the job returned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tupletree.spark.sinks.sql_plan import Column, Kind, Role, StoredColumn, Sto
 from tupletree.spark.sinks.sql_statements import Statements, quoted
 
 TAGS = ("tupletree_partition", "tupletree_task", "tupletree_row")
-"""The columns of a staging table before those of the result."""
+"""The columns of a staging table that precede the columns of the result."""
 
 _TYPES = {
     "tinyint": "smallint",
@@ -69,28 +69,31 @@ class PostgresStatements(Statements):
         return f"coalesce({old} + {new}, {old}, {new})"
 
     def extreme(self, column: Column, old: str, new: str) -> str:
-        function = "least" if column.role == Role.MIN else "greatest"  # they pass NULL over
+        function = "least" if column.role == Role.MIN else "greatest"  # both ignore NULL
         return f"{function}({old}{_bytewise(column)}, {new}{_bytewise(column)})"
 
     def reaches(self, column: Column, old: str, new: str) -> str:
         return f"{new}{_bytewise(column)} >= {old}{_bytewise(column)}"
 
     def create_staging(self, staging: str) -> str:
-        """A staging table. It is not logged: the server empties it if it crashes, and the commit counts its rows."""
+        """Return the statement that creates a staging table.
+
+        The table is unlogged: the server empties it after a crash, so the commit counts its rows.
+        """
         tags = ", ".join(f"{name} bigint NOT NULL" for name in TAGS)
         columns = ", ".join(f"{quoted(column.name)} {self.type_of(column)}" for column in self.plan.columns)
         return f"CREATE UNLOGGED TABLE {quoted(staging)} ({tags}, {columns}) WITH (autovacuum_enabled = false)"
 
     def copy(self, staging: str) -> str:
-        """Take rows as CSV, in which NULL is nothing and an empty string is quoted."""
+        """Return the statement that copies rows as CSV. NULL is an empty field, and an empty string is quoted."""
         return f"COPY {quoted(staging)} ({', '.join(TAGS)}, {self.columns}) FROM STDIN (FORMAT csv)"
 
     def touched(self, staged: str) -> str:
-        """The keys of staged rows, once each, as a FROM item."""
+        """Return the distinct keys of staged rows, as a FROM item."""
         return f"(SELECT DISTINCT {self.keys} FROM {staged}) AS touched"
 
     def combined_rows(self, staged: str) -> str:
-        """Staged rows, those of one key combined into one."""
+        """Return the staged rows, with rows of the same key combined into one."""
         columns = [quoted(key.name) for key in self.plan.keys] + [
             self._aggregate(column) for column in self.plan.values
         ]
@@ -115,26 +118,26 @@ class PostgresStatements(Statements):
 
 
 def staged_rows(staging: str, winners: Iterable[tuple[int, int]]) -> str:
-    """The rows that winners, partitions and task attempts, have written, as a FROM item."""
+    """Return the rows written by winners (partition, task attempt), as a FROM item."""
     pairs = ", ".join(f"({partition}, {task})" for partition, task in winners)
     return f"(SELECT * FROM {quoted(staging)} WHERE (tupletree_partition, tupletree_task) IN ({pairs})) AS staged"
 
 
 def staging_prefix(transactional_id: str, table: str) -> str:
-    """What the names of all staging tables of a sink begin with, and no other's do."""
+    """Return the unique prefix of the names of a sink's staging tables."""
     digest = blake2b(f"{transactional_id}\0{table}".encode(), digest_size=6).hexdigest()
     return f"tupletree_stage_{digest}_"
 
 
 def staging_table(transactional_id: str, table: str, attempt: TransactionAttempt) -> str:
-    """The name of the staging table of an attempt: at most 63 bytes, which is all that PostgreSQL takes."""
+    """Return the name of an attempt's staging table: at most 63 bytes, the limit of PostgreSQL."""
     return f"{staging_prefix(transactional_id, table)}{attempt.txid:x}_{attempt.attempt:x}"
 
 
 def stored_table(columns: Sequence[tuple[str, str, str, bool]], indexes: Sequence[Sequence[str]]) -> StoredTable:
-    """A table as PostgreSQL tells of it.
+    """Return a table as described by PostgreSQL.
 
-    ``columns``: name, type as it is shown, type as pg_type names it, and whether a row cannot be inserted without it.
+    ``columns``: name, displayed type, type name in pg_type, and True if a row cannot be inserted without the column.
     ``indexes``: the columns of each unique index.
     """
     found = {

@@ -1,4 +1,4 @@
-"""What runs in Spark's tasks for a table in PostgreSQL: each copies its rows to the staging table of its attempt."""
+"""Writer for a PostgreSQL table, run by Spark's tasks. A task copies its rows to the staging table of its attempt."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tupletree.spark.sinks.sql_plan import Kind, Plan
 from tupletree.transactional.databases.postgres import client, connect, first_line
 
 REPORT = "partition BIGINT, task BIGINT, rows BIGINT, problem STRING, may_pass BOOLEAN"
-"""What a task returns, in Spark's DDL."""
+"""The columns that a task returns, in Spark's DDL."""
 
 
 class Report(NamedTuple):
-    """What a task did, or why it could not. A task that raised would be run again, and its error told by Spark.
+    """The result of a task, or its failure. An exception would make Spark rerun the task and report the error itself.
 
     Attributes:
         problem: one sentence; None if the rows are written.
-        may_pass: whether it is one that another attempt may not meet.
+        may_pass: True if the problem is temporary.
     """
 
     partition: int
@@ -35,7 +35,7 @@ class Report(NamedTuple):
 
 
 class Writer:
-    """Called in Spark's Python workers with the rows of a task, columns as the plan has them; returns its Report."""
+    """Writes the rows of a task and yields its Report, in Spark's Python workers. Columns are in the plan's order."""
 
     def __init__(self, url: str, timeout_s: float, where: str, staging: str, plan: Plan) -> None:
         self._url = url
@@ -59,7 +59,7 @@ class Writer:
         yield pa.RecordBatch.from_pylist([report._asdict()], _REPORT_SCHEMA)
 
     def _write(self, batches: Iterator[pa.RecordBatch], partition: int, task: int) -> int:
-        """Copy the rows; how many they were."""
+        """Copy the rows and return their number."""
         batches = (batch for batch in batches if batch.num_rows)
         first = next(batches, None)
         if first is None:
@@ -68,14 +68,14 @@ class Writer:
         rows = 0
         try:
             with connect(self._url, self._timeout_s) as connection, connection.cursor() as cursor:
-                connection.execute("SET synchronous_commit = off")  # a crash empties the table anyway
+                connection.execute("SET synchronous_commit = off")  # a crash empties the unlogged table anyway
                 with cursor.copy(PostgresStatements(self._plan).copy(self._staging)) as copy:
                     for batch in itertools.chain([first], batches):
                         named = batch.rename_columns(self._plan.names)
                         copy.write(csv_of(self._plan, named, (partition, task), rows))
                         rows += batch.num_rows
         except (psycopg.OperationalError, psycopg.InternalError, psycopg.errors.UndefinedTable) as error:
-            # Without the table the attempt is over: a newer driver has tidied up.
+            # If the table is missing, the attempt is over: a newer driver has dropped the table.
             raise UnavailableError(f"{self._where}: {first_line(error)}") from error
         except psycopg.Error as error:
             raise UsageError(f"{self._where}: table {self._plan.table!r}: {first_line(error)}") from error
@@ -94,7 +94,7 @@ _REPORT_SCHEMA = pa.schema(
 
 
 def csv_of(plan: Plan, batch: pa.RecordBatch, written_by: tuple[int, int], first_row: int) -> bytes:
-    """Rows as COPY takes them, after their tags. UsageError for a key that is NULL."""
+    """Return rows as CSV for COPY, with their tags first. UsageError for a key that is NULL."""
     count = batch.num_rows
     partition, task = (pa.repeat(pa.scalar(value, pa.int64()), count) for value in written_by)
     arrays = [partition, task, pa.array(range(first_row, first_row + count), pa.int64())]
@@ -102,7 +102,7 @@ def csv_of(plan: Plan, batch: pa.RecordBatch, written_by: tuple[int, int], first
         values = batch.column(batch.schema.get_field_index(column.name))
         if values.null_count and column in plan.keys:
             raise plan.null_key(column.name)
-        # Of a time with another zone the text would be local time.
+        # With another time zone, the text would be local time.
         arrays.append(values.cast(pa.timestamp("us", "UTC")) if column.kind == Kind.TIMESTAMP else values)
     text = io.BytesIO()
     tagged = pa.RecordBatch.from_arrays(arrays, [*TAGS, *plan.names])

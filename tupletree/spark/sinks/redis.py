@@ -1,15 +1,15 @@
-"""Results as Redis hashes, one for each key.
+"""Results as Redis hashes, one per key.
 
     <prefix>:<key>               hash: column -> value (redis_values.py)
     <prefix>#about               hash: format, transactional_id, and the mark: txid, attempt
-    <prefix>#undo                list: what the hashes of the last transaction were before it; opaque rule only
+    <prefix>#undo                list: the hashes as they were before the last transaction; opaque rule only
     <prefix>#staged              set: the names of all staged keys
     <prefix>#staged:<txid>.<attempt>:<unique>    hash: part -> a chunk of rows
 
-Spark's tasks write their rows to staged keys, each run of a task to one of its own, and the job returns which. What
-was written by a run that Spark did not take (it failed in the end, or another was quicker) is not among them and goes
-with what is discarded. The commit hands them to one script (redis_script.py), which Redis runs alone: readers see all
-of a batch or nothing.
+Spark's tasks write their rows to staged keys. Each run of a task writes to a key of its own, and the job returns the
+keys. Keys of runs that Spark did not use (a failed run, or a slower duplicate) are not returned; they are discarded
+later. The commit passes the keys to one script (redis_script.py), which Redis runs in isolation: readers see all of a
+batch or nothing.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 STAGED_EXPIRES_S = 24 * 3600
-"""How long staged rows outlive a driver that nobody starts again."""
+"""Time after which staged rows expire if their driver is never restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a job has staged: its columns, and the keys with the number of their parts."""
+    """The staged result of a job: its columns, and the keys with their numbers of parts."""
 
     columns: Sequence[Column]
     keys: Sequence[tuple[str, int]]
 
 
 class RedisHashes(Sink):
-    """Each row of the result becomes, or changes, the hash ``<prefix>:<key>``, its fields the columns.
+    """Each row of the result creates or changes the hash ``<prefix>:<key>``. The fields of the hash are the columns.
 
-    Redis 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``, also where Spark's executors run.
+    Redis 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``, also on Spark's executors.
 
     Args:
         url: as redis-py takes it, for example ``redis://host:6379/0``; executors must reach it too.
-        prefix: what the names of all keys in Redis begin with. It belongs to one sink of one pipeline.
-        key: the column, or columns, that a hash is for. ``hash_name`` says what the hash of a key is called.
-        add: columns that are added up: of integers (64 bits, exact) or doubles.
-        min: columns of which the least value is kept.
-        max: columns of which the greatest value is kept, by Spark's order: texts by bytes, NaN above all numbers.
-        replace: columns of which the value of the last batch is kept.
-        timeout_s: how long to wait for a connection and for an answer. A commit is one command, of a second or two for
-            100,000 rows of a few columns, in which Redis answers nobody else.
+        prefix: the prefix of all keys in Redis. It belongs to one sink of one pipeline.
+        key: the column, or columns, that identify a hash. ``hash_name`` returns the name of the hash of a key.
+        add: columns to add up: integers (64 bits, exact) or doubles.
+        min: columns that keep the least value.
+        max: columns that keep the greatest value, by Spark's order: strings by bytes, NaN above all numbers.
+        replace: columns that keep the value of the last batch.
+        timeout_s: time to wait for a connection and for an answer. A commit is one command. It takes a second or two
+            for 100,000 rows of a few columns, during which Redis answers no other client.
 
-    The result must have these columns and no others. They may be numbers, texts, booleans, dates and times (in UTC, of
-    a fixed width: ``2024-05-06T07:08:09.000000Z``), and, except for keys, binary. NULL is ignored where values are
+    The result must have these columns and no others. They can be numbers, strings, booleans, dates and times (in UTC,
+    of a fixed width: ``2024-05-06T07:08:09.000000Z``), and, except for keys, binary. NULL is ignored when values are
     added or compared, and removes the field of a ``replace`` column; a hash without fields does not exist. Several rows
     with one key are merged one after the other, in no particular order.
 
-    Exactly once needs a Redis that forgets nothing: ``appendonly yes`` and ``appendfsync always``, and no eviction.
+    Exactly once needs a durable Redis: ``appendonly yes`` and ``appendfsync always``, and no eviction.
 
-    A value that cannot be merged (an integer that overflows, a field that something else has written) is a UsageError,
-    and nothing of its batch is in Redis.
+    A value that cannot be merged (an integer that overflows, a field written by another program) raises UsageError, and
+    nothing of its batch is stored.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class RedisHashes(Sink):
         return f"prefix {self.prefix!r} of {self._address}"
 
     def hash_name(self, *key: Any) -> str:
-        """What the hash of a key is called in Redis."""
+        """Return the name in Redis of the hash of a key."""
         return hash_name(self.prefix, key)
 
     def open(self, scope: SinkScope) -> None:
@@ -125,7 +125,7 @@ class RedisHashes(Sink):
             if int(found) > FORMAT:
                 raise UsageError(f"{self!r} was written by a newer version of Tupletree (format {int(found)})")
             self._check_owner(owner)
-            self._remove_staged(client, "")  # no attempt of this driver has staged anything yet
+            self._remove_staged(client, "")  # all left by earlier drivers: this driver has staged nothing yet
 
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> Staged:
         types = [(field.name, field.dataType.typeName()) for field in result.schema.fields]
@@ -152,7 +152,7 @@ class RedisHashes(Sink):
             word, *details = client.register_script(MERGE)(keys=keys, args=arguments)
         match word.decode(), *(detail.decode(errors="replace") for detail in details):
             case ("done",):
-                self.discard(attempt, staged)  # what runs of tasks have staged that Spark did not take
+                self.discard(attempt, staged)  # keys of task runs that Spark did not use
             case "stale", txid, number:
                 mark = TransactionAttempt(int(txid), int(number))
                 raise StaleAttemptError(
@@ -169,7 +169,7 @@ class RedisHashes(Sink):
                 raise UsageError(f"{self!r}: {name!r} cannot take a row of {attempt}: {problem}")
 
     def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
-        with contextlib.suppress(UnavailableError), self._address.client() as client:  # it expires
+        with contextlib.suppress(UnavailableError), self._address.client() as client:  # a key left behind expires
             self._remove_staged(client, self._staged_name(attempt))
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class RedisHashes(Sink):
         return f"{self.prefix}#staged:{attempt.txid}.{attempt.attempt}:"
 
     def _remove_staged(self, client: Any, start: str) -> None:
-        """Delete the staged keys whose names begin so."""
+        """Delete the staged keys whose names begin with ``start``."""
         index = f"{self.prefix}#staged"
         for name in client.smembers(index):
             if name.startswith(start.encode()):
@@ -194,7 +194,7 @@ class RedisHashes(Sink):
 
 
 class Stager:
-    """What Spark calls in its Python workers: rows in; out the key that they are in, if there were any."""
+    """Function that Spark calls in its Python workers: takes rows, yields the key that holds them, if there are any."""
 
     def __init__(self, address: RedisAddress, index: str, start: str, keys: int) -> None:
         self._address = address
@@ -203,7 +203,7 @@ class Stager:
         self._keys = keys
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # A task that is tried again, or runs twice, comes here twice.
+        # Unique per run: a task that is retried, or runs twice, comes here twice.
         name = self._start + uuid.uuid4().hex
         rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
         parts = 0

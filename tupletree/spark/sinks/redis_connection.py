@@ -1,4 +1,4 @@
-"""Connections to Redis, from the driver and from Spark's tasks: one client for each process and address."""
+"""Connections to Redis, from the driver and from Spark's tasks: one client per process and address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tupletree.errors import UnavailableError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where a Redis is. Its text has no password. UsageError if the URL is none, or the package redis is missing."""
+    """Address of a Redis. Its text has no password. UsageError for an invalid URL, or without the package redis."""
 
     url: str = field(repr=False)
     timeout_s: float
@@ -32,9 +32,10 @@ class RedisAddress:
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:
-        """The client of this process. It is thread-safe, reconnects, and sends a command again whose answer was lost.
+        """Return the client of this process.
 
-        What it raises inside becomes an UnavailableError; a UsageError where a key holds something else.
+        The client is thread-safe, reconnects, and resends a command whose answer was lost. Redis errors raised inside
+        become UnavailableError, or UsageError if a key has another type.
         """
         errors = _redis().exceptions
         try:
@@ -45,12 +46,12 @@ class RedisAddress:
             raise UnavailableError(f"{self}: {error}") from error
 
     def close(self) -> None:
-        """Give back what is not in use."""
+        """Close idle connections."""
         _client(self.url, self.timeout_s, os.getpid()).connection_pool.disconnect(inuse_connections=False)
 
 
 def _redis() -> Any:
-    """The client library."""
+    """Import the client library."""
     try:
         import redis
     except ImportError as error:

@@ -1,30 +1,30 @@
-"""The commit of RedisHashes: one Lua script, which Redis runs alone.
+"""The commit of RedisHashes: one Lua script, which Redis runs in isolation.
 
     KEYS   about  undo  index  staged…
     ARGV   id  txid  attempt  opaque (1 or 0)  prefix
-           columns  { name  rule  kind }…          (a count, then so many)
+           columns  { name  rule  kind }…          (a count, then that many columns)
            parts…                                  (of each staged key)
 
-It answers with a word, and what belongs to it:
+The script returns a word and its details:
 
-    done                     it is in, now or already
+    done                     the batch is in, now or already
     stale   txid attempt     the mark, which is of a later transaction or a newer attempt
     another id               the prefix belongs to the pipeline of that id
-    unmarked                 opaque, and the txid is in under the transactional rule: there is nothing to take back by
-    missing name             a staged key has gone
+    unmarked                 opaque, and the txid was committed under the transactional rule: there is no undo list
+    missing name             a staged key is gone
     failed  name text        a value cannot be merged; nothing has changed, but see below
 
-A script of Redis runs alone but is not rolled back when it fails. So the fields of each hash are read before its
-first change, and put back if anything fails. What is left then is S(n - 1), the state before this transaction
-(rules.py), also where an older attempt of it was in: that one is over, so nobody misses it, and the undo list that took
-it back stays, so that the next attempt may take it back once more.
+Redis runs a script in isolation but does not roll it back on failure. So the script reads the fields of each hash
+before the first change, and restores them on failure. The result is S(n - 1), the state before this transaction
+(rules.py), even if an older attempt of the transaction was in: that attempt is over, so its loss does no harm. The undo
+list that reverted the older attempt stays, so that the next attempt can apply it once more.
 
 The undo list has the names of the columns and then, for each hash that the transaction has changed, its name and its
-fields before, false for one that it did not have.
+previous fields, with false for a missing field.
 
-Numbers in Lua are doubles. So integers are added by HINCRBY and compared by their digits, and txids and attempts too;
-doubles are added as doubles here, since HINCRBYFLOAT rounds to 17 digits after the point. Texts are compared by bytes:
-Lua's own ``<`` follows the locale of the server. Nothing is unpacked but the columns, of which there are few.
+Numbers in Lua are doubles. So integers are added by HINCRBY and compared by their digits, as are txids and attempts.
+Doubles are added as doubles here, since HINCRBYFLOAT rounds to 17 digits after the decimal point. Strings are compared
+by bytes: Lua's own ``<`` follows the locale of the server. Only the columns are unpacked; there are few.
 """
 
 MERGE = """

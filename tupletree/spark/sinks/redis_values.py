@@ -1,11 +1,10 @@
-"""What a row becomes in Redis: the name of its hash, the text of each value, and how a column is merged.
+"""The representation of a row in Redis: the name of its hash, the text of each value, and how a column is merged.
 
     <prefix>:<key value>:<key value>…    hash: column -> text
 
-Different keys have different names: in the text of a key value ``%`` is written ``%25`` and ``:`` is written ``%3A``,
-and a NULL is ``%null``, which no other value can become. Integers and decimals keep all their digits, doubles are
-written so that reading them gives the same double, and times have a fixed width, so that their order is the order of
-their texts.
+Different keys have different names. In the text of a key value ``%`` is written ``%25`` and ``:`` is written ``%3A``. A
+NULL is ``%null``, which no other value can produce. Integers and decimals keep all their digits, doubles are written so
+that reading them returns the same double, and times have a fixed width, so that their texts sort chronologically.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tupletree.errors import UsageError
 
 ROWS_PER_CHUNK = 1_000
 BYTES_PER_CHUNK = 1 << 20
-"""A chunk of staged rows is closed when it has so many rows or so many bytes."""
+"""A chunk of staged rows is closed at this number of rows or bytes, whichever comes first."""
 
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), "whole"),
@@ -30,7 +29,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("string", "varchar", "char", "boolean", "date", "timestamp", "timestamp_ntz"), "text"),
     "binary": "binary",
 }
-"""From the name of a type in Spark to how its values compare and add up."""
+"""Spark type name -> kind, which decides how values are compared and added."""
 
 
 class Column(NamedTuple):
@@ -42,24 +41,24 @@ class Column(NamedTuple):
 
 
 def text(value: Any) -> str | bytes:
-    """A value that is not NULL as it stands in Redis."""
+    """Return the text in Redis of a value that is not NULL."""
     return _TEXTS[type(value)](value)
 
 
 def hash_name(prefix: str, key: Iterable[Any]) -> str:
-    """The name of the hash of a key."""
+    """Return the name of the hash of a key."""
     return f"{prefix}:{encoded_key(key)}"
 
 
 def encoded_key(key: Iterable[Any]) -> str:
-    """The values of a key as one text; other values are another text."""
+    """Encode the values of a key as one text, unique for these values."""
     return ":".join("%null" if value is None else _escaped(text(value)) for value in key)
 
 
 def checked_columns(
     what: str, key: Sequence[str], rules: Mapping[str, str], types: Sequence[tuple[str, str]]
 ) -> list[Column]:
-    """The columns of the hashes, for a result with columns of these types. UsageError if it has others.
+    """Return the columns of the hashes for a result with these types. UsageError if the result has other columns.
 
     ``rules``: column -> add, min, max or replace. ``types``: the result's columns and the names of their types.
     """
@@ -81,9 +80,9 @@ def checked_columns(
 
 
 def packed(rows: Iterable[Sequence[Any]], keys: int) -> Iterator[bytes]:
-    """Rows, each of ``keys`` key values and then the columns, in chunks.
+    """Pack rows, each of ``keys`` key values followed by the columns, into chunks.
 
-    A chunk is an array in MessagePack: key, column, column, …, key, column, …; false for NULL, so that a Lua table has
+    A chunk is an array in MessagePack: key, column, column, …, key, column, …. NULL is false, so that a Lua table has
     no holes.
     """
     chunk: list[str | bytes | bool] = []

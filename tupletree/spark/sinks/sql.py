@@ -1,4 +1,4 @@
-"""State in a SQL table: what batches computed, combined row by row."""
+"""State in a SQL table: the results of batches, combined row by row."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ if TYPE_CHECKING:
 
 
 class SqlState(Sink):
-    """A table in SQLite or PostgreSQL: the rows of each result are combined with those that it has, exactly once.
+    """A table in SQLite or PostgreSQL. The rows of each result are combined with the rows of the table, exactly once.
 
     The columns of ``key`` identify a row. Each other column of the result has one role::
 
         SqlState("sqlite:///log.db", "packages", key="package", add="actions", min="first", last={"state": "at"})
 
-    One name or a sequence of names may be given. sql_plan.py has what each role does with NULLs and with several rows
-    of one key, and a NULL in a key column is an error. Columns are of numbers, strings, times, dates or booleans.
+    Each argument takes one name or a sequence of names. sql_plan.py describes the effect of each role on NULLs and on
+    several rows of one key. A NULL in a key column is an error. Columns can be numbers, strings, times, dates or
+    booleans.
 
-    A table that is not there is made with the first commit, with the types of the result; a column that is added to
-    gets the widest type of its kind. One that is there is used as it is: it must have the columns, of fitting types,
-    and a primary key or unique index on exactly the key. It may have more columns, and gets none: notes are kept beside
-    it in ``tupletree_commits``, and in ``tupletree_undo_<table>`` where the source is opaque. **A table belongs to one
-    SqlState of one pipeline**; whoever else writes to it while it is used must not write to these columns.
+    A missing table is created by the first commit, with the types of the result; an ``add`` column gets the widest type
+    of its kind. An existing table is used as it is. It must have the columns, with fitting types, and a primary key or
+    unique index on exactly the key. It may have more columns, and no columns are added: notes are kept beside the table
+    in ``tupletree_commits``, and in ``tupletree_undo_<table>`` if the source is opaque. **A table belongs to one
+    SqlState of one pipeline**; while it is in use, other programs must not write to these columns.
 
-    Each commit is one transaction of the database, durable when it returns. With SQLite the rows of a batch are
-    collected in the driver, so a batch's result must fit into its memory, and the file is on the driver's machine. With
-    PostgreSQL Spark's tasks write them to an unlogged table, on a connection for each task, from where the commit takes
-    them.
+    Each commit is one database transaction, durable when it returns. With SQLite the rows of a batch are collected in
+    the driver, so a batch's result must fit into the driver's memory, and the file is on the driver's machine. With
+    PostgreSQL Spark's tasks write the rows to an unlogged table, with one connection per task, and the commit reads
+    them from there.
 
     Args:
-        url: ``sqlite:///relative.db`` (from where this object is made), ``sqlite:////absolute.db``, or a path that
-            ends in ``.db``; ``postgresql://user@host/database``, which executors must be able to reach as well, with
-            ``pip install 'tupletree[postgres]'`` on them and here.
-        table: its name.
-        timeout_s: how long to wait for a connection and for a lock of others.
+        url: ``sqlite:///relative.db`` (relative to the directory in which this object is made),
+            ``sqlite:////absolute.db``, or a path that ends in ``.db``; ``postgresql://user@host/database``, which
+            executors must be able to reach as well, with ``pip install 'tupletree[postgres]'`` on them and here.
+        table: the name of the table.
+        timeout_s: time to wait for a connection and for a lock.
 
-    Raises, besides UnavailableError if the database is away, full or locked: UsageError if result and table do not fit
-    (``stage``), a value cannot be stored, or the table belongs to another pipeline.
+    Raises, besides UnavailableError if the database is unavailable, full or locked: UsageError if result and table do
+    not fit (``stage``), a value cannot be stored, or the table belongs to another pipeline.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class SqlState(Sink):
 
     @property
     def target(self) -> str:
-        """The table and where it is: what no two sinks of a pipeline may share."""
+        """The table and its database. No two sinks of a pipeline may share both."""
         return f"table {self._tables.known_as(self.table)!r} of {self._tables.where}"
 
     def open(self, scope: SinkScope) -> None:
@@ -90,14 +91,14 @@ class SqlState(Sink):
 
 
 class Tables(Protocol):
-    """The tables of one database, of either kind. The methods are those of a Sink."""
+    """The tables of one database, SQLite or PostgreSQL. The methods are those of a Sink."""
 
     @property
     def where(self) -> str:
         """The database, without a password."""
 
     def known_as(self, table: str) -> str:
-        """The name of a table, the same for all names that are of one table."""
+        """Return the canonical name of a table, equal for all names of the same table."""
 
     def open(self, table: str, scope: SinkScope) -> None: ...
 
@@ -111,7 +112,7 @@ class Tables(Protocol):
 
 
 def _tables(url: str, timeout_s: float) -> Tables:
-    """What a URL stands for."""
+    """Return the tables that a URL refers to."""
     scheme, separator, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         from tupletree.spark.sinks.sqlite import SqliteTables

@@ -1,15 +1,15 @@
-"""What a batch's rows do to a SQL table: which columns identify a row, and how the others combine with what is there.
+"""The effect of a batch's rows on a SQL table: the columns that identify a row, and how the other columns combine.
 
     role      the stored value becomes                              NULL in the batch
     key       identifies the row                                    an error
     add       stored + new                                          adds nothing
-    min, max  the smaller, the greater                              is passed over
+    min, max  the smaller, the greater                              is ignored
     replace   new                                                   is stored
     last      new, if the row's ordering column is >= the stored    is stored
-              one, where NULL is below everything
+              value, where NULL is the lowest value
 
 The ordering column of a ``last`` column is stored too, and is itself a ``max`` column. Rows of one batch with the same
-key are combined by the same rules; of two that are equally late the one that Spark puts later wins.
+key are combined by the same rules. If two rows have equal ordering values, the row that Spark puts later wins.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from enum import StrEnum
 from tupletree.errors import UsageError
 
 _NAME = re.compile(r"(?!sqlite_|tupletree_|pg_)[A-Za-z0-9_]{1,48}", re.IGNORECASE | re.ASCII)
-"""With ``tupletree_undo_`` before it, PostgreSQL still takes it as it is."""
+"""Valid table names. With the prefix ``tupletree_undo_`` they still fit PostgreSQL's limit."""
 
 
 class Role(StrEnum):
-    """What a column is for."""
+    """The role of a column."""
 
     KEY = "key"
     ADD = "add"
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class Kind(StrEnum):
-    """Spark's types, as far as it matters how they are stored."""
+    """Kinds of Spark's types, distinguished by how they are stored."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -73,8 +73,7 @@ class Column:
     """A column of the result.
 
     Attributes:
-        type: what it is stored as, in Spark's words: ``decimal(10,2)``. A column that is added to has the widest of its
-            kind.
+        type: the stored type, in Spark's terms: ``decimal(10,2)``. An ``add`` column has the widest type of its kind.
         by: the ordering column of a ``last`` column.
     """
 
@@ -87,7 +86,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The columns of a batch's result, those of the key first, and the table they go to."""
+    """The columns of a batch's result, key columns first, and the target table."""
 
     table: str
     keys: tuple[Column, ...]
@@ -102,7 +101,7 @@ class Plan:
         return [column.name for column in self.columns]
 
     def null_key(self, column: str) -> UsageError:
-        """What is raised where a key has no value."""
+        """Return the error for a NULL in a key column."""
         return UsageError(
             f"table {self.table!r}: column {column!r} of the result is part of the key and NULL in some row: a value"
             " was expected; drop such rows or fill them"
@@ -110,7 +109,7 @@ class Plan:
 
 
 class Roles:
-    """What the user said of the columns, checked. UsageError for what cannot be meant."""
+    """The roles that the user assigned to columns, checked. UsageError for invalid assignments."""
 
     def __init__(
         self,
@@ -147,7 +146,7 @@ class Roles:
             for name in names:
                 self._give(name, role)
         for name in dict.fromkeys(_names("last", list(self.last.values()))):
-            if self.of.get(name) != Role.MAX:  # an ordering column may be named as max as well: that is what it is
+            if self.of.get(name) != Role.MAX:  # an ordering column may be named in max as well
                 self._give(name, Role.MAX, "the ordering column of last")
 
     def _give(self, name: str, role: Role, what: str = "") -> None:
@@ -159,7 +158,7 @@ class Roles:
         self.of[name] = role
 
     def plan(self, schema: Sequence[tuple[str, str]]) -> Plan:
-        """The plan for a result of these columns: names, and types in Spark's words. UsageError if they do not fit."""
+        """Return the plan for a result with these columns (name, Spark type). UsageError if they do not fit."""
         if twice := [name for name, count in Counter(name for name, _ in schema).items() if count > 1]:
             raise self._error(twice[0], "is there twice in the result: different names were expected")
         types = dict(schema)
@@ -199,7 +198,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column of a table that is there. ``is_required``: a row cannot be inserted without it."""
+    """A column of an existing table. ``is_required``: True if a row cannot be inserted without the column."""
 
     type: str
     kinds: Collection[Kind]
@@ -208,13 +207,13 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table that is there: its columns by name, and the sets of columns that are unique."""
+    """An existing table: its columns by name, and the sets of columns that are unique."""
 
     columns: Mapping[str, StoredColumn]
     unique: Sequence[frozenset[str]]
 
     def check(self, plan: Plan, ideal: Mapping[str, str]) -> None:
-        """Raise UsageError unless the rows of a plan fit in. ``ideal``: what each column would be made with."""
+        """UsageError unless the rows of a plan fit. ``ideal``: the type that each column would be created with."""
         for column in plan.columns:
             stored = self.columns.get(column.name)
             if stored is None:

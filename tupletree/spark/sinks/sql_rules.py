@@ -1,9 +1,9 @@
-"""Whether a commit to a SQL table is to be made: decided by the note that the last one left there.
+"""The decision about a commit to a SQL table, based on the note of the last commit.
 
-The note is a line of ``tupletree_commits``, written in the same transaction as the rows: so the table holds S(n), in
-the words of tupletree/transactional/rules.py, exactly when the note is of txid n. Rows carry no txid. Under the opaque
-rule ``tupletree_undo_<table>`` holds what the rows that n touched were in S(n - 1), and is rewritten with every commit:
-a newer attempt of n first makes the table S(n - 1) by it.
+The note is a row of ``tupletree_commits``, written in the same transaction as the data. So the table holds S(n), in the
+terms of tupletree/transactional/rules.py, exactly when the note has txid n. Data rows carry no txid. Under the opaque
+rule ``tupletree_undo_<table>`` holds the rows touched by n as they were in S(n - 1), and is rewritten with every
+commit: a newer attempt of n first restores S(n - 1) from it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ COMMITS = "tupletree_commits"
 """The table of notes."""
 
 FORMAT = 1
-"""The version of the layout. It is raised when a version that knows the old one would go wrong."""
+"""The version of the layout. It is raised when software that knows only the old layout would go wrong."""
 
 
 class Note(NamedTuple):
-    """What the last commit to a table left. With txid 0 there was none."""
+    """The note of the last commit to a table. txid 0 means no commit."""
 
     transactional_id: str
     txid: int
@@ -31,7 +31,7 @@ class Note(NamedTuple):
 
 
 class Step(Enum):
-    """What a commit is to do."""
+    """The action of a commit."""
 
     NOTHING = auto()
     WRITE = auto()
@@ -39,7 +39,7 @@ class Step(Enum):
 
 
 def decide(table: str, note: Note, transactional_id: str, attempt: TransactionAttempt, is_opaque: bool) -> Step:
-    """What a commit is to do. StaleAttemptError if its attempt is over, UsageError for another pipeline's table."""
+    """Return the action of a commit. StaleAttemptError if its attempt is over, UsageError if the table is another's."""
     if note.format > FORMAT:
         raise UsageError(
             f"table {table!r}: its line in {COMMITS} has format {note.format}, and this version of Tupletree knows"
@@ -63,7 +63,7 @@ def decide(table: str, note: Note, transactional_id: str, attempt: TransactionAt
 
 
 def no_undo(table: str, attempt: TransactionAttempt) -> UsageError:
-    """What is raised where an attempt is to be taken back and nothing was kept for that."""
+    """Return the error for an attempt that must be undone without an undo table."""
     return UsageError(
         f"table {table!r}: transaction {attempt.txid} was written by an earlier attempt under the transactional rule,"
         " and the source of the pipeline is opaque now: let the old source commit it, or give the pipeline a new id and"

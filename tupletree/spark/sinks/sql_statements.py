@@ -1,6 +1,6 @@
-"""The SQL of a plan, as far as SQLite and PostgreSQL agree; each has a subclass for the rest.
+"""The SQL of a plan, common to SQLite and PostgreSQL. Each has a subclass for the differences.
 
-In the clause that combines, ``stored`` is the row that is there and ``excluded`` the new one.
+In the upsert clause, ``stored`` is the existing row and ``excluded`` the new row.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from tupletree.spark.sinks.sql_plan import Column, Plan, Role
 
 EXISTED = "tupletree_existed"
-"""The column of an undo table that says whether the row was there before. No column of a user has such a name."""
+"""The column of an undo table that is true if the row existed before. User columns cannot have this name."""
 
 
 def quoted(name: str) -> str:
-    """A name as an identifier."""
+    """Quote a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def listed(columns: Sequence[Column], prefix: str = "") -> str:
-    """The names of columns, with commas."""
+    """Return the quoted names of columns, separated by commas."""
     return ", ".join(prefix + quoted(column.name) for column in columns)
 
 
@@ -37,26 +37,26 @@ class Statements(ABC):
 
     @abstractmethod
     def type_of(self, column: Column) -> str:
-        """What a column is made with."""
+        """Return the SQL type for creating a column."""
 
     @abstractmethod
     def sum(self, column: Column, old: str, new: str) -> str:
-        """Two values added, where NULL adds nothing."""
+        """Return the sum of two values; NULL adds nothing."""
 
     @abstractmethod
     def extreme(self, column: Column, old: str, new: str) -> str:
-        """The smaller or the greater of two values, by the role of the column, where NULL is passed over."""
+        """Return the smaller or the greater of two values, by the role of the column; NULL is ignored."""
 
     @abstractmethod
     def reaches(self, column: Column, old: str, new: str) -> str:
-        """Whether a new value of an ordering column is at least the old one; NULL may stand for no."""
+        """Return the condition that a new ordering value is at least the old value. NULL can stand for false."""
 
     def types(self) -> dict[str, str]:
-        """What each column is made with."""
+        """Return the SQL type for creating each column."""
         return {column.name: self.type_of(column) for column in self.plan.columns}
 
     def create(self) -> str:
-        """The table as it is made where there is none."""
+        """Return the statement that creates the table."""
         lines = [f"{quoted(column.name)} {self.type_of(column)}" for column in self.plan.columns]
         required = [line + " NOT NULL" for line in lines[: len(self.plan.keys)]]
         return (
@@ -64,11 +64,11 @@ class Statements(ABC):
         )
 
     def upsert(self, rows: str) -> str:
-        """Rows, a VALUES clause or a SELECT, into the table."""
+        """Return the statement that merges rows (a VALUES clause or a SELECT) into the table."""
         return f"INSERT INTO {self.table} AS stored ({self.columns}) {rows} {self._on_conflict()}"
 
     def combined(self, column: Column) -> str:
-        """What a column of a stored row becomes."""
+        """Return the new value of a column of a stored row."""
         old, new = (f"{row}.{quoted(column.name)}" for row in ("stored", "excluded"))
         match column.role:
             case Role.ADD:
@@ -90,14 +90,14 @@ class Statements(ABC):
         return f"ON CONFLICT ({self.keys}) DO UPDATE SET {changes}"
 
     def create_undo(self) -> str:
-        """An undo table, with the types of the table."""
+        """Return the statement that creates an undo table, with the types of the table."""
         values = "".join(f", {quoted(column.name)}" for column in self.plan.values)
         return (
             f"CREATE TABLE {self.undo} AS SELECT {self.keys}, 1 = 1 AS {EXISTED}{values} FROM {self.table} WHERE 1 = 0"
         )
 
     def fill_undo(self, touched: str) -> str:
-        """Keep what the rows are whose keys ``touched``, a FROM item named ``touched``, has."""
+        """Save the current rows of the keys in ``touched``, a FROM item named ``touched``."""
         values = "".join(f", stored.{quoted(column.name)}" for column in self.plan.values)
         same = " AND ".join(f"stored.{quoted(key.name)} = touched.{quoted(key.name)}" for key in self.plan.keys)
         return (
@@ -107,7 +107,7 @@ class Statements(ABC):
         )
 
     def take_back(self, kept: Sequence[str]) -> list[str]:
-        """Make the rows what they were by the undo table, which has these columns: those of the plan that filled it."""
+        """Restore the rows from the undo table. ``kept``: its columns, those of the plan that filled it."""
         keys = [key.name for key in self.plan.keys]
         values = [name for name in kept if name != EXISTED and name not in keys]
         columns = ", ".join(map(quoted, [*keys, *values]))
@@ -120,5 +120,5 @@ class Statements(ABC):
         ]
 
     def undo_columns(self) -> list[str]:
-        """The columns of an undo table that this plan fills."""
+        """Return the columns of the undo table that this plan fills."""
         return [*(key.name for key in self.plan.keys), EXISTED, *(column.name for column in self.plan.values)]

@@ -1,7 +1,7 @@
-"""State in an SQLite file: a batch's rows are collected in the driver, and committed in one transaction.
+"""State in an SQLite file. A batch's rows are collected in the driver, and committed in one transaction.
 
-tupletree_commits       name, transactional_id, txid, attempt, format      a line for each table: its last commit
-tupletree_undo_<table>  the rows that the last commit touched, as they were before; only under the opaque rule
+tupletree_commits       name, transactional_id, txid, attempt, format      one row per table: its last commit
+tupletree_undo_<table>  the previous version of the rows that the last commit touched; opaque rule only
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _MISTAKES = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_NOTADB,
 }
-"""Codes of what another try will not mend. All others, a full disk and a locked file among them, may pass."""
+"""Codes of errors that a retry does not fix. All other errors are temporary, such as a full disk or a locked file."""
 
 
 class StagedRows(NamedTuple):
-    """A batch's rows, each with the values of the plan's columns in their order."""
+    """The rows of a batch, each with the values of the plan's columns in order."""
 
     plan: Plan
     rows: Sequence[tuple[Any, ...]]
 
 
 class SqliteTables:
-    """The tables of a file, as a SqlState uses them."""
+    """The tables of an SQLite file, for SqlState."""
 
     def __init__(self, path: str, timeout_s: float) -> None:
         if not path or path == ":memory:":
@@ -85,7 +85,7 @@ class SqliteTables:
         self._use(staged.plan.table, work)
 
     def discard(self, table: str, attempt: TransactionAttempt) -> None:
-        """The rows are this process's own and go with it."""
+        """Do nothing: the rows are in this process only."""
 
     def close(self) -> None:
         self._connections().close()
@@ -107,7 +107,7 @@ class SqliteTables:
 
 @functools.cache
 def _connections(path: str, timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
-    """Those of this process, which all sinks of the file share."""
+    """Return the connections of this process, shared by all sinks of the file."""
 
     def connected() -> sqlite3.Connection:
         connection = connect(path, timeout_s, _CREATE_COMMITS)
@@ -119,7 +119,7 @@ def _connections(path: str, timeout_s: float, process: int) -> Connections[sqlit
 
 
 def rows_of(plan: Plan, table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows of a result as SQLite takes them. UsageError for what it cannot take."""
+    """Return the rows of a result as SQLite values. UsageError for values that SQLite cannot store."""
     for key in plan.keys:
         if table.column(key.name).null_count:
             raise plan.null_key(key.name)
@@ -129,7 +129,7 @@ def rows_of(plan: Plan, table: pa.Table) -> list[tuple[Any, ...]]:
 def _values(plan: Plan, column: Column, values: pa.ChunkedArray) -> list[Any]:
     match column.kind:
         case Kind.TIMESTAMP | Kind.TIMESTAMP_NTZ:
-            # Of a time with a zone the second cast takes the zone away; what stays is UTC.
+            # For a time with a zone, the second cast removes the zone and leaves UTC.
             if column.kind == Kind.TIMESTAMP:
                 values = values.cast(pa.timestamp("us", "UTC"))
             text = values.cast(pa.timestamp("us")).cast(pa.string())
@@ -148,7 +148,7 @@ def _values(plan: Plan, column: Column, values: pa.ChunkedArray) -> list[Any]:
 
 
 def _commit(connection: sqlite3.Connection, scope: SinkScope, attempt: TransactionAttempt, staged: StagedRows) -> None:
-    """What one transaction does."""
+    """Run the statements of one commit, inside its transaction."""
     statements = SqliteStatements(staged.plan)
     table = staged.plan.table
     note = _note(connection, table) or Note(scope.transactional_id, 0, 0)
@@ -177,7 +177,7 @@ def _keep(
     kept: Sequence[str],
     rows: Sequence[tuple[Any, ...]] | None,
 ) -> None:
-    """Make the undo table what it must be before rows are written; None: it is not wanted."""
+    """Prepare the undo table before rows are written. ``rows``: None if no undo table is wanted."""
     if kept and (rows is None or kept != statements.undo_columns()):
         connection.execute(f"DROP TABLE {statements.undo}")
         kept = ()
@@ -196,7 +196,7 @@ def _note(connection: sqlite3.Connection, table: str) -> Note | None:
 
 
 def _has_table(connection: sqlite3.Connection, statements: SqliteStatements) -> bool:
-    """Whether the table is there. UsageError if it is, and the rows of the plan do not fit in."""
+    """True if the table exists. UsageError if it exists and the rows of the plan do not fit."""
     plan = statements.plan
     columns = _table_info(connection, plan.table)
     if not columns:
@@ -213,7 +213,7 @@ def _has_table(connection: sqlite3.Connection, statements: SqliteStatements) -> 
 
 
 def _table_info(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, bool, bool, int]]:
-    """Of each column: name, type, whether it is NOT NULL and has a default, its place in the primary key from 1."""
+    """Return, per column: name, type, NOT NULL, has a default, and its place in the primary key, from 1 (0: none)."""
     return connection.execute(
         'SELECT name, type, "notnull", dflt_value IS NOT NULL, pk FROM pragma_table_info(?)', [table]
     ).fetchall()

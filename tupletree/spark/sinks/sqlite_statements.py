@@ -1,12 +1,12 @@
-"""The SQL of a plan for SQLite, and how Spark's values are stored there.
+"""The SQL of a plan for SQLite, and the mapping of Spark's types.
 
     integer        INTEGER         decimal         TEXT, '1.50'      exact, of any length
-    float, double  REAL            timestamp       TIMESTAMP         text in UTC, '2024-01-31 10:00:00'; with six digits
-    string         TEXT            timestamp_ntz   TIMESTAMP         more where there is a fraction
+    float, double  REAL            timestamp       TIMESTAMP         text in UTC, '2024-01-31 10:00:00'; with six
+    string         TEXT            timestamp_ntz   TIMESTAMP         decimals if there is a fraction
     boolean        BOOLEAN, 0 1    date            DATE              text, '2024-01-31'
 
-Text of each kind of time sorts as the times do. Decimals do not: they are added and compared by functions that
-Tupletree gives to its connection.
+The text of times and dates sorts chronologically. The text of decimals does not sort numerically: decimals are added
+and compared by functions that Tupletree registers on its connection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FITTING = {
     "NUMERIC": (Kind.INTEGER, Kind.BOOLEAN, Kind.FLOAT, *_TIMES),
     "BLOB": tuple(Kind),
 }
-"""What can be stored in a column of each affinity and is read back as it was."""
+"""The kinds that a column of each affinity can store and return unchanged."""
 
 _EXACT = decimal.Context(prec=200)
 
@@ -48,12 +48,12 @@ class SqliteStatements(Statements):
         return _TYPES[column.kind]
 
     def create(self) -> str:
-        return super().create() + " WITHOUT ROWID"  # rows are found by the key alone: one tree, not two
+        return super().create() + " WITHOUT ROWID"  # rows are looked up by key only: one tree instead of two
 
     def sum(self, column: Column, old: str, new: str) -> str:
         if column.kind == Kind.DECIMAL:
             return f"tupletree_decimal_sum({old}, {new})"
-        # Where "+" would turn integers that become too large into floats, sum() is an error.
+        # On integer overflow sum() raises an error, while "+" would return a float.
         return f"(SELECT sum(v) FROM (SELECT {old} AS v UNION ALL SELECT {new}))"
 
     def extreme(self, column: Column, old: str, new: str) -> str:
@@ -68,11 +68,11 @@ class SqliteStatements(Statements):
         return f"{new} >= {old}"
 
     def upsert_row(self) -> str:
-        """One row, given as parameters."""
+        """Return the upsert of one row, given as parameters."""
         return self.upsert(f"VALUES ({', '.join('?' * len(self.plan.columns))})")
 
     def fill_undo_row(self) -> str:
-        """Keep what one row is, whose key is given as parameters."""
+        """Save one row, whose key is given as parameters."""
         keys = ", ".join(f"? AS {quoted(key.name)}" for key in self.plan.keys)
         return self.fill_undo(f"(SELECT {keys}) AS touched")
 
@@ -80,10 +80,10 @@ class SqliteStatements(Statements):
 def stored_table(
     plan: Plan, columns: Sequence[tuple[str, str, bool, bool, int]], indexes: Sequence[Sequence[str | None]]
 ) -> StoredTable:
-    """A table as SQLite tells of it, to which ``Word`` and ``word`` are one name.
+    """Return a table as described by SQLite, which treats ``Word`` and ``word`` as the same name.
 
-    ``columns``: name, type, whether it is NOT NULL, whether it has a default, and its place in the primary key, from 1.
-    ``indexes``: the columns of each unique index; None is an expression.
+    ``columns``: name, type, NOT NULL, has a default, and its position in the primary key, from 1. ``indexes``: the
+    columns of each unique index; None is an expression.
     """
     spelling = {name.lower(): name for name in plan.names}
 
@@ -101,7 +101,7 @@ def stored_table(
 
 
 def affinity(declared: str) -> str:
-    """The affinity of a column of a declared type, by SQLite's five rules, in their order."""
+    """Return the affinity of a declared type, by SQLite's five rules, in their order."""
     upper = declared.upper()
     rules: Mapping[str, Sequence[str]] = {
         "INTEGER": ("INT",),
@@ -112,25 +112,25 @@ def affinity(declared: str) -> str:
     for result, parts in rules.items():
         if any(part in upper for part in parts) or (result == "BLOB" and not upper):
             return result
-    return "BLOB" if upper == "ANY" else "NUMERIC"  # ANY: of a STRICT table, which keeps what it is given
+    return "BLOB" if upper == "ANY" else "NUMERIC"  # ANY: in a STRICT table, which stores values unchanged
 
 
 def decimal_sum(old: str | None, new: str | None) -> str | None:
-    """Two decimals added, exactly. NULL adds nothing."""
+    """Return the exact sum of two decimals; NULL adds nothing."""
     if old is None or new is None:
         return new if old is None else old
     return format(_EXACT.add(decimal.Decimal(old), decimal.Decimal(new)), "f")
 
 
 def decimal_min(old: str | None, new: str | None) -> str | None:
-    """The smaller of two decimals; NULL is passed over."""
+    """Return the smaller of two decimals; NULL is ignored."""
     if old is None or new is None:
         return new if old is None else old
     return old if decimal.Decimal(old) < decimal.Decimal(new) else new
 
 
 def decimal_max(old: str | None, new: str | None) -> str | None:
-    """The greater of two decimals; NULL is passed over."""
+    """Return the greater of two decimals; NULL is ignored."""
     if old is None or new is None:
         return new if old is None else old
     return old if decimal.Decimal(old) > decimal.Decimal(new) else new
@@ -141,4 +141,4 @@ FUNCTIONS = {
     "tupletree_decimal_min": decimal_min,
     "tupletree_decimal_max": decimal_max,
 }
-"""What statements call, each with two arguments."""
+"""SQL functions used by the statements, each with two arguments."""

@@ -1,4 +1,4 @@
-"""CSV files: a row in each line, parsed by Spark."""
+"""CSV files with one row per line, parsed by Spark."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 
 
 class CsvFiles(LineFiles):
-    """Files with values separated by ``separator`` in each line, as rows of the columns of ``schema``, by position.
+    """Files with values separated by ``separator``, one row per line. Columns of ``schema`` are matched by position.
 
-    A row is one line: no value may contain a line end, quoted or not. Blank lines are no rows.
+    No value may contain a line end, quoted or not. Blank lines are skipped.
 
     ``schema``: in Spark's DDL (``"name STRING, age INT"``) or as a StructType.
 
-    ``header``: whether the first line of each file is no row. Its names are not looked at.
+    ``header``: True to skip the first line of each file. Its names are ignored.
 
-    ``mode``: what becomes of a line with too few or too many values, or with one of another type:
+    ``mode``: the treatment of a line with too few or too many values, or with a value of another type:
 
-    * ``"PERMISSIVE"``: a row with nulls where nothing could be read, and without what is too much; a column
-      ``_corrupt_record STRING``, if there is one, has the line.
+    * ``"PERMISSIVE"``: a row with nulls for unreadable values, and without surplus values. The line is stored in the
+      column ``_corrupt_record STRING``, if the schema has one.
     * ``"FAILFAST"``: the batch fails, with the line in the error.
-    * ``"DROPMALFORMED"``: no row.
+    * ``"DROPMALFORMED"``: the line is dropped.
 
-    ``options``: others of Spark's CSV reader that concern single lines, such as ``{"quote": "'", "nullValue": "-"}``.
+    ``options``: other options of Spark's CSV reader that concern single lines, such as
+    ``{"quote": "'", "nullValue": "-"}``.
 
-    All else is as for TextFiles.
+    All other arguments are the same as for TextFiles.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The spout of all sources of files: its coordinator decides on ranges, its emitter says where they lie.
+"""The spout of all file sources: its coordinator decides on ranges, its emitter emits their locations.
 
     coordinator  --  {"read": …, "turn": …, "ranges": [[name, start, end], …]}  -->  emitter  --  [attempt, split]  -->
 
-A split is ``[path, start, end]``. Nobody reads the rows here: that is for Spark's executors.
+A split is ``[path, start, end]``. No rows are read here; Spark's executors read them.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from tupletree.transactional.file_ranges import LineEnds, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 LOOK_S = 0.01
-"""How often it is looked what files there are, unless that takes long: a tenth of the time is spent on it at most."""
+"""Pause between two listings of the files. Slow listings pause longer, to take at most a tenth of the time."""
 
 DOUBT_S = 5.0
-"""After so long without a batch it is asked whether the last one was written down: see FilesCoordinator."""
+"""Time without a batch after which the last known batch is verified: see FilesCoordinator."""
 
 
 class Extent:
-    """Files of one kind, and how long they are in units that can be given out."""
+    """Files of one kind, with sizes in the units in which they are handed out."""
 
     unit: str
-    """What the units are."""
+    """The name of the units."""
 
     def __init__(self, files: str) -> None:
         self._files = files
 
     def sizes(self) -> Sizes:
-        """Name and units of every file, by name. OSError."""
+        """Return the name and size in units of every file, sorted by name. OSError."""
         raise NotImplementedError
 
     def end(self, name: str, start: int, size: int, take: int, may_exceed: bool) -> int | None:
-        """As ``ranges.End``. OSError."""
+        """Same as ``ranges.End``. OSError."""
         raise NotImplementedError
 
     def path(self, name: str) -> str:
-        """Where the file of a name is."""
+        """Return the path of a file."""
         return path_of(self._files, name)
 
 
 class LineExtent(Extent):
-    """Files of lines, in bytes; ranges end at line ends."""
+    """Files of lines, in bytes. Ranges end at line ends."""
 
     unit = "bytes"
 
@@ -87,12 +87,12 @@ class FilesSpout(TransactionalSpout):
 
 
 class FilesCoordinator(TransactionCoordinator):
-    """Plans a batch ahead, so that ``is_ready`` can tell quickly, after a look at the files every ``LOOK_S``.
+    """Plans the next batch ahead, so that ``is_ready`` answers quickly. The files are listed every ``LOOK_S``.
 
-    The plan starts from the batch that was decided on last, which need not be the last one that counts: the store may
-    have been away when it was to be written down, or another coordinator may have gone on. So after ``DOUBT_S`` without
-    a batch this one says that it is ready though it sees nothing new, and learns from ``initialize_transaction`` which
-    transaction was the last.
+    The plan starts from the last batch decided here, which need not be the last one that counts: the store can have
+    been unavailable when the batch was to be recorded, or another coordinator can have taken over. So after ``DOUBT_S``
+    without a batch the coordinator reports ready even without new data, and learns the last transaction from
+    ``initialize_transaction``.
     """
 
     def __init__(self, extent: Extent, take: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -101,10 +101,10 @@ class FilesCoordinator(TransactionCoordinator):
         self._clock = clock
         self._sizes: Sizes = ()
         self._look_at_s = -math.inf
-        self._newest: Mapping[str, Any] | None = None  # metadata of the transaction that is believed to be the last
+        self._newest: Mapping[str, Any] | None = None  # metadata of the transaction believed to be the last
         self._doubt_at_s = math.inf
         self._next: dict[str, Any] | None = None
-        self._is_planned = False  # whether ``_next`` is what follows ``_newest`` with the sizes that are known
+        self._is_planned = False  # True if ``_next`` follows ``_newest``, given the known sizes
 
     def is_ready(self) -> bool:
         now_s = self._clock()
@@ -129,7 +129,7 @@ class FilesCoordinator(TransactionCoordinator):
         return made
 
     def lag(self) -> dict[str, int]:
-        """What was not given out when it was last looked: how many bytes or row groups, of how many files."""
+        """Return the backlog at the last listing: the number of bytes or row groups, and of files."""
         newest = self._newest
         read = {} if newest is None else newest["read"]
         rests = [size - read.get(name, 0) for name, size in self._sizes if size > read.get(name, 0)]
@@ -154,7 +154,7 @@ class FilesCoordinator(TransactionCoordinator):
 
 
 class FilesEmitter(TransactionEmitter):
-    """Emits the splits of a batch: number ``index`` of ``tasks`` emitters."""
+    """Emits the splits of a batch: emitter ``index`` of ``tasks``."""
 
     def __init__(self, extent: Extent, index: int, tasks: int) -> None:
         self._extent = extent
@@ -167,14 +167,14 @@ class FilesEmitter(TransactionEmitter):
 
 
 def absolute(owner: str, files: str | Path) -> str:
-    """The files that a user asked for, wherever this is looked at later. UsageError, in the name of ``owner``."""
+    """Return the user's files as an absolute path. UsageError, naming ``owner``, if they are invalid."""
     if not isinstance(files, str | Path) or not str(files):
         raise UsageError(f"{owner}: files is {files!r}; a file, a directory or a pattern was expected")
     return os.path.abspath(files)
 
 
 def pieces(split: Sequence[Any]) -> list[Sequence[Any]]:
-    """A split as pieces (ranges.py): one is that already if it was divided."""
+    """Return a split as pieces (ranges.py). A divided split already consists of pieces."""
     if isinstance(split[0], str):
         path, start, end = split
         return [[path, start, end, start, end]]

@@ -1,4 +1,4 @@
-"""JSON lines: a JSON object in each line of a file, parsed by Spark."""
+"""JSON lines: one JSON object per line of a file, parsed by Spark."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ if TYPE_CHECKING:
 
 
 class JsonLines(LineFiles):
-    """Files with a JSON object in each line, as rows of the columns of ``schema``. Blank lines are no rows.
+    """Files with a JSON object in each line, as rows with the columns of ``schema``. Blank lines are skipped.
 
-    ``schema``: in Spark's DDL (``"name STRING, age INT"``) or as a StructType. A column that an object does not have
-    is null.
+    ``schema``: in Spark's DDL (``"name STRING, age INT"``) or as a StructType. A column missing in an object is null.
 
-    ``mode``: what becomes of a line that is no such object, or has a value of another type:
+    ``mode``: the treatment of a line that is not a JSON object, or has a value of another type:
 
-    * ``"PERMISSIVE"``: a row with nulls where nothing could be read; a column ``_corrupt_record STRING``, if there is
-      one, has the line.
+    * ``"PERMISSIVE"``: a row with nulls for unreadable values. The line is stored in the column
+      ``_corrupt_record STRING``, if the schema has one.
     * ``"FAILFAST"``: the batch fails, with the line in the error.
-    * ``"DROPMALFORMED"``: no row.
+    * ``"DROPMALFORMED"``: the line is dropped.
 
-    ``options``: others of Spark's JSON reader that concern single lines, such as ``{"timestampFormat": …}``.
+    ``options``: other options of Spark's JSON reader that concern single lines, such as ``{"timestampFormat": …}``.
 
-    All else is as for TextFiles.
+    All other arguments are the same as for TextFiles.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Topics of Kafka as the source of a pipeline. A batch is a range of offsets of each partition.
+"""Kafka topics as the source of a pipeline. A batch is a range of offsets of each partition.
 
-The coordinator and the emitter ask the brokers where the log of each partition begins and ends, and give out ranges;
-Spark's executors fetch the records of the ranges from the brokers themselves. Progress is kept with the pipeline's, and
-nothing is committed to Kafka.
+The coordinator and the emitter ask the brokers for the beginning and the end of each partition's log, and hand out
+ranges. Spark's executors fetch the records of the ranges directly from the brokers. Progress is stored with the
+pipeline's progress, and nothing is committed to Kafka.
 """
 
 from __future__ import annotations
@@ -23,39 +23,40 @@ from tupletree.spark.sources.kafka_spouts import KafkaSpout, OpaqueKafkaSpout, T
 from tupletree.transactional.spouts import TransactionalSpoutBase
 
 MIN_RECORDS_PER_TASK = 10_000
-"""A range is not divided into smaller ones than this: a task of Spark and a connection take some milliseconds each."""
+"""Minimum size of a divided range: each Spark task and connection costs some milliseconds."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(\w+://)?[^\s,/]+:\d+")
 
 
 class KafkaTopics(Source):
-    """The records of topics, with the columns that Spark's own Kafka source has, but for the type of the timestamp.
+    """The records of topics, with the same columns as Spark's own Kafka source, except for the type of the timestamp.
 
-    ``timestamp`` is the record's, of whichever type the topic is configured for. ``offset`` and ``partition`` name a
-    record for ever. Headers are not read.
+    ``timestamp`` is the record's, of whichever type the topic is configured for. ``offset`` and ``partition`` identify
+    a record permanently. Headers are not read.
 
     Args:
         bootstrap_servers: ``"host:port"``, several separated by commas or as a list. Executors must reach the brokers
-            under the addresses that these announce.
-        topics: a name or several. The pipeline's progress knows partitions by their place in this list (partition p of
-            ``topics[t]`` is number ``p * len(topics) + t``): with another list, or in another order, a pipeline needs
-            another transactional id, and says so. Topics may gain partitions, which join with the next batch.
-        max_records_per_batch: how many offsets of each partition a batch takes at most.
-        opaque: False: a batch is for ever the same one, so a batch that is under way waits for each of its partitions,
-            and where retention deletes what was not read, the pipeline stands still and says so. True: it goes on
-            without a partition that is away, and behind offsets that were deleted, and reports both; sinks then follow
-            the opaque rule.
-        start: where the first batch of a new pipeline begins. Partitions that a topic gains later are read from their
-            beginning; where several tasks emit and one has only such partitions, from ``start``.
-        client_config: more configuration for librdkafka, for example ``security.protocol``. ``isolation.level`` is
-            ``read_committed`` if it is not in here: records of open and aborted transactions are left out.
-        timeout_s: how long an executor waits for a broker that sends nothing, before the batch fails and is replayed.
-            To be shorter than ``topology.message.timeout.secs``.
+            under their advertised addresses.
+        topics: a name or several. The pipeline's progress identifies partitions by their position in this list
+            (partition p of ``topics[t]`` is number ``p * len(topics) + t``). With another list, or another order, a
+            pipeline needs another transactional id, and reports an error otherwise. Topics may gain partitions, which
+            join with the next batch.
+        max_records_per_batch: maximum number of offsets of each partition in a batch.
+        opaque: False: a batch is fixed forever. So a batch in progress waits for each of its partitions, and if
+            retention deletes unread records, the pipeline stops and reports that. True: the pipeline continues without
+            an unavailable partition, and after deleted offsets, and reports both; sinks then follow the opaque rule.
+        start: the start of the first batch of a new pipeline. Partitions that a topic gains later are read from their
+            beginning; but if several tasks emit and one of them has only such partitions, that task reads from
+            ``start``.
+        client_config: more configuration for librdkafka, for example ``security.protocol``. ``isolation.level``
+            defaults to ``read_committed``: records of open and aborted transactions are left out.
+        timeout_s: time that an executor waits for a broker that sends nothing, before the batch fails and is replayed.
+            Should be shorter than ``topology.message.timeout.secs``.
 
-    Needs ``pip install 'tupletree[kafka]'`` here and for Spark's executors.
+    Needs ``pip install 'tupletree[kafka]'`` here and on Spark's executors.
 
-    Raises UsageError for arguments that are not that.
+    Raises UsageError for invalid arguments.
     """
 
     schema = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -96,9 +97,10 @@ class KafkaTopics(Source):
         return OpaqueKafkaSpout(topics) if self.opaque else KafkaSpout(topics)
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        """The records at the offsets ``[topic, partition, start, end]``, ``end`` not among them.
+        """Yield the records at the offsets ``[topic, partition, start, end]``, ``end`` excluded.
 
-        Raises UnavailableError if no broker sends them within ``timeout_s``, UsageError if they were deleted.
+        Raises UnavailableError if no broker sends them within ``timeout_s``. If they were deleted, raises UsageError,
+        or UnavailableError for an opaque source.
         """
         return read(self._config, split, self.timeout_s, is_opaque=self.opaque)
 
@@ -106,7 +108,7 @@ class KafkaTopics(Source):
         return divide(splits, tasks, MIN_RECORDS_PER_TASK)
 
     def _check_config(self) -> None:
-        """Where the client is installed, let it look at its configuration. That needs no broker."""
+        """Let the client check its configuration, if it is installed here. That needs no broker."""
         if importlib.util.find_spec("confluent_kafka") is None:
             return
         client = kafka()

@@ -1,4 +1,4 @@
-"""The client of Kafka: where it comes from, and how it is configured."""
+"""The Kafka client: its import and its configuration."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from tupletree.errors import UsageError
 
 FIXED = {
-    "enable.auto.commit": False,  # progress is the pipeline's; Kafka keeps none of it
+    "enable.auto.commit": False,  # progress is stored with the pipeline, not in Kafka
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # a log may end with offsets that are no records
-    "auto.offset.reset": "error",  # what is gone must not be skipped
-    "allow.auto.create.topics": False,  # nor a topic be made by asking for it
+    "enable.partition.eof": True,  # a log can end with offsets without records
+    "auto.offset.reset": "error",  # deleted offsets must not be skipped
+    "allow.auto.create.topics": False,  # a request must not create a topic
 }
 DEFAULTS = {
-    "group.id": "tupletree",  # demanded, and of no consequence
+    "group.id": "tupletree",  # required, but without effect
     "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 50,  # until a broker says that a log ends here
-    "log_level": 2,  # what goes wrong is raised, and need not be on stderr as well
+    "fetch.wait.max.ms": 50,  # until a broker reports the end of a log
+    "log_level": 2,  # errors are raised, and need not go to stderr too
 }
 
 
 def kafka() -> Any:
-    """The module confluent_kafka. UsageError if it is not installed here."""
+    """Return the module confluent_kafka. UsageError if it is not installed here."""
     try:
         import confluent_kafka
         import confluent_kafka.admin
@@ -36,5 +36,5 @@ def kafka() -> Any:
 
 
 def configuration(bootstrap_servers: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What every client of ours is made with: what was given over defaults, and what must be as it is over both."""
+    """Return the configuration of every client: defaults, overridden by ``given``, overridden by fixed settings."""
     return {**DEFAULTS, **given, **FIXED, "bootstrap.servers": bootstrap_servers}

@@ -1,10 +1,10 @@
-"""What brokers say of topics: how many partitions there are, and where the log of each begins and ends.
+"""Metadata of topics from the brokers: the number of partitions, and the beginning and end of each partition's log.
 
-Everything is asked for in the background and remembered, so that nobody has to wait for a broker that is away: ``look``
-waits a moment for what it has asked for itself, and never for what has been overdue since an earlier call. The leader
-of each group of partitions is asked on its own, so one that does not answer holds back none of the others.
+All requests run in the background and their results are remembered, so nobody waits for a broker that is unavailable.
+``look`` waits briefly for its own requests, and never for requests overdue since an earlier call. The leader of each
+group of partitions is asked separately, so a leader that does not answer holds up no other.
 
-What is remembered may be old. That is safe to plan with: a log grows at its end, so an older end is a smaller batch.
+Remembered results can be old. That is safe for planning: a log grows at its end, so an older end makes a smaller batch.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tupletree.spark.sources.kafka_client import kafka
 from tupletree.spark.sources.kafka_positions import Bounds, Place
 
 FRESH_S = 0.05
-"""How long an answer is not asked for again, unless that is wanted."""
+"""Age up to which an answer is reused, by default."""
 
 LAYOUT_S = 1.0
-"""The same for which partitions there are, and who leads them."""
+"""Age up to which the list of partitions and leaders is reused."""
 
 AWAY_S = 1.0
-"""How long a question may be open before its partitions count as away."""
+"""Time without an answer after which a leader's partitions count as unavailable."""
 
 ANSWER_S = 3.0
-"""How long a broker is waited for before it is asked anew."""
+"""Timeout of a request to a broker."""
 
 NO_LEADER = -1
 
 Leaders = Mapping[str, Mapping[int, int]]
-"""By topic and partition: the id of the broker that leads it."""
+"""Topic -> partition -> id of the broker that leads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What one leader is being asked: first offset and end of the partitions that it leads."""
+    """A request to one leader: the first offset and the end of its partitions."""
 
     answers: Mapping[Place, tuple[Future[Any], Future[Any]]]
 
@@ -52,7 +52,7 @@ class _Question:
 
 
 class TopicOffsets:
-    """Of some topics, as the brokers have last said. Used on one thread; ``bounds`` may be called on any."""
+    """The latest known offsets of some topics. Used on one thread, except ``bounds``, which is safe on any."""
 
     def __init__(self, config: Mapping[str, Any], topics: Sequence[str]) -> None:
         client = kafka()
@@ -60,17 +60,17 @@ class TopicOffsets:
         self._topics = topics
         self._is_committed = config["isolation.level"] == "read_committed"
         self._admin = client.admin.AdminClient(config)
-        self._executor = ThreadPoolExecutor(1, "kafka-layout")  # for the one call that waits
+        self._executor = ThreadPoolExecutor(1, "kafka-layout")  # for the only blocking call
         self._layout: Future[dict[str, dict[int, int] | str]] | None = None
         self._layout_asked_s = -LAYOUT_S
         self._leaders: dict[str, Mapping[int, int]] = {}
         self._problems: dict[str, str] = {}
-        self._questions: dict[int, _Question] = {}  # by leader, what is not answered
+        self._questions: dict[int, _Question] = {}  # leader -> unanswered request
         self._asked_s: dict[int, float] = {}
         self._bounds: dict[Place, Bounds | str] = {}
 
     def look(self, wait_s: float, fresh_s: float = FRESH_S) -> None:
-        """Ask for what is older than ``fresh_s``, and wait up to ``wait_s`` for that."""
+        """Request everything older than ``fresh_s``, and wait up to ``wait_s`` for the answers."""
         deadline_s = time.monotonic() + wait_s
         self._ask_layout()
         if not self._leaders:
@@ -81,10 +81,10 @@ class TopicOffsets:
         self._take_offsets()
 
     def count(self, topic: str) -> int:
-        """How many partitions a topic has: as many as it ever had, also where the brokers are away.
+        """Return the last known number of partitions of a topic, even if the brokers are unavailable.
 
-        Raises FailedException if that is not known yet, and a reported one if a broker says that there is no such topic
-        or none has answered.
+        Raises FailedException if the number is not known yet, and ReportedFailedException if a broker reports that the
+        topic does not exist, or if none has answered.
         """
         leaders = self._leaders.get(topic)
         if leaders is not None:
@@ -94,7 +94,7 @@ class TopicOffsets:
         raise FailedException(f"the brokers {self._where} have not said yet how many partitions topic {topic!r} has")
 
     def bounds(self, place: Place) -> Bounds | str:
-        """Where the log of a partition begins and ends; why that is not known where the partition is away."""
+        """Return the bounds of a partition's log, or the reason why they are unknown."""
         leader = self._leaders.get(place.topic, {}).get(place.partition, NO_LEADER)
         if leader == NO_LEADER:
             return self._problems.get(place.topic, "no broker leads it")
@@ -103,7 +103,7 @@ class TopicOffsets:
         return self._bounds.get(place, f"broker {leader} has not answered yet")
 
     def close(self) -> None:
-        """Give the connections up. Takes as long as a question about topics that is under way."""
+        """Close the connections. Waits for a layout request in progress."""
         self._executor.shutdown(cancel_futures=True)
 
     def _wait(self, futures: Sequence[Future[Any]], deadline_s: float) -> None:
@@ -116,9 +116,9 @@ class TopicOffsets:
             self._layout_asked_s = now_s
 
     def _load_layout(self) -> dict[str, dict[int, int] | str]:
-        """In the background: the leaders of each topic, or what is wrong with it.
+        """Return the leaders of each topic, or its error. Runs in the background.
 
-        The client goes by this also when it looks for a leader itself.
+        The client itself also uses this metadata to find leaders.
         """
         client = kafka()
         loaded: dict[str, dict[int, int] | str] = {}
@@ -142,7 +142,7 @@ class TopicOffsets:
         self._leaders |= {topic: found for topic, found in layout.items() if isinstance(found, Mapping)}
 
     def _ask_offsets(self, fresh_s: float) -> list[Future[Any]]:
-        """Ask every leader that is not asked already; return what was asked for just now."""
+        """Send a request to every leader without one in progress; return the futures of the new requests."""
         places = defaultdict(list)
         for topic, leaders in self._leaders.items():
             for partition, leader in leaders.items():
@@ -177,7 +177,7 @@ class TopicOffsets:
             del self._questions[leader]
             for place, (first, end) in question.answers.items():
                 if self._leaders[place.topic].get(place.partition) != leader:
-                    continue  # another one has been asked meanwhile
+                    continue  # another leader has been asked meanwhile
                 try:
                     bounds = Bounds(first.result().offset, end.result().offset)
                 except client.KafkaException as error:

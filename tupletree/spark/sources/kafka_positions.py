@@ -1,13 +1,13 @@
-"""Which partition of which topic has which number, and what the next batch of one is.
+"""Numbering of the partitions of topics, and the next batch of a partition.
 
-**Numbers.** Partition p of ``topics[t]`` has the number ``p * len(topics) + t``. That depends on nothing but the list
-of topics, so a topic that gains partitions renumbers none, whenever and by whomever it is noticed. Where topics have
-different numbers of partitions, some numbers stand for partitions that are not there (yet): they have no batches.
+**Numbers.** Partition p of ``topics[t]`` has the number ``p * len(topics) + t``. The number depends only on the list of
+topics, so new partitions of a topic renumber no others, whenever and by whomever they are noticed. If topics have
+different numbers of partitions, some numbers stand for partitions that do not exist (yet). They have no batches.
 
-**Metadata** of a partition's batch, and what a split looks like: ``[topic, partition, start, end]``, the offsets from
-``start`` to just before ``end``. The next batch begins at ``end``; where that is ``UNKNOWN``, at the end that the
-partition has when it is first seen. The names are in there so that another list of topics under the same transactional
-id is found out. Offsets are places in a log, not records: compaction and transactions leave gaps.
+**Metadata** of a partition's batch, which is also a split: ``[topic, partition, start, end]``, the offsets from
+``start`` to just before ``end``. The next batch begins at ``end``; if ``end`` is ``UNKNOWN``, the next batch begins at
+the end of the partition when it is first seen. The names make it possible to detect another list of topics under the
+same transactional id. Offsets are positions in a log, not records: compaction and transactions leave gaps.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import Any, Literal
 Start = Literal["earliest", "latest"]
 
 UNKNOWN = -1
-"""In the place of an offset: that of the end, as soon as it is known."""
+"""Placeholder for the end offset of a partition that is not known yet."""
 
 
 class OutOfRangeError(Exception):
-    """A position that is none of this log. The sentence begins with the name of the partition."""
+    """A position outside this log. The message begins with the name of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The log of a partition: its first offset, and the one after the last that may be read."""
+    """The log of a partition: its first offset, and the offset after the last readable one."""
 
     first: int
     end: int
 
     @property
     def are_known(self) -> bool:
-        """Whether the broker has said both in time: the client has no offset, and no error, for what it did not."""
+        """True if the broker has reported both in time. Otherwise the client has neither offset nor error."""
         return self.first >= 0 and self.end >= 0
 
 
@@ -52,19 +52,19 @@ class Place:
 
 
 def place_of(number: int, topics: Sequence[str]) -> Place:
-    """Which partition a number stands for."""
+    """Return the partition that a number stands for."""
     return Place(topics[number % len(topics)], number // len(topics))
 
 
 def numbers(topics: Sequence[str], counts: Mapping[str, int]) -> int:
-    """How many numbers there are for topics of so many partitions."""
+    """Return how many partition numbers are needed. ``counts``: topic -> number of partitions."""
     return max(((counts[topic] - 1) * len(topics) + index + 1 for index, topic in enumerate(topics)), default=0)
 
 
 def position(place: Place, previous: Any, bounds: Bounds, start: Start) -> int:
-    """Where the batch after ``previous`` begins, if nothing of it was deleted.
+    """Return the start of the batch after ``previous``, if nothing of it was deleted.
 
-    Raises OutOfRangeError where ``previous`` is of another partition, or ends behind the end of the log.
+    Raises OutOfRangeError if ``previous`` is of another partition, or ends after the end of the log.
     """
     if previous is None:
         return bounds.first if start == "earliest" else bounds.end
@@ -85,22 +85,22 @@ def position(place: Place, previous: Any, bounds: Bounds, start: Start) -> int:
 
 
 def next_split(place: Place, begin: int, bounds: Bounds, limit: int) -> list[Any]:
-    """The next batch of a partition: ``limit`` offsets at most, none if there are none yet."""
+    """Return the next batch of a partition: at most ``limit`` offsets, or none if there are none yet."""
     return [place.topic, place.partition, begin, max(begin, min(begin + limit, bounds.end))]
 
 
 def lost(begin: int, first: int) -> str:
-    """What to say of offsets that are gone."""
+    """Return the message for deleted offsets."""
     return f"offsets {begin:,} to {first - 1:,} were deleted, by retention or by hand, before they were read"
 
 
 def is_empty(split: Sequence[Any]) -> bool:
-    """Whether there is nothing in a split."""
+    """True if a split is empty."""
     return bool(split[2] == split[3])
 
 
 def divide(splits: Sequence[Sequence[Any]], tasks: int, least: int) -> list[list[Any]]:
-    """The same offsets in up to ``tasks`` splits, none of them made smaller than ``least`` offsets."""
+    """Return the same offsets in about ``tasks`` splits. Ranges are divided into parts of about ``least`` or more."""
     total = sum(end - start for _, _, start, end in splits)
     size = max(least, -(-total // max(1, tasks)))
     divided = []

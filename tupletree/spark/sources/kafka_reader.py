@@ -1,11 +1,11 @@
-"""Reading a range of offsets, in Spark's Python workers.
+"""Reader of a range of offsets, run in Spark's Python workers.
 
-A range is read when the reader has got past its end, not when it has so many records: compaction, aborted transactions
-and the marks that end transactions leave offsets at which there is nothing to read. It has got past the end with the
-first record behind it, or when the broker says that the log ends there or later.
+A range is read when the reader has passed its end, not when a number of records has arrived: compaction, aborted
+transactions and transaction markers leave offsets without records. The reader has passed the end at the first record
+beyond it, or when the broker reports that the log ends there or later.
 
-Whatever the client reports on the way fails the batch, except what goes away by itself: the client goes on behind a
-block that it cannot decode, and that must not happen without a word.
+Any error reported by the client fails the batch, except temporary errors: the client skips a block that it cannot
+decode, and that must not happen silently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tupletree.spark.sources.kafka_positions import Place, lost
 
 RECORDS_PER_RECORD_BATCH = 10_000
 BYTES_PER_RECORD_BATCH = 64 << 20
-"""About, of keys and values. A column cannot hold more than 2 GB."""
+"""Approximate size of keys and values. A column cannot hold more than 2 GB."""
 
 POLL_S = 0.1
 
@@ -41,14 +41,14 @@ ARROW_SCHEMA = pa.schema(
 def read(
     config: Mapping[str, Any], split: Sequence[Any], timeout_s: float, *, is_opaque: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a split. ``timeout_s``: how long to wait for a broker that sends nothing.
+    """Yield the records of a split. ``timeout_s``: maximum time to wait for a broker that sends nothing.
 
-    Raises UnavailableError if it takes longer; if offsets were deleted, UsageError where the batch is for ever the same
-    one, else UnavailableError: the next attempt is a batch without them.
+    Raises UnavailableError after the timeout. If offsets were deleted, raises UsageError for a source with fixed
+    batches, and UnavailableError for an opaque source, whose next attempt leaves these offsets out.
     """
     client = kafka()
     topic, partition, start, end = split
-    # No more is fetched ahead than is wanted, as far as the client lets itself be told.
+    # Prefetch no more than the range, as far as the client can be configured.
     consumer = client.Consumer({**config, "queued.min.messages": max(1, min(100_000, end - start))})
     try:
         consumer.assign([client.TopicPartition(topic, partition, start)])
@@ -58,7 +58,7 @@ def read(
 
 
 class _Range:
-    """A range that is being read. ``_position``: everything before it was read, or is not there."""
+    """A range that is being read. ``_position``: every record before it has been read, or does not exist."""
 
     def __init__(
         self, client: Any, consumer: Any, split: Sequence[Any], where: str, timeout_s: float, is_opaque: bool
@@ -71,10 +71,10 @@ class _Range:
         self._timeout_s = timeout_s
         self._is_opaque = is_opaque
         self._position = self._start
-        self._bytes = 0  # of the records that were not handed on yet
+        self._bytes = 0  # of the records that were not yielded yet
         self._problem = "no broker has answered"
         codes = client.KafkaError
-        self._passing = {  # errors after which the client goes on where it was
+        self._passing = {  # errors after which the client continues where it was
             codes._TRANSPORT,
             codes._ALL_BROKERS_DOWN,
             codes._TIMED_OUT,
@@ -103,7 +103,7 @@ class _Range:
             yield self._record_batch(records)
 
     def _messages(self) -> Sequence[Any]:
-        """What is there; if that is nothing, the next one. To ask for many and wait would wait for all of them."""
+        """Return the buffered messages, or wait for a single one. Waiting for many would wait for all of them."""
         there = self._consumer.consume(RECORDS_PER_RECORD_BATCH, timeout=0)
         found: Sequence[Any] = there or self._consumer.consume(1, timeout=POLL_S)
         return found

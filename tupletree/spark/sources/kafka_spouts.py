@@ -1,4 +1,4 @@
-"""The two spouts over topics of Kafka. Their tuples are [attempt, split]; splits: kafka_positions.py."""
+"""The two spouts over Kafka topics. Their tuples are [attempt, split]; kafka_positions.py describes splits."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from tupletree.transactional.spouts import (
 )
 
 GLANCE_S = 0.1
-"""How long a coordinator, which must be quick, waits for brokers."""
+"""Maximum time that a coordinator waits for brokers. A coordinator must be quick."""
 
 LOOK_S = 2.0
-"""How long an emitter does."""
+"""Maximum time that an emitter waits for brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What the spouts are made with. ``limit``: offsets of each partition in a batch, at most."""
+    """Settings of the spouts. ``limit``: maximum number of offsets of each partition in a batch."""
 
     config: Mapping[str, Any]
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Topics:
 
 
 class KafkaSpout(PartitionedTransactionalSpout):
-    """Identical batches: waits for a partition that is away, and does not go on where offsets were deleted."""
+    """Replays identical batches: waits for an unavailable partition, and stops at deleted offsets."""
 
     outputs = ["attempt", "split"]
 
@@ -66,7 +66,7 @@ class KafkaSpout(PartitionedTransactionalSpout):
 
 
 class OpaqueKafkaSpout(OpaquePartitionedTransactionalSpout):
-    """Goes on without a partition that is away, and behind offsets that were deleted."""
+    """Continues without an unavailable partition, and after deleted offsets."""
 
     outputs = ["attempt", "split"]
 
@@ -88,10 +88,10 @@ class TopicsCoordinator(PartitionCoordinator):
         self._component_id = component_id
         self._is_opaque = is_opaque
         self._offsets = TopicOffsets(topics.config, topics.names)
-        self._newest: dict[int, Any] = {}  # what has_more was last told
+        self._newest: dict[int, Any] = {}  # partition number -> argument of the last has_more
 
     def num_partitions(self) -> int:
-        """How many numbers there are. FailedException while that is not known."""
+        """Return how many partition numbers there are. FailedException while that is unknown."""
         self._offsets.look(GLANCE_S)
         names = self._topics.names
         return numbers(names, {topic: self._offsets.count(topic) for topic in names})
@@ -106,18 +106,18 @@ class TopicsCoordinator(PartitionCoordinator):
         if isinstance(bounds, str):
             raise ReportedFailedException(f"component {self._component_id!r}, {place}: {bounds}")
         if (newest is None and self._topics.start == "latest") or (newest is not None and newest[3] == UNKNOWN):
-            return True  # where it begins is still to be written down
+            return True  # its start is still to be recorded
         try:
             return self._begin(place, newest, bounds) < bounds.end
         except OutOfRangeError:
-            return True  # the emitter says what is wrong
+            return True  # the emitter reports the error
 
     def lag(self) -> dict[str, int]:
-        """How many offsets were not given out yet: ``{"records": n}``.
+        """Return the number of offsets not handed out yet: ``{"records": n}``.
 
-        As of the last looks, of partitions that ``has_more`` was asked about, from where they were then, and
-        without those that are away. While batches follow each other it is asked about one partition for each, so what
-        is shown is more than there is.
+        The number is based on the last look at the brokers and on the last ``has_more`` call per partition, without
+        unavailable partitions. While batches follow each other, ``has_more`` is called for one partition per batch, so
+        the number is too high.
         """
         records = 0
         for number, newest in self._newest.copy().items():
@@ -133,7 +133,7 @@ class TopicsCoordinator(PartitionCoordinator):
         self._offsets.close()
 
     def _begin(self, place: Place, newest: Any, bounds: Bounds) -> int:
-        """Where the next batch begins. An emitter may have seen a later end than was seen here: then look again."""
+        """Return the start of the next batch. Looks again if an emitter has seen a later end than this coordinator."""
         try:
             return position(place, newest, bounds, self._topics.start)
         except OutOfRangeError:
@@ -143,7 +143,7 @@ class TopicsCoordinator(PartitionCoordinator):
 
 
 class _Batches:
-    """What both emitters share: a look at the brokers for each attempt, and where a partition's next batch begins."""
+    """Common part of both emitters: a look at the brokers per attempt, and the start of a partition's next batch."""
 
     def __init__(self, topics: Topics, component_id: str) -> None:
         self.limit = topics.limit
@@ -154,9 +154,9 @@ class _Batches:
         self._has_begun = False  # some partition had a batch before this one
 
     def place(self, attempt: TransactionAttempt, number: int, previous: Any) -> Place | None:
-        """The partition of a number, None if there is none yet. Call it first, and for each number of an attempt.
+        """Return the partition of a number; None if it does not exist yet. Call it first for each number of an attempt.
 
-        One that had a batch is there, also where a broker has not heard of it: to begin it anew would read it twice.
+        A partition that had a batch exists, even if a broker does not know it: starting again would read it twice.
         """
         if attempt != self._attempt:
             self._attempt = attempt
@@ -171,7 +171,7 @@ class _Batches:
         return self._offsets.bounds(place)
 
     def begin(self, place: Place, previous: Any, bounds: Bounds) -> int:
-        # A partition that comes to a topic of which others have been read: it is new, and nothing of it is missed.
+        # If other partitions have been read before, this partition is new and is read from its beginning.
         is_new = previous is None and self._has_begun
         return position(place, previous, bounds, "earliest" if is_new else self._topics.start)
 
@@ -225,7 +225,7 @@ class TopicsEmitter(PartitionEmitter):
 
 
 class OpaqueTopicsEmitter(OpaquePartitionEmitter):
-    """The emitter of an OpaqueKafkaSpout. Reports a partition when it goes away, and offsets that it leaves out."""
+    """The emitter of an OpaqueKafkaSpout. Reports a partition that becomes unavailable, and offsets that it skips."""
 
     def __init__(self, topics: Topics, component_id: str) -> None:
         self._batches = _Batches(topics, component_id)

@@ -1,8 +1,8 @@
-"""Lines of files, read in blocks: what TextFiles, JsonLines and CsvFiles have in common.
+"""Lines of files, read in blocks: the common base of TextFiles, JsonLines and CsvFiles.
 
-Where a range was cut into pieces, at any byte, a line belongs to the piece that it begins in: ``[start, end)`` stands
-for the bytes from the first line that begins at ``start`` or later to the first that begins at ``end`` or later. Two
-pieces that touch compute the same place for where they touch.
+If a range is cut into pieces, at any byte, a line belongs to the piece in which the line begins. ``[start, end)`` means
+the bytes from the first line that begins at ``start`` or later to the first line that begins at ``end`` or later. Two
+adjacent pieces compute the same position for their boundary.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tupletree.spark.sources.ranges import cut
 from tupletree.transactional.file_ranges import check_encoding, first_line_end
 
 BLOCK_BYTES = 1 << 22
-"""How many bytes are read, and become a record batch, at a time."""
+"""Number of bytes that are read, and become a record batch, at a time."""
 
 PIECE_BYTES = 1 << 20
-"""It is not worth a task of its own to read less: a Python worker of Spark takes some tens of milliseconds for each."""
+"""Minimum number of bytes per task: each task costs a Python worker of Spark some tens of milliseconds."""
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 class LineFiles(Source):
-    """Files of lines; rows of one column ``value``. The arguments are explained at TextFiles."""
+    """Files of lines, as rows of one column ``value``. The arguments are explained at TextFiles."""
 
     schema: str | StructType = "value STRING"
     skips_first_line = False
-    """Whether the first line of each file is no row."""
+    """True to skip the first line of each file."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LineFiles(Source):
             skips = False
 
     def _text(self, path: str, position: int, block: bytes) -> pa.Array:
-        """The lines of a block as one string with LF between them. Arrow itself finds out whether bytes are UTF-8."""
+        """Return the lines of a block as one string, separated by LF. Arrow itself checks for valid UTF-8."""
         data = block.removesuffix(b"\n").removesuffix(b"\r")
         if b"\r\n" in data:
             data = data.replace(b"\r\n", b"\n")
@@ -91,7 +91,7 @@ class LineFiles(Source):
         return pa.array([text.encode(errors="replace")], pa.binary()).cast(pa.string())
 
     def _blame(self, path: str, position: int, block: bytes) -> ValueError:
-        """Which byte it is that cannot be decoded."""
+        """Return an error that names the byte that cannot be decoded."""
         for line in block.split(b"\n"):
             try:
                 line.decode(self.encoding)
@@ -105,7 +105,7 @@ class LineFiles(Source):
 def blocks(
     path: str, start: int, end: int, first: int, last: int, *, are_complete: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines of a piece, many at a time, and where they begin. ReportedFailedException if they are not there."""
+    """Yield the lines of a piece in blocks, each with its position. ReportedFailedException if they are missing."""
     try:
         with open(path, "rb", buffering=0) as file:
             position = _line_start(file, start, first, last)
@@ -117,7 +117,7 @@ def blocks(
 
 
 def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) -> Iterator[tuple[int, bytes]]:
-    rest: list[bytes] = []  # of a line that is not complete yet
+    rest: list[bytes] = []  # parts of an incomplete line
     reached = position
     while reached < stop:
         data = file.read(min(BLOCK_BYTES, stop - reached))
@@ -142,14 +142,14 @@ def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) 
 
 
 def _line_start(file: Any, position: int, first: int, last: int) -> int:
-    """Where the first line begins at ``position`` or later, in the range from ``first`` to ``last``."""
+    """Return the start of the first line at ``position`` or later, in the range from ``first`` to ``last``."""
     if position <= first:
         return first
     return first_line_end(file, position - 1, last)[0] or last
 
 
 def byte_size(owner: str, name: str, size: int | str) -> int:
-    """A number of bytes, such as 4096, "512KB", "4MB" or "1GB". UsageError for anything else."""
+    """Parse a number of bytes, such as 4096, "512KB", "4MB" or "1GB". UsageError for anything else."""
     match = re.fullmatch(r"(\d+) ?([KMG]?B)?", size, re.IGNORECASE) if isinstance(size, str) else None
     if match is not None:
         size = int(match[1]) * _UNITS[(match[2] or "").upper()]

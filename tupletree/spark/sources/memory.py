@@ -1,4 +1,4 @@
-"""Rows in memory as a source: for tests and examples."""
+"""A source of rows in memory, for tests and examples."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Rows = Sequence[Sequence[Any]]
 
 
 class MemorySource(Source):
-    """The rows of ``partitions``, a list of lists of rows. They go wherever the source goes, so: not many.
+    """The rows of ``partitions``, a list of lists of rows. They are pickled with the source, so use few rows.
 
     A batch takes up to ``rows_per_batch`` rows of each partition. A split is ``[partition, start, end]``.
 
-    ``opaque``: an opaque source, the replays of which may differ. ``away`` is what makes them: a directory that all
-    processes can read. While it holds a file named by the number of a partition, no row of that partition can be read;
-    if the file holds a number, the rows before that one can: the partition goes away in the middle of a batch, or
-    between two. Without ``opaque`` there is no ``away``.
+    ``opaque``: True for an opaque source, whose replays can differ. ``away`` makes them differ: a directory that all
+    processes can read. While it holds a file named by the number of a partition, that partition is unavailable. If the
+    file contains a number, the rows before that number can still be read: the partition becomes unavailable in the
+    middle of a batch, or between two batches. ``away`` requires ``opaque``.
 
-    UsageError for arguments that are not that.
+    UsageError for invalid arguments.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class _OpaqueMemorySpout(OpaquePartitionedTransactionalSpout):
         return _OpaqueEmitter(self)
 
     def readable(self, partition: int) -> int:
-        """How many rows of a partition can be read now."""
+        """Return the number of rows of a partition that can be read now."""
         rows = self.sizes[partition]
         if self.away is None:
             return rows
@@ -124,7 +124,7 @@ class _Coordinator(PartitionCoordinator):
 
 
 class _Emitter(PartitionEmitter):
-    """The metadata of a batch are the numbers of its first row and of the one behind its last."""
+    """The metadata of a batch: the number of its first row, and the number after its last row."""
 
     def __init__(self, spout: _MemorySpout) -> None:
         self._spout = spout
@@ -143,7 +143,7 @@ class _Emitter(PartitionEmitter):
 
 
 class _OpaqueEmitter(OpaquePartitionEmitter):
-    """The metadata as above; what counts for the next batch is where this one ended."""
+    """Emits like _Emitter. The next batch begins at the end of the previous one."""
 
     def __init__(self, spout: _OpaqueMemorySpout) -> None:
         self._spout = spout
@@ -168,7 +168,7 @@ def _emit(attempt: TransactionAttempt, collector: BatchCollector, partition: int
 
 
 def _checked(partitions: Mapping[int, Rows] | Sequence[Rows]) -> list[Rows]:
-    """The rows by the number of their partition, found to be rows of equally many values."""
+    """Return the rows by partition number. UsageError unless all rows have the same number of values."""
     if isinstance(partitions, Mapping):
         if sorted(partitions, key=str) != sorted(range(len(partitions)), key=str):
             names = ", ".join(map(str, partitions))

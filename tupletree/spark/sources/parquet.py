@@ -25,26 +25,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAGIC = b"PAR1"
-"""What a finished file ends with, and every file begins with."""
+"""The bytes at the beginning of every file and at the end of a finished file."""
 
 MIN_BYTES = 12
-"""A file that is shorter has no footer, though it may end with the bytes that it begins with."""
+"""A shorter file has no footer, even if it ends with the magic bytes."""
 
 FOOTERS_PER_LOOK = 200
-"""More files join with the next look, so that none takes long."""
+"""Maximum number of new files per listing, so that no listing takes long. More files join with the next listing."""
 
 
 class ParquetFiles(Source):
-    """The rows of Parquet files; up to ``max_row_groups_per_batch`` of all files together make a batch.
+    """The rows of Parquet files. Up to ``max_row_groups_per_batch`` row groups of all files together make a batch.
 
-    ``files``: as for TextFiles, and names that begin with ``_`` are left out too, also those of folders that a pattern
-    goes into, but for ``_name=value``. A file must not change; one that appears later joins in, as soon as it ends with
-    a footer.
+    ``files``: as for TextFiles. Names that begin with ``_`` are left out too, including folders matched by a pattern,
+    except ``_name=value``. A file must not change. A new file joins in as soon as it ends with a footer.
 
-    ``schema``: the columns to read, in Spark's DDL or as a StructType. Where a file has no such column, it is null.
-    None: those of the first file that the pipeline's task reads after its start; nothing is known of them before.
+    ``schema``: the columns to read, in Spark's DDL or as a StructType. A column missing in a file is null. None: the
+    columns of the first file that the pipeline's task reads after its start; until then the columns are unknown.
 
-    UsageError for arguments that are not that.
+    UsageError for invalid arguments.
     """
 
     def __init__(
@@ -89,14 +88,14 @@ class ParquetFiles(Source):
 
 
 class RowGroupExtent(Extent):
-    """Parquet files, in row groups. A file without a footer is still being written, and waited for."""
+    """Parquet files, in row groups. A file without a footer is still being written, and is read later."""
 
     unit = "row groups"
 
     def __init__(self, files: str) -> None:
         super().__init__(files)
         self._groups: dict[str, int] = {}
-        self._unfinished: dict[str, tuple[int, int]] = {}  # name -> its mark when it was last looked at
+        self._unfinished: dict[str, tuple[int, int]] = {}  # name -> its size and time at the last look
 
     def sizes(self) -> Sizes:
         names = [name for name, _ in sizes_of(self._files) if not _is_aside(name)]
@@ -110,11 +109,11 @@ class RowGroupExtent(Extent):
         return min(size, start + take)
 
     def _look(self, name: str) -> bool:
-        """Look for a footer; False if nothing was written since there was none."""
+        """Look for a footer. False if the file was already found without a footer and has not changed since."""
         path = self.path(name)
         try:
             status = os.stat(path)
-            mark = status.st_size, status.st_mtime_ns  # a writer may have made room for all of the file at first
+            mark = status.st_size, status.st_mtime_ns  # size alone is not enough: a writer can preallocate the file
             if self._unfinished.get(name) == mark:
                 return False
             if _is_finished(path):
@@ -130,7 +129,7 @@ class RowGroupExtent(Extent):
 
 
 def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """A batch with these columns and types; nulls for one that a file does not have."""
+    """Return a batch with these columns and types. A column missing in the file is null."""
     have = set(batch.schema.names)
     values = []
     for column in columns:
@@ -145,7 +144,7 @@ def _fitting(path: str, batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordB
 
 
 def _is_aside(name: str) -> bool:
-    """Whether Spark, and sinks of pipelines, mean by a name that there is nothing to read, or not yet."""
+    """True if the name marks a file to skip, by the convention of Spark and of pipeline sinks."""
     *folders, file = name.split(os.sep)
     return file.startswith("_") or any(folder.startswith("_") and "=" not in folder for folder in folders)
 

@@ -1,4 +1,4 @@
-"""Lines made into columns by Spark's own parsers: what JsonLines and CsvFiles have in common."""
+"""Parsing of lines into columns by Spark's own parsers: the common base of JsonLines and CsvFiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MODES = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")
 
 BAD_LINE = "_corrupt_record"
-"""The column that a parser puts lines into that it cannot read, unless the option says otherwise."""
+"""The default column in which a parser stores lines that it cannot read."""
 
 _NOT_OPTIONS = {
     "mode": "that is the argument mode",
@@ -31,7 +31,7 @@ _NOT_OPTIONS = {
 
 
 class Parsing:
-    """How lines become rows. UsageError, in the name of ``owner``, for a schema, mode or option that is none."""
+    """Parses lines into rows. UsageError, naming ``owner``, for an invalid schema, mode or option."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Parsing:
         }
 
     def rows(self, lines: DataFrame, parse: Callable[..., Column]) -> DataFrame:
-        """Lines in a column ``value`` as rows of the schema; ``parse`` is ``from_json`` or ``from_csv``.
+        """Return the lines in a column ``value`` as rows of the schema. ``parse`` is ``from_json`` or ``from_csv``.
 
-        ``inline`` keeps Spark from parsing each line again for a condition on a column, here or in what follows.
+        ``inline`` keeps Spark from parsing each line again for a condition on a column, here or in later steps.
         """
         from pyspark.sql import functions
 
@@ -71,7 +71,7 @@ class Parsing:
         columns = StructType(list(wanted.fields))
         is_added = self.mode != "PERMISSIVE" and self.bad_line not in wanted.names
         if is_added:
-            columns.add(self.bad_line, StringType())  # to be known by, and to be shown in the error
+            columns.add(self.bad_line, StringType())  # marks bad lines, and is shown in the error
         lines = lines.where(functions.length(functions.trim("value")) > 0)
         if self.comment:
             lines = lines.where(~functions.col("value").startswith(self.comment))
@@ -83,7 +83,7 @@ class Parsing:
 
 
 def checked_schema(owner: str, schema: str | StructType) -> str | StructType:
-    """A schema that a user gave. UsageError, in the name of ``owner``, for what is none."""
+    """Return a user's schema, checked. UsageError, naming ``owner``, if it is invalid."""
     if not isinstance(schema, str | StructType) or not schema:
         raise UsageError(f"{owner}: schema is {schema!r}; columns in Spark's DDL were expected, such as 'value STRING'")
     return schema

@@ -1,18 +1,18 @@
-"""Which ranges of files make up a batch, and how a batch's ranges are cut for Spark's tasks.
+"""The ranges of files that make up a batch, and their division among Spark's tasks.
 
-A file is so and so many *units* long, bytes or row groups, of which the first ``read`` are given out. What is not is
-given out in **turns**: files come in the order of their names, and round again. A turn lasts up to where the file ended
-when the turn began, so one that grows faster than it is read does not keep others waiting for ever. A batch takes from
-as many files as its size allows; where that cuts a turn, the next batch goes on with the same turn.
+The size of a file is a number of *units*, bytes or row groups, of which the first ``read`` have been handed out. The
+rest is handed out in **turns**: files follow in the order of their names, over and over. A turn ends where the file
+ended when the turn began, so a file that grows faster than it is read does not block the others forever. A batch takes
+from as many files as its size allows. If the batch is full in the middle of a turn, the next batch continues that turn.
 
 The metadata of a batch::
 
-    {"read": {name: units given out}, "turn": [name, until] or None, "ranges": [[name, start, end], …]}
+    {"read": {name: units handed out}, "turn": [name, until] or None, "ranges": [[name, start, end], …]}
 
-A **piece** is ``[path, start, end, first, last]``: what one task reads of the range ``[path, first, last]``. Ranges of
-lines are cut at any byte, and a line belongs to the piece that it begins in: whoever reads a piece skips to the first
-line that begins in it, and reads on to the end of the last one (lines.py). So all pieces of a range together have each
-of its lines once.
+A **piece** is ``[path, start, end, first, last]``: the part of the range ``[path, first, last]`` that one task reads.
+Ranges of lines are cut at any byte, and a line belongs to the piece in which the line begins. The reader of a piece
+skips to the first line that begins in the piece, and reads to the end of the last one (lines.py). So all pieces of a
+range together have each of its lines once.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from typing import Any
 from tupletree.errors import ReportedFailedException
 
 RANGES_PER_BATCH = 1000
-"""At most; a batch's metadata is one value in the store."""
+"""Maximum number of ranges in a batch. A batch's metadata is one value in the store."""
 
 Sizes = Sequence[tuple[str, int]]
-"""Name and units of every file that is there, by name."""
+"""Name and size in units of every existing file, sorted by name."""
 
 End = Callable[[str, int, int, int, bool], int | None]
-"""(name, start, size, take, may_exceed) -> where a range ends that begins at ``start``.
+"""(name, start, size, take, may_exceed) -> end of a range that begins at ``start``.
 
-It takes up to ``take`` units, more only if it ``may_exceed`` that. ``start``: nothing can be given out yet. None: what
-comes next does not fit."""
+The range has up to ``take`` units, or more if ``may_exceed``. ``start`` means that nothing can be handed out yet. None
+means that the next part does not fit.
+"""
 
 
 def plan_batch(sizes: Sizes, previous: Mapping[str, Any] | None, take: int, end: End) -> dict[str, Any] | None:
-    """The metadata of the batch after ``previous``, of up to ``take`` units. None if there is nothing to give out."""
+    """Return the metadata of the batch after ``previous``, of up to ``take`` units. None if there is nothing new."""
     read = {} if previous is None else dict(previous["read"])
     ranges: list[list[Any]] = []
     turn = _give_out(_in_turn(sizes, None if previous is None else previous["turn"]), read, ranges, take, end)
@@ -44,7 +45,7 @@ def plan_batch(sizes: Sizes, previous: Mapping[str, Any] | None, take: int, end:
 
 
 def _give_out(turns: Sizes, read: dict[str, int], ranges: list[list[Any]], take: int, end: End) -> list[Any] | None:
-    """Add to ``read`` and ``ranges`` what one batch takes; return the turn that it has not finished."""
+    """Add the ranges of one batch to ``read`` and ``ranges``; return the unfinished turn."""
     for name, until in turns:
         while (start := read.get(name, 0)) < until:
             if take <= 0 or len(ranges) == RANGES_PER_BATCH:
@@ -61,7 +62,7 @@ def _give_out(turns: Sizes, read: dict[str, int], ranges: list[list[Any]], take:
 
 
 def _in_turn(sizes: Sizes, turn: Sequence[Any] | None) -> list[tuple[str, int]]:
-    """The files from the one whose turn it is, and up to where each is read in this turn."""
+    """Return the files, starting with the current turn, each with the end of its turn."""
     if turn is None:
         return list(sizes)
     name, until = turn
@@ -72,7 +73,7 @@ def _in_turn(sizes: Sizes, turn: Sequence[Any] | None) -> list[tuple[str, int]]:
 
 
 def check_sizes(sizes: Sizes, previous: Mapping[str, Any] | None, path: Callable[[str], str], unit: str) -> None:
-    """ReportedFailedException if a file has less than was read of it."""
+    """Raise ReportedFailedException if a file is shorter than the part already read."""
     if previous is None:
         return
     read = previous["read"]
@@ -85,7 +86,7 @@ def check_sizes(sizes: Sizes, previous: Mapping[str, Any] | None, path: Callable
 
 
 def cut(ranges: Sequence[Sequence[Any]], tasks: int, least: int) -> list[list[list[Any]]]:
-    """Ranges as pieces, in up to ``tasks`` shares of equal size, none but the last below ``least`` units."""
+    """Cut ranges into pieces, in up to ``tasks`` shares of equal size. Only the last can be below ``least`` units."""
     total = sum(end - start for _, start, end in ranges)
     size = max(least, -(-total // max(1, tasks)))
     shares: list[list[list[Any]]] = []

@@ -1,4 +1,4 @@
-"""Both ways between topologies and Spark Structured Streaming, through a directory that both see.
+"""Streams in both directions between topologies and Spark Structured Streaming, through a shared directory.
 
     builder.set_bolt("out", ExportBatchBolt("/shared/counts", "word STRING, count BIGINT")).shuffle_grouping("count")
     spark.dataSource.register(TupletreeDataSource)
@@ -8,7 +8,7 @@
     builder = TransactionalTopologyBuilder("scores", "scores", spout)
     counts.writeStream.format("tupletree").option("topology", "scores").option("checkpointLocation", path).start()
 
-Exactly once where the topology is transactional, at least once with ExportBolt and IngestSpout.
+Exactly once if the topology is transactional; at least once with ExportBolt and IngestSpout.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Which micro-batches of Spark make up a transaction of the topology that they feed.
+"""Assignment of Spark's micro-batches to transactions of the topology that ingests them.
 
-The metadata of a transaction is ``{"before": {query: number}, "batches": [[query, number], …]}``: its micro-batches,
-and up to which one of each query all belong to earlier transactions. It is written down durably before anything is
-emitted (coordinator.py), so each micro-batch belongs to one transaction for ever: the next is made of what lies behind.
+The metadata of a transaction is ``{"before": {query: number}, "batches": [[query, number], …]}``. ``batches`` lists its
+micro-batches. ``before`` gives, per query, the number up to which all micro-batches belong to earlier transactions. The
+metadata is stored durably before anything is emitted (coordinator.py), so each micro-batch belongs to one transaction
+forever: the next transaction takes only later micro-batches.
 
-Micro-batches of a query are published in ascending order, one after the other; numbers may be left out, since an empty
-one is not published. A listing that was made while two were published may show the later one alone. So ``published``
-must be of a listing made after another one, ``seen``, showed the highest number in it that counts (see offers.py).
+Micro-batches of a query are published in ascending order, one after the other. Numbers can be missing, since an empty
+micro-batch is not published. A listing made while two micro-batches were being published can show the later one alone.
+So decisions need two listings: ``published`` must come from a listing made after an earlier listing, ``seen``, had
+shown the highest number that counts (see offers.py).
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Numbers = Mapping[str, int]
-"""A number of a micro-batch for each query: all up to it."""
+"""Query -> number of a micro-batch. Stands for all micro-batches up to that number."""
 
 _MANIFEST = re.compile(r"(.+)\.(\d+)\.json")
 
 
 def manifest_file(query: str, number: int) -> str:
-    """The name of the file that says what a micro-batch consists of."""
+    """Return the name of the file that lists the contents of a micro-batch."""
     return f"{query}.{number}.json"
 
 
 def batches_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """The micro-batches of each query that are published, ascending."""
+    """Return the published micro-batches per query, ascending."""
     found: dict[str, list[int]] = {}
     for match in filter(None, map(_MANIFEST.fullmatch, names)):
         found.setdefault(match[1], []).append(int(match[2]))
@@ -35,7 +37,7 @@ def batches_of(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def assigned(metadata: Any) -> dict[str, int]:
-    """Up to which micro-batch of each query all belong to a transaction up to this one."""
+    """Return, per query, the number up to which all micro-batches belong to this transaction or an earlier one."""
     if metadata is None:
         return {}
     numbers = dict(metadata["before"])
@@ -45,7 +47,10 @@ def assigned(metadata: Any) -> dict[str, int]:
 
 
 def taken(previous: Any, removed: Numbers) -> dict[str, int]:
-    """Up to which micro-batch of each query none is to be taken any more. ``previous``: of the transaction before."""
+    """Return, per query, the number up to which no micro-batch may be taken again.
+
+    ``previous``: metadata of the previous transaction.
+    """
     numbers = dict(removed)
     for query, number in assigned(previous).items():
         numbers[query] = max(number, numbers.get(query, number))
@@ -53,7 +58,7 @@ def taken(previous: Any, removed: Numbers) -> dict[str, int]:
 
 
 def open_batches(seen: Iterable[str], listing: Iterable[str], below: Numbers, last: str = "") -> list[list[Any]]:
-    """The micro-batches above ``below``: of each query in its order, and one of each query in turn, after ``last``."""
+    """Return the micro-batches above ``below``, in order per query, one per query in turn, starting after ``last``."""
     newest = {query: numbers[-1] for query, numbers in batches_of(seen).items()}
     queues = [
         [[query, number] for number in numbers if below.get(query, -1) < number <= newest.get(query, -1)]
@@ -66,7 +71,7 @@ def open_batches(seen: Iterable[str], listing: Iterable[str], below: Numbers, la
 def next_metadata(
     seen: Iterable[str], listing: Iterable[str], previous: Any, removed: Numbers, limit: int
 ) -> dict[str, Any] | None:
-    """The metadata of the next transaction, of at most ``limit`` micro-batches; None if there is none to take."""
+    """Return the metadata of the next transaction, of at most ``limit`` micro-batches. None if there are none."""
     before = taken(previous, removed)
     last = previous["batches"][-1][0] if previous else ""
     batches = open_batches(seen, listing, before, last)[:limit]

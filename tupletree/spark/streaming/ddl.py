@@ -1,4 +1,4 @@
-"""Columns in Spark's DDL, understood without a Spark session: the tasks that exchange rows with Spark have none.
+"""Parser for columns in Spark's DDL. It needs no Spark session: tasks that exchange rows with Spark have none.
 
 columns  name type, name type, …        a name may be in backquotes
 type     BIGINT, STRING, …, DECIMAL(10, 2), ARRAY<type>, MAP<type, type>, STRUCT<name: type, …>
@@ -38,10 +38,10 @@ _PLAIN: dict[str, type[DataType]] = {
 
 
 def parse_schema(schema: str | StructType) -> StructType:
-    """Columns, as Spark's own type. Every column may be null.
+    """Return columns as Spark's own type. Every column is nullable.
 
     Raises:
-        UsageError: it names no columns, two of one name, or a type that is not among the above.
+        UsageError: the schema has no columns, two columns of one name, or a type that is not listed above.
     """
     parsed = _Parser(schema).parse() if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType) or not parsed.fields:
@@ -57,7 +57,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[tuple[str, bool]] = []  # each with whether it is a word
+        self._tokens: list[tuple[str, bool]] = []  # (text, True if it is a word)
         position = 0
         while text[position:].strip():
             match = _TOKEN.match(text, position)

@@ -1,18 +1,18 @@
-"""The exchange directory: files that topologies and Spark hand each other, on a file system that both see.
+"""The exchange directory: files that topologies and Spark exchange, on a shared file system.
 
-    exchange.json     what lies here: by whom it is written, and the columns
-    rows/             Arrow files. Exported: as offers.py says. To be ingested: <query>.<micro-batch>.<unique>.arrow
-    published/        ingest only: <query>.<micro-batch>.json, which rows make up a micro-batch
+    exchange.json     description of the contents: the component that writes or reads them, and the columns
+    rows/             Arrow files. Exported: see offers.py. To be ingested: <query>.<micro-batch>.<unique>.arrow
+    published/        ingest only: <query>.<micro-batch>.json, the list of files of a micro-batch
     removed/          <key>.<number>: everything of the key up to the number was removed
     …/.<anything>     being written
 
-A file appears under its name whole and durable: it is written under another one, synced and renamed, or linked where
-it must not replace one, and then the directory is synced. Deleting starts with the note in ``removed``.
+A file appears under its name whole and durable. It is written under a temporary name, synced and renamed (linked, if it
+must not replace an existing file), and then the directory is synced. Deleting starts with the note in ``removed``.
 
-Of the notes of a key the highest counts. They are only ever added, the two highest are kept: so a writer that stood
-still cannot lower them, and no listing misses them all.
+The highest note of a key counts. Notes are only ever added, and the two highest are kept. So a writer that was stalled
+cannot lower the number, and every listing shows at least one of the two.
 
-Errors: UnavailableError if the file system refuses.
+Errors: UnavailableError if the file system refuses an operation.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ REMOVED = "removed"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What lies in an exchange directory.
+    """Description of the contents of an exchange directory.
 
-    ``kind``: TRANSACTIONS or SEGMENTS that a topology exports, or MICRO_BATCHES that one ingests. ``component``: which
-    one does. ``schema``: as JSON. ``is_opaque``: a replayed transaction may have other rows.
+    ``kind``: TRANSACTIONS or SEGMENTS exported by a topology, or MICRO_BATCHES ingested by a topology. ``component``:
+    the id of the component that exports or ingests. ``schema``: as JSON. ``is_opaque``: a replayed transaction can have
+    other rows.
     """
 
     kind: str
@@ -55,18 +56,18 @@ class About:
     format: int = FORMAT
 
     def columns(self) -> StructType:
-        """The columns."""
+        """Return the columns."""
         return StructType.fromJson(json.loads(self.schema))
 
 
 class ExchangeDirectory:
-    """One exchange directory, as every process sees it."""
+    """An exchange directory, used by every process."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def describe(self, about: About) -> None:
-        """Say what lies here. UsageError if it is something of another kind."""
+        """Write the description of the contents. UsageError if the contents are of another kind or component."""
         known = self.about()
         if known == about:
             return
@@ -79,13 +80,13 @@ class ExchangeDirectory:
         self.publish("exchange.json", lambda file: file.write(json.dumps(asdict(about)).encode()))
 
     def make_folders(self) -> None:
-        """See that a file can be published."""
+        """Create the folders for publishing files."""
         with self._errors():
             for folder in (ROWS, PUBLISHED, REMOVED):
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
 
     def about(self) -> About | None:
-        """What lies here; None if nobody has written yet."""
+        """Return the description of the contents; None if nothing has been written yet."""
         content = self.read("exchange.json")
         if content is None:
             return None
@@ -94,7 +95,7 @@ class ExchangeDirectory:
         return About(**content)
 
     def listing(self, folder: str) -> dict[str, int]:
-        """The whole files of a folder, each with its size; none if there is no folder."""
+        """Return the complete files of a folder, with their sizes; empty if there is no folder."""
         found = {}
         with self._errors(), contextlib.suppress(FileNotFoundError), os.scandir(self.path / folder) as entries:
             for entry in entries:
@@ -104,7 +105,7 @@ class ExchangeDirectory:
         return found
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A file of JSON; None if there is none."""
+        """Return the content of a JSON file; None if there is no file."""
         with self._errors():
             try:
                 content: dict[str, Any] = json.loads((self.path / name).read_bytes())
@@ -121,10 +122,10 @@ class ExchangeDirectory:
         owner: str = "",
         place: tuple[str, int] | None = None,
     ) -> bool:
-        """Make a file appear; False if it must not replace one, and one is there or was there.
+        """Publish a file. False if it must not replace an existing file, and the file exists or existed before.
 
-        ``place``: the key and the number of what the file holds, by which ``removed`` tells whether one was there.
-        ``owner``: see ``drafts``.
+        ``place``: the key and the number of the file's contents, by which ``removed`` shows whether the file existed
+        before. ``owner``: see ``drafts``.
         """
         target = self.path / name
         draft = target.with_name(f".{owner}.{uuid.uuid4().hex}")
@@ -139,10 +140,10 @@ class ExchangeDirectory:
                 else:
                     os.link(draft, target)
                 is_new = replaces or place is None or place[1] > self.removed().get(place[0], -1)
-                if not is_new:  # now and not before: the note was there before the name was free
+                if not is_new:  # checked after the link: the note was written before the name became free
                     target.unlink(missing_ok=True)
             except FileExistsError:
-                is_new = False  # and perhaps not durable yet, if who published it was killed
+                is_new = False  # and perhaps not durable yet, if its publisher was killed
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     draft.unlink()
@@ -150,25 +151,25 @@ class ExchangeDirectory:
         return is_new
 
     def sync(self, folder: str) -> None:
-        """Make durable what has appeared in a folder, by whomever."""
+        """Make all files published in a folder durable, whoever published them."""
         with self._errors():
             self._sync(self.path / folder)
 
     def drafts(self, folder: str) -> list[tuple[str, str]]:
-        """What is being written there, or was when its writer died: the owner of each and its name."""
+        """Return the owner and name of each file being written there, including those whose writer died."""
         with self._errors(), contextlib.suppress(FileNotFoundError):
             names = [name for name in os.listdir(self.path / folder) if name.startswith(".")]
             return [(name[1:].rpartition(".")[0], f"{folder}/{name}") for name in names]
         return []
 
     def unlink(self, names: Iterable[str]) -> None:
-        """Remove files. One that is being written is not published then, and its writer gets an UnavailableError."""
+        """Remove files. The writer of a removed draft gets an UnavailableError and cannot publish the draft."""
         with self._errors():
             for name in names:
                 (self.path / name).unlink(missing_ok=True)
 
     def removed(self) -> dict[str, int]:
-        """Up to which number everything of each key was removed."""
+        """Return, per key, the number up to which everything was removed."""
         numbers: dict[str, int] = {}
         for name in self.listing(REMOVED):
             key, _, number = name.rpartition(".")
@@ -176,7 +177,7 @@ class ExchangeDirectory:
         return numbers
 
     def remove(self, upto: Mapping[str, int], names: Callable[[], Iterator[str]]) -> None:
-        """Remove files, after a note that everything up to these numbers is. Doing it again does no harm."""
+        """Remove files, after noting that everything up to these numbers is removed. Idempotent."""
         known = self.removed()
         with self._errors():
             for key, number in upto.items():

@@ -1,7 +1,7 @@
-"""The end of an exchange in a topology: how a component says where it is, and how that is found again.
+"""The topology's end of an exchange: how a component publishes its exchange directory, and how Spark finds it.
 
-A component that exports or ingests has the key ``tupletree-exchange`` in its own configuration. Nimbus shows it to whom
-it tells about the topology, so that Spark needs the topology's name alone.
+A component that exports or ingests has the key ``tupletree-exchange`` in its own configuration. Nimbus returns this
+configuration when it describes the topology, so Spark needs only the topology's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _VERBS = {EXPORT: "exports", INGEST: "ingests"}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """``side``: EXPORT or INGEST. ``schema``: as JSON. ``stream``: what the topology calls it to the outside."""
+    """An endpoint of an exchange.
+
+    ``side``: EXPORT or INGEST. ``schema``: as JSON. ``stream``: the topology's public name for the stream.
+    """
 
     side: str
     directory: str
@@ -34,7 +37,7 @@ class Endpoint:
 
     @staticmethod
     def of(side: str, directory: str | os.PathLike[str], schema: str | StructType, stream: str) -> Endpoint:
-        """What a component was given, checked. Raises UsageError."""
+        """Return an endpoint from checked arguments. Raises UsageError."""
         if not isinstance(directory, str | os.PathLike) or not os.fspath(directory):
             raise UsageError(f"the directory of an exchange is {directory!r}; a path was expected")
         if not isinstance(stream, str) or not stream:
@@ -42,19 +45,19 @@ class Endpoint:
         return Endpoint(side, os.path.abspath(directory), parse_schema(schema).json(), stream)
 
     def configuration(self) -> dict[str, Any]:
-        """What the component's configuration says."""
+        """Return the endpoint as an entry of the component's configuration."""
         return {CONF_KEY: asdict(self)}
 
     def columns(self) -> StructType:
-        """The columns."""
+        """Return the columns."""
         return StructType.fromJson(json.loads(self.schema))
 
 
 def endpoint(topology: str, components: Iterable[Mapping[str, Any]], side: str, stream: str | None) -> Endpoint:
-    """The endpoint that is meant, out of the configurations of a topology's components.
+    """Find an endpoint in the configurations of a topology's components.
 
     Raises:
-        UsageError: there is none, or there are several that it may be.
+        UsageError: no endpoint matches, or several do.
     """
     found = [Endpoint(**conf[CONF_KEY]) for conf in components if CONF_KEY in conf]
     found = [end for end in found if end.side == side]

@@ -1,4 +1,4 @@
-"""Out of a topology: bolts that hand what they receive to Spark Structured Streaming, as files in a directory.
+"""Export from a topology: bolts that pass their input to Spark Structured Streaming, as files in a directory.
 
 builder.set_bolt("out", ExportBatchBolt("/shared/counts", "word STRING, count BIGINT")).shuffle_grouping("count")
 
@@ -27,17 +27,19 @@ from tupletree.tuples import Tuple
 
 
 class ExportBatchBolt(BatchBolt, Committer):
-    """Hands each batch of a transactional topology to Spark, exactly once, as one file of each task.
+    """Exports each batch of a transactional topology to Spark, exactly once, as one file per task.
 
-    ``directory``: on a file system that all workers and all of Spark see at the same path. It belongs to one bolt of
-    one transactional id.
-    ``schema``: the columns, in Spark's DDL or as a StructType. Each is a field of the tuples.
-    ``stream``: what it is called to the outside, where a topology exports several.
+    ``directory``: on a file system that all workers and all of Spark see at the same path. The directory belongs to one
+    bolt of one transactional id.
 
-    Behind an opaque spout a transaction is offered to Spark when the next one commits, behind any other at once.
-    Files stay until a query with the option ``prune`` has read them.
+    ``schema``: the columns, in Spark's DDL or as a StructType. Each column is a field of the tuples.
 
-    Raises UsageError for arguments that are not that.
+    ``stream``: the public name of the stream, needed if a topology exports several.
+
+    Behind an opaque spout, a transaction is offered to Spark when the next transaction commits; behind any other spout,
+    at once. Files stay until a query with the option ``prune`` has read them.
+
+    Raises UsageError for invalid arguments.
     """
 
     blocking = True
@@ -72,7 +74,7 @@ class ExportBatchBolt(BatchBolt, Committer):
 
 
 class _TaskExport:
-    """What a task has published. One for each task in a process, since a bolt is copied for each batch."""
+    """The published files of a task. One object per task in a process, since a bolt is copied for each batch."""
 
     def __init__(self, directory: str, about: About, index: int, tasks: int) -> None:
         self._directory = ExchangeDirectory(directory)
@@ -85,7 +87,7 @@ class _TaskExport:
         self._newest = max([*present, self._directory.removed().get(offers.TXID, 0)], default=0)
 
     def publish(self, attempt: TransactionAttempt, selected: Sequence[Sequence[Any]]) -> None:
-        """Publish the rows of an attempt, durably. Again for the same attempt changes nothing."""
+        """Publish the rows of an attempt, durably. Idempotent for the same attempt."""
         if attempt.txid < self._newest:
             raise StaleAttemptError(
                 f"{attempt} is over, since {self._directory.path} has rows of transaction {self._newest}. If this goes "
@@ -105,11 +107,12 @@ def _task_export(topology_id: str, directory: str, about: About, index: int, tas
 
 
 class ExportBolt(Bolt):
-    """Hands the tuples of an ordinary topology to Spark: each at least once.
+    """Exports the tuples of an ordinary topology to Spark, each at least once.
 
-    A task gathers tuples into a segment, and acks them when it is durable. A segment is closed when it has
-    ``rows_per_segment``, and every ``max_delay_s`` seconds, which must be well below ``topology.message.timeout.secs``.
-    A tuple that does not fit the schema fails alone, and is reported. The other arguments are those of ExportBatchBolt.
+    A task gathers tuples into a segment, and acks them when the segment is durable. A segment is closed when it has
+    ``rows_per_segment`` rows, and every ``max_delay_s`` seconds, which must be well below
+    ``topology.message.timeout.secs``. A tuple that does not fit the schema fails alone, and is reported. The other
+    arguments are the same as for ExportBatchBolt.
     """
 
     blocking = True
@@ -141,7 +144,7 @@ class ExportBolt(Bolt):
         self._owner = str(context.task_index)
         self._select: dict[tuple[str, ...], rows.Select] = {}
         self._held: list[Tuple] = []
-        self._next = 0  # 0: it must look which segments there are
+        self._next = 0  # 0: existing segments must be listed first
 
     def execute(self, tup: Tuple) -> None:
         if tup.is_tick:
@@ -156,11 +159,11 @@ class ExportBolt(Bolt):
             self._close_segment()
 
     def _close_segment(self) -> None:
-        """Publish what is held and ack it. If it fails, so do its tuples, which are replayed."""
+        """Publish the held tuples and ack them. If publishing fails, the tuples fail and are replayed."""
         held, self._held = self._held, []
         try:
             table = self._table(held)
-        except UsageError as error:  # a tuple that does not fit, which comes again and again, must fail no others
+        except UsageError as error:  # a tuple that never fits must not fail the others
             held = self._fitting(held)
             table = self._table(held)
             self.collector.report_error(error)
@@ -176,7 +179,7 @@ class ExportBolt(Bolt):
                 self.collector.ack(tup)
 
     def _fitting(self, held: Sequence[Tuple]) -> list[Tuple]:
-        """Those of some tuples that can be rows. The others fail."""
+        """Return the tuples that fit the schema. The others fail."""
         fitting = []
         for tup in held:
             try:
@@ -206,7 +209,7 @@ class ExportBolt(Bolt):
             pass
 
     def _publish_next(self, batches: Sequence[pa.RecordBatch]) -> bool:
-        """Publish the next segment; False if another incarnation of this task did, whether it is there still or not."""
+        """Publish the next segment. False if another incarnation of this task already did, even if removed since."""
         is_new = self._directory.publish(
             f"{ROWS}/{offers.segment_file(self.context.task_index, self._next)}",
             lambda file: rows.write_batches(file, iter(batches), self._schema),
@@ -220,13 +223,13 @@ class ExportBolt(Bolt):
 
 
 def remove_drafts(directory: ExchangeDirectory, owner: str) -> None:
-    """Remove what an earlier incarnation of a task had not published."""
+    """Remove unpublished files of earlier incarnations of a task."""
     directory.unlink(draft for other, draft in directory.drafts(ROWS) if other == owner)
 
 
 @contextlib.contextmanager
 def _reported(component_id: str) -> Iterator[None]:
-    """A mistake of the user fails the attempt and is reported; as it is, the worker would end, again and again."""
+    """Turn a user's mistake into a reported failure of the attempt. A UsageError would end the worker over and over."""
     try:
         yield
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Into a topology: spouts that emit what Spark Structured Streaming has written for them into a directory.
+"""Ingest into a topology: spouts that emit the rows that Spark Structured Streaming has written into a directory.
 
 spout = TransactionalIngestSpout("/shared/scores", "word STRING, score DOUBLE")
 builder = TransactionalTopologyBuilder("scores", "scores", spout)
@@ -26,19 +26,23 @@ from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordi
 
 ATTEMPT = "attempt"
 PAUSE_S = 0.05
-"""How long the directory is not looked at again when it had nothing new."""
+"""Pause before the directory is listed again, after a listing with nothing new."""
 
 
 class TransactionalIngestSpout(TransactionalSpout):
-    """Emits the rows of micro-batches, as ``[attempt, *row]``: each takes part in exactly one transaction.
+    """Emits the rows of micro-batches as ``[attempt, *row]``. Each micro-batch is part of exactly one transaction.
 
-    ``directory``: on a file system that all workers and all of Spark see at the same path. It belongs to one spout of
-    one transactional id. Any number of queries may write to it.
-    ``schema``: the columns, in Spark's DDL or as a StructType; they are the fields behind the attempt.
-    ``stream``: what it is called to the outside.
-    ``micro_batches``: how many a transaction has at most. All of it must be processed within the message timeout.
+    ``directory``: on a file system that all workers and all of Spark see at the same path. The directory belongs to one
+    spout of one transactional id. Any number of queries may write to it.
 
-    What is committed is deleted. Raises UsageError for arguments that are not that.
+    ``schema``: the columns, in Spark's DDL or as a StructType. They are the fields after the attempt.
+
+    ``stream``: the public name of the stream.
+
+    ``micro_batches``: maximum number of micro-batches in a transaction. All of them must be processed within the
+    message timeout.
+
+    Committed micro-batches are deleted. Raises UsageError for invalid arguments.
     """
 
     def __init__(
@@ -71,7 +75,7 @@ class TransactionalIngestSpout(TransactionalSpout):
 
 
 class IngestCoordinator(TransactionCoordinator):
-    """Decides which micro-batches a transaction has (assignment.py)."""
+    """Assigns micro-batches to transactions (assignment.py)."""
 
     def __init__(self, spout: TransactionalIngestSpout, component_id: str) -> None:
         self._directory = ExchangeDirectory(spout.endpoint.directory)
@@ -103,10 +107,10 @@ class IngestCoordinator(TransactionCoordinator):
 
 
 class IngestEmitter(TransactionEmitter):
-    """Emits the files of a transaction's micro-batches: number ``index`` of ``tasks`` emitters, who take turns.
+    """Emits the files of a transaction's micro-batches: emitter ``index`` of ``tasks``, which take turns.
 
-    The first of them also deletes: what a transaction's metadata says is taken by earlier ones, when those are
-    committed.
+    The first emitter also deletes: once earlier transactions are committed, it deletes the micro-batches that belong to
+    them according to a transaction's metadata.
     """
 
     def __init__(self, spout: TransactionalIngestSpout, component_id: str, index: int, tasks: int) -> None:
@@ -115,7 +119,7 @@ class IngestEmitter(TransactionEmitter):
         self._component_id = component_id
         self._index = index
         self._tasks = tasks
-        self._before: dict[int, dict[str, int]] = {}  # txid -> up to what earlier transactions have
+        self._before: dict[int, dict[str, int]] = {}  # txid -> the micro-batches of earlier transactions
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
         self._before[attempt.txid] = metadata["before"]
@@ -151,14 +155,14 @@ class IngestEmitter(TransactionEmitter):
 
 
 def read_rows(directory: ExchangeDirectory, name: str, schema: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a file that Spark wrote. Raises UsageError or OSError."""
+    """Yield the rows of a file that Spark wrote. Raises UsageError or OSError."""
     path = str(directory.path / ROWS / name)
     for batch in rows.read_batches(path, rows.arrow_schema(schema)):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def remove(directory: ExchangeDirectory, upto: Mapping[str, int]) -> None:
-    """Delete all micro-batches up to the numbers, of those queries that have any."""
+    """Delete all micro-batches up to the given number of each query."""
     published = assignment.batches_of(directory.listing(PUBLISHED))
     done = {
         query: [number for number in published.get(query, ()) if number <= last] for query, last in upto.items()

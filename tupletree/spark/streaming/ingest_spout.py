@@ -1,4 +1,4 @@
-"""Into an ordinary topology: a spout that emits what Spark has written, each row at least once."""
+"""Ingest into an ordinary topology: a spout that emits the rows that Spark has written, each row at least once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tupletree.spark.streaming.ingest import PAUSE_S, read_rows, remove
 
 ROWS_AT_ONCE = 100
 OPEN_FILES = 4
-"""How many files a task has rows of under way at a time; they are kept in memory until they are acked."""
+"""Maximum number of files that a task emits at a time. Their rows stay in memory until they are acked."""
 
 
 class IngestSpout(Spout):
-    """Emits the rows of micro-batches, tracked, and emits again what fails: for topologies without transactions.
+    """Emits the rows of micro-batches as tracked tuples and replays failed ones. For topologies without transactions.
 
-    A file is deleted when all its rows are acked; that is all the progress there is. So when a worker dies, the rows of
-    files that were not done come again. The arguments are those of TransactionalIngestSpout.
+    A file is deleted when all its rows are acked; no other progress is stored. So when a worker dies, all rows of its
+    unfinished files are emitted again. The arguments are the same as for TransactionalIngestSpout.
     """
 
     blocking = True
@@ -46,8 +46,8 @@ class IngestSpout(Spout):
         self.collector = collector
         self._directory = ExchangeDirectory(self.endpoint.directory)
         self._tasks = len(context.component_tasks(context.component_id))
-        self._rows: dict[str, list[Any]] = {}  # of the files under way
-        self._left: dict[str, int] = {}  # how many rows of each are not acked
+        self._rows: dict[str, list[Any]] = {}  # file -> its rows, for the files in progress
+        self._left: dict[str, int] = {}  # file -> number of rows not yet acked
         self._due: deque[tuple[str, int]] = deque()  # message ids to emit
         self._manifests: dict[str, list[str]] = {}
         self._look_at_s = 0.0
@@ -74,7 +74,7 @@ class IngestSpout(Spout):
         self._due.append(msg_id)
 
     def _look(self) -> None:
-        """Begin a file that is there and is this task's, if there is one."""
+        """Begin the next published file that belongs to this task, if there is one."""
         if not self._is_described:
             self._directory.describe(About(MICRO_BATCHES, self.context.component_id, self.endpoint.schema))
             self._is_described = True
@@ -104,7 +104,7 @@ class IngestSpout(Spout):
     def _begin(self, name: str) -> None:
         try:
             self._rows[name] = list(read_rows(self._directory, name, self.endpoint.schema))
-        except FileNotFoundError:  # another incarnation of this task was done with it
+        except FileNotFoundError:  # another incarnation of this task finished the file
             return
         self._left[name] = len(self._rows[name])
         self._due.extend((name, row) for row in range(len(self._rows[name])))
@@ -115,11 +115,11 @@ class IngestSpout(Spout):
         del self._rows[name], self._left[name]
         try:
             self._directory.unlink([f"{ROWS}/{name}"])
-        except UnavailableError as error:  # it is there still, and comes again
+        except UnavailableError as error:  # the file still exists, and is emitted again
             self.collector.report_error(error)
 
     def _forget(self, batches: list[list[Any]], present: Mapping[str, int]) -> None:
-        """Delete the manifests of micro-batches of which no file is left, in their order."""
+        """Delete the manifests of micro-batches that have no files left, in order."""
         upto: dict[str, int] = {}
         unfinished: set[str] = set()
         for query, number in batches:

@@ -1,4 +1,4 @@
-"""Where an exchange is: named by the options of a query, looked up by the name of its topology."""
+"""Lookup of an exchange directory, by the options of a query or the name of its topology."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ NIMBUS = "nimbus"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An exchange directory and its columns, None if nobody knows them yet."""
+    """An exchange directory and its columns. The columns are None if nothing has been written yet."""
 
     directory: str
     columns: StructType | None
 
 
 def find(options: Mapping[str, str], side: str) -> Place:
-    """The exchange that the options name: by ``path``, or by ``topology`` and, if it has several, ``stream``.
+    """Return the exchange named by ``path``, or by ``topology`` and, if the topology has several, ``stream``.
 
-    ``nimbus``: the address of one, where the configuration does not say.
+    ``nimbus``: the address of a nimbus, if the configuration has none.
 
     Raises:
-        UsageError: the options do not name one, there is no such topology or it is being killed, or it has no such
-            stream.
+        UsageError: the options do not name an exchange, the topology does not exist or is being killed, or it has no
+            such stream.
         UnavailableError: no nimbus answers.
     """
     path, topology = options.get(PATH), options.get(TOPOLOGY)
@@ -47,7 +47,7 @@ def find(options: Mapping[str, str], side: str) -> Place:
     key = (str(topology), side, options.get(STREAM), options.get(NIMBUS))
     try:
         found = _last[key] = _ask(*key)
-    except UnavailableError:  # a query that runs does not end because nimbus is away
+    except UnavailableError:  # a running query survives an unavailable nimbus
         if key not in _last:
             raise
         found = _last[key]
@@ -55,7 +55,7 @@ def find(options: Mapping[str, str], side: str) -> Place:
 
 
 _last: dict[tuple[str, str, str | None, str | None], Endpoint] = {}
-"""What nimbus said last, in this process."""
+"""The last answers of nimbus in this process."""
 
 
 def _ask(topology: str, side: str, stream: str | None, nimbus: str | None) -> Endpoint:

@@ -1,30 +1,33 @@
-"""Which rows of an exported stream a query may read, decided on the names of the files that are there.
+"""The rows of an exported stream that a query may read, decided from the names of the files.
 
-A file holds what one task has to tell Spark:
+A file holds the rows that one task exports to Spark:
 
     t.<txid>.<attempt>.<index>.<tasks>.arrow    of an attempt at a transaction, task ``index`` of ``tasks``
-    s.<index>.<number>.arrow                    segment ``number`` of task ``index``, where there are no transactions
+    s.<index>.<number>.arrow                    segment ``number`` of task ``index``, without transactions
 
-**Transactions.** Each task publishes its file in the commit phase, before it says that it is done, with no rows if it
-has none. So the files of a committed transaction are all there; and those of n + 1 appear only when n is committed.
+**Transactions.** Each task publishes its file in the commit phase, before reporting that it is done. A task without
+rows publishes an empty file. So all files of a committed transaction exist, and the files of n + 1 appear only after n
+is committed.
 
-*Invariant: a transaction is read from the files of one attempt, all of them or none.* Two attempts may have dealt the
-same rows out to other tasks, so files of two must never be mixed. *All* are there when the attempt has as many as its
-names say. Of several whole attempts the newest is taken, which is the one that commits, if any does.
+*Invariant: a transaction is read from the files of one attempt, all of them or none.* Two attempts can distribute the
+same rows differently over the tasks, so files of two attempts must never be mixed. An attempt is *whole* when it has as
+many files as their names say. Of several whole attempts the newest is taken, which is the attempt that commits, if any
+does.
 
-A whole attempt may still be replayed, until it is known to be committed. Under the transactional rule the replay has
-the same rows, so it does not matter which of them is read, nor if a query that starts again reads the other one: a
-transaction is offered as soon as it is whole. Under the opaque rule the rows may differ: a transaction is offered when
-a later one has a file, since then it is committed and the attempt is the newest for good.
+A whole attempt can still be replayed until it is known to be committed. Under the transactional rule the replay has the
+same rows. So it does not matter which of the attempts is read, nor whether a restarted query reads the other one: a
+transaction is offered as soon as it is whole. Under the opaque rule the rows can differ: a transaction is offered when
+a later transaction has a file, since then it is committed and no newer attempt can follow.
 
-**Segments** are numbered without gaps by each task, and offered when they are there.
+**Segments** are numbered by each task without gaps, and offered as soon as they exist.
 
-**Listings.** A directory changes while it is listed: of two files that come meanwhile, the later one may be seen and
-the earlier one not. What came before a file that one listing shows is in every listing begun after that. So decisions
-take two: ``seen``, which bounds how far they go, and ``listing``, made afterwards, which they are made on.
+**Listings.** A directory can change while it is being listed: of two files that appear meanwhile, the listing can show
+the later one without the earlier one. Files that appeared before a file in one listing are in every listing begun after
+that listing. So decisions take two listings: ``seen``, which bounds how far they go, and ``listing``, made afterwards,
+which they are based on.
 
-An offset says up to where, this included, a query has read: ``{"txid": 12}``, or ``{"0": 7, "1": 9}``, the segment of
-each task.
+An offset is the last position that a query has read, inclusive: ``{"txid": 12}``, or ``{"0": 7, "1": 9}``, the last
+segment of each task.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from tupletree.errors import UsageError
 
 Offset = dict[str, int]
 Listing = Mapping[str, int]
-"""Names of files, each with its size in bytes."""
+"""File name -> size in bytes."""
 
 TXID = "txid"
 _TRANSACTION = re.compile(r"t\.(\d+)\.(\d+)\.(\d+)\.(\d+)\.arrow")
@@ -46,7 +49,7 @@ _SEGMENT = re.compile(r"s\.(\d+)\.(\d+)\.arrow")
 
 
 class Chunk(NamedTuple):
-    """A file that a query is to read. ``txid`` is None for a segment."""
+    """A file to be read by a query. ``txid`` is None for a segment."""
 
     name: str
     txid: int | None
@@ -54,22 +57,22 @@ class Chunk(NamedTuple):
 
 
 def transaction_file(attempt: TransactionAttempt, index: int, tasks: int) -> str:
-    """The name of a task's file of an attempt."""
+    """Return the name of a task's file for an attempt."""
     return f"t.{attempt.txid}.{attempt.attempt}.{index}.{tasks}.arrow"
 
 
 def segment_file(index: int, number: int) -> str:
-    """The name of a task's segment."""
+    """Return the name of a task's segment."""
     return f"s.{index}.{number}.arrow"
 
 
 def txids(names: Iterable[str]) -> set[int]:
-    """The transactions that have a file."""
+    """Return the txids of the transactions that have a file."""
     return {int(match[1]) for match in map(_TRANSACTION.fullmatch, names) if match}
 
 
 def segments(names: Iterable[str]) -> dict[str, list[int]]:
-    """The numbers of the segments of each task, ascending."""
+    """Return the segment numbers of each task, ascending."""
     found: dict[str, list[int]] = {}
     for match in filter(None, map(_SEGMENT.fullmatch, names)):
         found.setdefault(match[1], []).append(int(match[2]))
@@ -77,7 +80,7 @@ def segments(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def position(name: str) -> tuple[str, int] | None:
-    """The part of an offset that a file lies at; None if it is no file of an export."""
+    """Return the key and value of the offset that a file corresponds to. None if it is not an exported file."""
     if match := _TRANSACTION.fullmatch(name):
         return TXID, int(match[1])
     if match := _SEGMENT.fullmatch(name):
@@ -86,22 +89,22 @@ def position(name: str) -> tuple[str, int] | None:
 
 
 class Transactions:
-    """What a transactional export offers. ``removed``: up to which transaction files were removed."""
+    """Offers of a transactional export. ``removed``: the txid up to which files were removed."""
 
     def __init__(self, seen: Collection[str], listing: Listing, removed: Offset, *, is_opaque: bool) -> None:
         self._removed = removed.get(TXID, 0)
         self._newest = max(txids(seen), default=0)
-        # A query that died while it removed files has left some, which count as removed all the same.
+        # Files left by a query that died while removing them count as removed.
         self._present = sorted(txid for txid in txids(listing) if self._removed < txid <= self._newest)
         self._whole = _whole(listing)
         self._is_opaque = is_opaque
 
     def initial(self) -> Offset:
-        """Where a new query begins: before all that is there."""
+        """Return the offset at which a new query begins: before all present transactions."""
         return {TXID: self._present[0] - 1 if self._present else self._removed}
 
     def latest(self, start: Offset, max_bytes: int | None) -> Offset:
-        """Up to where a query that has read up to ``start`` may read now: at least a transaction, if there is one."""
+        """Return the offset up to which a query may read after ``start``: at least one transaction, if there is one."""
         self._check(start)
         end, total = start[TXID], 0
         for txid in self._present:
@@ -116,10 +119,10 @@ class Transactions:
         return {TXID: end}
 
     def chunks(self, start: Offset, end: Offset) -> list[Chunk]:
-        """The files of the transactions after ``start`` up to ``end``, which was offered once."""
+        """Return the files of the transactions after ``start`` up to ``end``, an offset that was offered earlier."""
         self._check(start)
         wanted = [txid for txid in self._present if start[TXID] < txid <= end[TXID]]
-        first = wanted[0] if wanted and start[TXID] == 0 else start[TXID] + 1  # an empty directory begins anywhere
+        first = wanted[0] if wanted and start[TXID] == 0 else start[TXID] + 1  # an export can begin at any txid
         for txid in range(first, end[TXID] + 1):
             if txid not in self._whole:
                 raise UsageError(f"transaction {txid} is to be read, and files of it are gone")
@@ -141,7 +144,7 @@ class Transactions:
 
 
 class Segments:
-    """What an export without transactions offers: every row at least once."""
+    """Offers of an export without transactions: every row at least once."""
 
     def __init__(self, seen: Collection[str], listing: Listing, removed: Offset) -> None:
         newest = {index: numbers[-1] for index, numbers in segments(seen).items()}
@@ -153,11 +156,11 @@ class Segments:
         self._removed = removed
 
     def initial(self) -> Offset:
-        """Where a new query begins: before all that is there."""
+        """Return the offset at which a new query begins: before all present segments."""
         return {**self._removed, **{index: numbers[0] - 1 for index, numbers in self._present.items() if numbers}}
 
     def latest(self, start: Offset, max_bytes: int | None) -> Offset:
-        """As for transactions; the segments of all tasks advance evenly."""
+        """Same as for transactions. The segments of all tasks advance evenly."""
         self._check(start)
         end, total = dict(start), 0
         for number, index in sorted((number, index) for index, numbers in self._present.items() for number in numbers):
@@ -170,7 +173,7 @@ class Segments:
         return end
 
     def chunks(self, start: Offset, end: Offset) -> list[Chunk]:
-        """The segments after ``start`` up to ``end``, which was offered once."""
+        """Return the segments after ``start`` up to ``end``, an offset that was offered earlier."""
         self._check(start)
         found = []
         for index, last in end.items():
@@ -199,7 +202,7 @@ class Segments:
 
 
 def packed(chunks: Iterable[Chunk], bytes_each: int) -> list[list[Chunk]]:
-    """Chunks in groups of about so many bytes, one for each Spark task."""
+    """Group chunks into about ``bytes_each`` bytes each, one group per Spark task."""
     groups: list[list[Chunk]] = []
     room = 0
     for chunk in chunks:
@@ -212,7 +215,7 @@ def packed(chunks: Iterable[Chunk], bytes_each: int) -> list[list[Chunk]]:
 
 
 def _whole(listing: Listing) -> dict[int, list[Chunk]]:
-    """The files of each transaction that has a whole attempt, those of the newest such attempt."""
+    """Return the files of the newest whole attempt, for each transaction that has one."""
     attempts: dict[tuple[int, int, int], dict[int, Chunk]] = {}
     for name, size in listing.items():
         if match := _TRANSACTION.fullmatch(name):

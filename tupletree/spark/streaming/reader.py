@@ -1,4 +1,4 @@
-"""What Spark runs to read an exported stream: planning in one Python process for a query, reading in its executors."""
+"""Reader of an exported stream, run by Spark: planning in one Python process per query, reading in the executors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tupletree.spark.streaming.directory import MICRO_BATCHES, ROWS, SEGMENTS, E
 from tupletree.spark.streaming.offers import Offset, Segments, Transactions
 
 BYTES_PER_PARTITION = 8 << 20
-"""About how much a Spark task reads; small files share one."""
+"""Approximate number of bytes that a Spark task reads. Small files share a task."""
 
 PRUNE = "prune"
 MAX_BYTES = "maxBytesPerTrigger"
@@ -24,10 +24,10 @@ TXID_COLUMN = "txidColumn"
 
 
 class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads an exchange directory that a topology exports to. Offsets and what is offered: offers.py.
+    """Reads an exchange directory that a topology exports to. Offsets and offers are described in offers.py.
 
-    Options: ``prune`` ("true": delete what this query has processed; for a stream that has one query),
-    ``maxBytesPerTrigger``, ``txidColumn`` (the name of a column with the transaction id).
+    Options: ``prune`` ("true": delete the files that this query has processed; for a stream with a single query),
+    ``maxBytesPerTrigger``, ``txidColumn`` (the name of a column for the transaction id).
     """
 
     def __init__(self, directory: str, schema: StructType, options: Mapping[str, str]) -> None:
@@ -36,7 +36,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._prunes = _flag(options, PRUNE)
         self._max_bytes = _bytes(options)
         self._txid_column = options.get(TXID_COLUMN)
-        self._target: Offset | None = None  # with the trigger availableNow: up to here and no further
+        self._target: Offset | None = None  # with the trigger availableNow: the last offset to read
 
     def initialOffset(self) -> Offset:
         offer = self._offer()
@@ -61,7 +61,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {} if offer is None else offer.latest(offer.initial(), None)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        if not end:  # nothing was offered; what was exported since then belongs to the next micro-batch
+        if not end:  # nothing was offered; rows exported since then belong to the next micro-batch
             return []
         offer = self._offer()
         if offer is None:
@@ -95,7 +95,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return batch.set_column(position, batch.schema.field(position), column)
 
     def _offer(self) -> Transactions | Segments | None:
-        """What is offered now; None as long as the topology has written nothing."""
+        """Return the current offer; None until the topology has written something."""
         about = self._directory.about()
         if about is None:
             return None

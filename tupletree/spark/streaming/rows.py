@@ -1,4 +1,4 @@
-"""Rows of tuples as Arrow files, and back."""
+"""Conversion of tuple values to Arrow files, and back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Select = Callable[[Sequence[Any]], Sequence[Any]]
 
 @functools.cache
 def arrow_schema(schema: str) -> pa.Schema:
-    """The Arrow types of columns, which are given as Spark's JSON."""
+    """Return the Arrow schema of columns given as Spark's JSON."""
     return to_arrow_schema(StructType.fromJson(json.loads(schema)), timezone="UTC")
 
 
 def selector(fields: Sequence[str], schema: pa.Schema) -> Select:
-    """What takes the columns out of the values of a tuple. UsageError if one of them is no field of it."""
+    """Return a function that picks the columns from a tuple's values. UsageError if a column is missing."""
     missing = [name for name in schema.names if name not in fields]
     if missing:
         raise UsageError(f"the schema has a column {missing[0]!r}, and the tuples have the fields {', '.join(fields)}")
@@ -35,7 +35,7 @@ def selector(fields: Sequence[str], schema: pa.Schema) -> Select:
 
 
 def table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table. UsageError names the column whose values are not of its type."""
+    """Return rows as a table. UsageError names the column whose values do not have its type."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
         [_array(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
@@ -43,7 +43,7 @@ def table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    if pa.types.is_integer(field.type) and any(type(value) is float for value in values):  # Arrow would cut them off
+    if pa.types.is_integer(field.type) and any(type(value) is float for value in values):  # Arrow would truncate them
         raise UsageError(f"column {field.name!r} is {field.type}, and has a value that is a float")
     try:
         return pa.array(values, field.type)
@@ -52,7 +52,7 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
 
 
 def inferred(name: str, values: Sequence[Any]) -> pa.Array:
-    """Values as a column of the type that suits them. UsageError if none does."""
+    """Return values as a column of a type inferred from them. UsageError if no type fits."""
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -60,7 +60,7 @@ def inferred(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def write_batches(file: BinaryIO, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> int:
-    """Write an Arrow file; return how many rows it has."""
+    """Write an Arrow file; return the number of rows."""
     rows = 0
     with pa.ipc.new_file(file, schema) as writer:
         for batch in batches:
@@ -70,10 +70,10 @@ def write_batches(file: BinaryIO, batches: Iterator[pa.RecordBatch], schema: pa.
 
 
 def read_batches(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of an Arrow file, with the columns and types of ``schema``. A column that it has not is null.
+    """Yield the rows of an Arrow file, with the columns and types of ``schema``. A column missing in the file is null.
 
     Raises:
-        UsageError: a column cannot be made what it should be.
+        UsageError: a column cannot be converted to its type.
         OSError: the file cannot be read.
     """
     with pa.OSFile(path) as source, pa.ipc.open_file(source) as reader:
@@ -82,7 +82,7 @@ def read_batches(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with other columns."""
+    """Return the same rows with the columns of ``schema``."""
     if batch.schema.equals(schema):
         return batch
     arrays = []

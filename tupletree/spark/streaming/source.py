@@ -1,16 +1,16 @@
-"""``format("tupletree")`` of Spark Structured Streaming.
+"""The format ``tupletree`` for Spark Structured Streaming.
 
     spark.dataSource.register(TupletreeDataSource)
 
     counts = spark.readStream.format("tupletree").option("topology", "word-count").option("stream", "counts").load()
     frame.writeStream.format("tupletree").option("topology", "scores").option("checkpointLocation", path).start()
 
-Options of both: ``topology`` and ``stream``, with ``nimbus`` where the configuration does not say where one is; or
-``path``, the exchange directory, which needs no cluster. Those of reading are in reader.py.
+Options for reading and writing: ``topology`` and ``stream``, with ``nimbus`` if the configuration has no address of a
+nimbus; or ``path``, the exchange directory, which needs no cluster. The options for reading are in reader.py.
 
-Spark's drivers and executors need this package. A query asks nimbus when it is started, one that writes at each
-micro-batch. Killed at any point and started again with its checkpoint, it reads each transaction once, and feeds each
-micro-batch to the topology once.
+Spark's drivers and executors need this package. A reading query asks nimbus when it starts, a writing query at each
+micro-batch. A query can be killed at any point and restarted with its checkpoint: it reads each transaction once, and
+feeds each micro-batch to the topology once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tupletree.spark.streaming.writer import IngestWriter
 
 
 class TupletreeDataSource(DataSource):
-    """Reads what a topology exports; writes what a topology ingests."""
+    """Reads the rows that a topology exports; writes the rows that a topology ingests."""
 
-    _found: lookup.Place | None = None  # travels with this object, so that one query reads one directory
+    _found: lookup.Place | None = None  # pickled with this object, so that one query reads one directory
 
     @classmethod
     def name(cls) -> str:

@@ -1,16 +1,16 @@
-"""What Spark runs to feed a topology: its tasks write files, its driver publishes a micro-batch out of them.
+"""Writer that feeds a topology, run by Spark: tasks write files, the driver publishes them as a micro-batch.
 
-A micro-batch is published by one file, its manifest, which is linked under a name that only it can have: the query's
-id, which Spark keeps in the checkpoint, and the number of the micro-batch. So:
+A micro-batch is published by one file, its manifest, which is linked under a unique name: the query's id, which Spark
+keeps in the checkpoint, and the number of the micro-batch. So:
 
-*   It is published whole or not at all.
-*   A query that starts again repeats its last micro-batch if it does not know that it was written. The manifest is
-    there, or, if the topology has taken it and it is deleted, the note of that is: nothing changes. The files that were
-    written once more are removed.
-*   Two queries never meet, and neither do two queries one after the other with checkpoints of their own.
+* A micro-batch is published as a whole or not at all.
+* A restarted query repeats its last micro-batch if it does not know that the micro-batch was written. Either the
+  manifest still exists, or, if the topology has taken and deleted the micro-batch, the note of the removal exists.
+  Either way nothing changes, and the files written a second time are removed.
+* Two queries never collide, even if one follows the other with a checkpoint of its own.
 
-A micro-batch before the newest one that is published does not come from the same course of events: the checkpoint was
-set back. That is an error, since its rows may be others.
+A micro-batch older than the newest published one means that the checkpoint was set back. That is an error, since the
+rows can differ.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tupletree.spark.streaming.directory import PUBLISHED, ROWS, ExchangeDirecto
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-"""The local properties in which a task of a micro-batch finds what it belongs to."""
+"""Local properties that tell a task its query and micro-batch."""
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has written: a file in ``directory``, None if it had no rows."""
+    """The file that a task has written in ``directory``. ``name`` is None if the task had no rows."""
 
     directory: str
     query: str
@@ -47,8 +47,8 @@ class Written(WriterCommitMessage):
 class IngestWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches into an exchange directory.
 
-    ``columns``: those of the spout, None if they are not known; ``schema``: those of the query. They must have the same
-    names, in any order.
+    ``columns``: the columns of the spout, None if unknown. ``schema``: the columns of the query. Both must have the
+    same names, in any order.
     """
 
     def __init__(self, directory: str, columns: StructType | None, schema: StructType) -> None:
@@ -109,7 +109,7 @@ def _publish(directory: ExchangeDirectory, query: str, number: int, files: Seque
 
 
 def _sweep(directory: ExchangeDirectory, query: str, number: int) -> None:
-    """Remove what tasks of a micro-batch, or of earlier ones, have written that is in no manifest."""
+    """Remove files that tasks of this micro-batch or earlier ones have written and that are in no manifest."""
     mine = [name for name in directory.listing(ROWS) if _is_of(name, query, number)]
     drafts = [draft for owner, draft in directory.drafts(ROWS) if _is_of(owner, query, number)]
     published = assignment.batches_of(directory.listing(PUBLISHED)).get(query, [])
@@ -126,7 +126,7 @@ def _is_of(name: str, query: str, number: int) -> bool:
 
 
 def _newest(directory: ExchangeDirectory, query: str) -> int:
-    """The newest micro-batch of a query that is or was published; -1 if there is none."""
+    """Return the newest micro-batch of a query that is or was published; -1 if there is none."""
     published = assignment.batches_of(directory.listing(PUBLISHED)).get(query, [-1])
     return max(published[-1], directory.removed().get(query, -1))
 
@@ -141,7 +141,7 @@ def _micro_batch() -> tuple[str, int]:
 
 
 def _check(columns: StructType, schema: StructType) -> None:
-    """Refuse a query with other columns than the spout's, or of types that cannot become those."""
+    """Refuse a query whose columns differ from the spout's, or whose types cannot be converted."""
     wanted, given = columns.fieldNames(), schema.fieldNames()
     if set(wanted) != set(given):
         raise UsageError(f"the topology ingests the columns {', '.join(wanted)}; the query has {', '.join(given)}")

@@ -1,4 +1,4 @@
-"""Where committed values live: a small contract, and implementations for SQLite, Redis and PostgreSQL."""
+"""Storage of committed values: a small contract, and implementations for SQLite, Redis and PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections of this process to one database: each is used by one caller at a time, and kept for the next one."""
+"""Pool of this process's connections to one database: a connection serves one caller at a time and is then reused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """What a connection has at least."""
+    """The interface required of a connection."""
 
     def close(self) -> None: ...
 
@@ -21,9 +21,10 @@ R = TypeVar("R")
 
 
 class Connections(Generic[C]):
-    """Opened as needed, by any thread. As many are kept as were ever in use at the same time.
+    """A pool that opens connections as needed, for any thread.
 
-    ``is_lost`` says whether a connection on which something failed was lost, rather than the request refused.
+    The pool keeps as many connections as were ever in use at the same time. After an error ``is_lost`` tells a lost
+    connection (True) from a refused request.
     """
 
     def __init__(self, connect: Callable[[], C], is_lost: Callable[[C], bool] = lambda connection: False) -> None:
@@ -32,10 +33,10 @@ class Connections(Generic[C]):
         self._idle: list[C] = []  # append and pop are atomic: this needs no lock
 
     def use(self, work: Callable[[C], R]) -> R:
-        """Do work with a connection of one's own.
+        """Run ``work`` with a connection that nobody else uses meanwhile.
 
-        A connection on which work fails is closed. If it was an old one that had been lost meanwhile, the work is done
-        once more with a new one.
+        If the work fails, its connection is closed. If this was a reused connection that had been lost meanwhile, the
+        work is repeated with a new connection.
         """
         try:
             connection, is_new = self._idle.pop(), False
@@ -48,22 +49,22 @@ class Connections(Generic[C]):
             connection.close()
             if is_new or not lost:
                 raise
-            self.close()  # what befell one befell the others
+            self.close()  # the other idle connections are probably lost too
         else:
             self._idle.append(connection)
             return result
         return self.use(work)
 
     def close(self) -> None:
-        """Close those that nobody uses now."""
+        """Close all idle connections."""
         while self._idle:
             self._idle.pop().close()
 
 
 @contextlib.contextmanager
 def cut_after(timeout_s: float, descriptor: int) -> Iterator[None]:
-    """Shut a socket down if the work takes longer, so that whoever waits for a peer that fell silent gets an error."""
-    over = threading.Lock()  # held from the end of the work: the number may be somebody else's file then
+    """Shut a socket down if the work takes longer than ``timeout_s``, so that a wait for a silent peer ends."""
+    over = threading.Lock()  # held after the work has ended: the descriptor can then belong to another file
 
     def cut() -> None:
         if over.acquire(blocking=False):

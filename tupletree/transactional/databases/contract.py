@@ -1,8 +1,8 @@
-"""What a database must do for TransactionalMap and OpaqueMap: apply a decision about some rows atomically.
+"""Database contract of TransactionalMap and OpaqueMap: apply a decision about some rows atomically.
 
-The rule that makes an update count once is not the database's business (rules.py has it): it is handed over as a
-function from what is stored to what is to be changed. A database reads for it, and writes what it returns, in one
-transaction that is isolated from every other on the same table.
+The rule that makes an update take effect once is not part of the database (see rules.py). The database gets it as a
+function that reads stored rows and returns changes. The database does these reads and writes the changes in one
+transaction, isolated from every other transaction on the same table.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, Protocol
 from tupletree.attempt import TransactionAttempt
 
 JsonValue = Any
-"""What JSON can carry: None, bool, int, float, str, list, dict with string keys."""
+"""A value that JSON can represent: None, bool, int, float, str, list, dict with string keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A value and the transaction that it was last changed by.
+    """A value and the transaction that last changed it.
 
-    ``previous``: the value before that transaction, for the opaque rule. ``has_previous`` False: there was none, the
-    row did not exist (or the rule in use keeps no previous value).
+    ``previous``: the value before that transaction, for the opaque rule. ``has_previous``: false if the row did not
+    exist before that transaction, or if the rule in use keeps no previous value.
     """
 
     txid: int
@@ -33,21 +33,21 @@ class Row:
 
 
 class View(Protocol):
-    """What a decision may read, all as of one moment."""
+    """A view of a table, for the reads of a decision. A decision is written only if all its reads are consistent."""
 
     def mark(self) -> TransactionAttempt | None:
-        """The newest attempt that the table was changed by, if decisions keep a mark."""
+        """Return the newest attempt that has changed the table, if decisions keep a mark."""
 
     def rows(self, keys: Collection[str]) -> Mapping[str, Row]:
-        """Those of the keys that are stored."""
+        """Return the stored rows of the keys."""
 
     def rows_of(self, txid: int) -> Mapping[str, Row]:
-        """Every row whose last change was by that transaction."""
+        """Return every row that was last changed by a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a decision wants: rows to put, keys to delete, and the new mark (None: leave it)."""
+    """The result of a decision: rows to put, keys to delete, and the new mark (None to keep the mark)."""
 
     puts: Mapping[str, Row] = field(default_factory=dict)
     deletes: Collection[str] = ()
@@ -57,27 +57,27 @@ class Changes:
 class Database(ABC):
     """Tables of rows by string key.
 
-    An object of this class may be copied to tasks: pickling and deep copies keep the address, not the connection, which
-    is opened on first use; copies within one process share it. A table is created on first use.
+    A Database can be copied to tasks. Pickles and deep copies keep the address but not the connection, which is opened
+    on first use and shared by the copies within one process. A table is created on first use.
 
-    Raises, from every method: UnavailableError if the database cannot be reached or gives up (a lock that is not freed,
-    a full disk); the caller may try again, everything here is idempotent through the rules. UsageError for a table name
-    that is none (encoding.py), a value that JSON does not carry, and a table that a newer version of Tupletree, or
-    something else, has made.
+    Every method raises UnavailableError if the database cannot be reached or gives up (a lock that is not freed, a full
+    disk). The call can be repeated, because the rules make all updates idempotent. Every method raises UsageError for
+    an invalid table name (encoding.py), for a value that JSON cannot represent, and for a table that a newer version of
+    Tupletree or another program has created.
     """
 
     @abstractmethod
     def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
-        """Run ``decide`` and write what it returns, atomically and durably; return it.
+        """Run ``decide``, write the changes that it returns atomically and durably, and return them.
 
-        ``decide`` is pure and may be run several times, where a concurrent change was met. What it raises is passed on
-        and nothing is written.
+        ``decide`` is pure: it runs again after a conflict with a concurrent change. Its exceptions are passed on, and
+        then nothing is written.
         """
 
     @abstractmethod
     def read(self, table: str, keys: Collection[str] | None = None) -> dict[str, Row]:
-        """Those of the keys that are stored; without keys the whole table."""
+        """Return the stored rows of the keys, or the whole table if ``keys`` is None."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the connection up. It is opened again if it is needed."""
+        """Close the connection. It is reopened when needed."""

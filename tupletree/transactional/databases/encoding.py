@@ -1,4 +1,4 @@
-"""What may be stored, checked before it is: names of tables, keys, and values as JSON text."""
+"""Validation of table names and keys, and encoding of values as JSON text."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tupletree.errors import UsageError
 from tupletree.transactional.databases.contract import JsonValue
 
 FORMAT = 1
-"""The version of the layout, kept for each table. It is raised when a version that knows the old one would go wrong."""
+"""The version of the layout, stored per table. Raised whenever older versions of Tupletree would misread a table."""
 
 TABLES = "tupletree_tables"
-"""Where a SQL database keeps a line for each table: its name, its format and its mark."""
+"""The table in which a SQL database keeps one row for each table: its name, its format and its mark."""
 
 _NAME = re.compile(r"(?!sqlite_|tupletree_)[A-Za-z0-9_]{1,50}", re.IGNORECASE | re.ASCII)
 
 
 def check_table(name: str) -> str:
-    """Return the name of a table, or raise UsageError."""
+    """Return the name of a table. Raises UsageError if the name is invalid."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
             f"table {name!r}: a name has 1 to 50 letters, digits and underscores,"
@@ -29,7 +29,7 @@ def check_table(name: str) -> str:
 
 
 def check_keys(table: str, keys: Iterable[str]) -> None:
-    """Raise UsageError unless every key is text that each database can store."""
+    """Raise UsageError unless every key is a str that every database can store."""
     for key in keys:
         if not isinstance(key, str):
             raise UsageError(f"table {table!r}: a key is a str, and {key!r} is {_type_of(key)}")
@@ -38,7 +38,7 @@ def check_keys(table: str, keys: Iterable[str]) -> None:
 
 
 def check_format(table: str, found: int) -> None:
-    """Raise UsageError if the table was written by a version of Tupletree that this one cannot follow."""
+    """Raise UsageError if a newer version of Tupletree wrote the table in a format that is unknown here."""
     if found > FORMAT:
         raise UsageError(
             f"table {table!r} has format {found}, and this version of Tupletree knows formats up to {FORMAT}:"
@@ -47,14 +47,14 @@ def check_format(table: str, found: int) -> None:
 
 
 def not_ours(table: str) -> UsageError:
-    """What is raised where something else has the name of the table."""
+    """Return the error for a table that Tupletree did not create."""
     return UsageError(f"table {table!r} is there already and Tupletree did not make it: choose another name")
 
 
 def encode(table: str, key: str, value: JsonValue) -> str:
-    """A value as JSON text.
+    """Encode a value as JSON text.
 
-    Raises UsageError for anything that would not be read back as it is: NaN, a tuple, a dict with other keys than str.
+    Raises UsageError for any value that JSON would not preserve: NaN, a tuple, a dict with keys other than str.
     """
     culprit = _not_json(value)
     if culprit:
@@ -63,12 +63,12 @@ def encode(table: str, key: str, value: JsonValue) -> str:
 
 
 def decode(text: str) -> JsonValue:
-    """The value that was encoded."""
+    """Decode a value that ``encode`` encoded."""
     return json.loads(text)
 
 
 def _not_json(value: JsonValue) -> str:
-    """What in a value JSON does not carry; empty if it carries all."""
+    """Describe the part of a value that JSON cannot represent; empty if there is none."""
     if value is None or type(value) in (bool, int):
         return ""
     if type(value) is str:

@@ -1,4 +1,4 @@
-"""Tables in this process: for tests, for simulation, and to try things out."""
+"""Tables in this process, for tests, simulation and experiments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tupletree.transactional.databases.contract import Changes, Database, Row, V
 from tupletree.transactional.databases.encoding import check_table, decode, encode
 
 _databases: dict[str, MemoryDatabase] = {}
-"""Those that were pickled, by their token."""
+"""The databases that were pickled, by token."""
 
 
 class MemoryDatabase(Database):
-    """Tables that last as long as this process. Copies and, in this process, pickles of one share them.
+    """Tables that last as long as this process. Copies share the tables, and so do pickles within this process.
 
-    Values are kept as JSON, so that what another database would refuse is refused here too.
+    Values are stored as JSON, so a value that another database refuses is refused here too.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class MemoryDatabase(Database):
             return dict(stored.rows(stored.stored.keys() if keys is None else keys))
 
     def close(self) -> None:
-        """Nothing: the tables stay."""
+        """Do nothing: the tables stay."""
 
     def __copy__(self) -> MemoryDatabase:
         return self
@@ -59,7 +59,7 @@ class MemoryDatabase(Database):
 
 
 def _find(token: str) -> MemoryDatabase:
-    """The database that was pickled."""
+    """Return the database that was pickled under a token."""
     if token not in _databases:
         raise UsageError("a MemoryDatabase does not leave its process: use a SqliteDatabase, or one with a server")
     return _databases[token]
@@ -67,7 +67,7 @@ def _find(token: str) -> MemoryDatabase:
 
 @dataclass(slots=True)
 class _Table:
-    """Rows as they are stored, with their values as JSON text; the View that decisions get."""
+    """Stored rows, with their values as JSON text. This is also the View passed to decisions."""
 
     stored: dict[str, Row] = field(default_factory=dict)
     newest: TransactionAttempt | None = None

@@ -1,19 +1,20 @@
 """Tables in PostgreSQL.
 
-    tupletree_tables    name, format, txid, attempt          a line for each table; txid and attempt are its mark
+    tupletree_tables    name, format, txid, attempt          a row for each table; txid and attempt are its mark
     <table>             key, value, txid, previous, has_previous          value and previous are JSONB
 
-A change is one transaction, with locks that let tasks with other keys work at the same time:
+A change is one transaction, with locks that let tasks with disjoint keys work at the same time:
 
-    shared lock of the table      taken by every change. It locks the rows that it reads; and a row that it did not find
-                                  and inserts must still not be there, otherwise it decides again
-    exclusive lock of the table   taken by a change that sets the mark, deletes, makes the table, or reads all rows of a
-                                  transaction. That shows only in deciding; it decides again then, under this lock
+    shared lock of the table      taken by a change at first. The change also locks the rows that it reads. If a row
+                                  that it did not find and inserts exists by now, it decides again
+    exclusive lock of the table   taken by a change that sets the mark, deletes, creates the table, or reads all rows of
+                                  a transaction. This is known only after a decision, which is then made again under
+                                  this lock
 
-The lock is an advisory one, taken before anything is read: what a decision has seen cannot change until it has written.
-Rows are locked in the order of their keys, so that changes do not wait for each other in a circle.
+The table lock is an advisory lock, taken before any read: rows that a decision has read cannot change until it has
+written. Rows are locked in key order, so that changes cannot deadlock.
 
-JSONB keeps the value of a number, not how it was written: 1e22 comes back as an integer.
+JSONB preserves the value of a number, not its notation: 1e22 is read back as an integer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LOCKS = 0x7475706C
-"""The first half of all our advisory locks; the second is made of the table's name."""
+"""The first key of all Tupletree advisory locks; the second key is derived from the table's name."""
 
 _COLUMNS = "key, value, txid, previous, has_previous"
 
@@ -53,11 +54,11 @@ _NEW_ROWS = """(
 class PostgresDatabase(Database):
     """A PostgreSQL server, 12 or newer. Needs ``pip install 'tupletree[postgres]'``.
 
-    The tables are made in the first schema of the ``search_path``; the user must be allowed to make them.
+    Tables are created in the first schema of the ``search_path``; the user needs the privilege to create them.
 
     Args:
-        url: as libpq takes it, for example ``postgresql://user@host:5432/database``.
-        timeout_s: how long to wait for a connection, and for a lock; a call that takes twice that is given up.
+        url: a connection string of libpq, for example ``postgresql://user@host:5432/database``.
+        timeout_s: how long to wait for a connection, and for a lock. A call is given up after twice this time.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
@@ -126,7 +127,7 @@ class PostgresDatabase(Database):
 
 
 def client(who: str = "PostgresDatabase") -> Any:
-    """The client library, for whoever needs it."""
+    """Import the client library. Raises UsageError, naming ``who``, if it is not installed."""
     try:
         import psycopg
     except ImportError as error:
@@ -135,13 +136,13 @@ def client(who: str = "PostgresDatabase") -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """What the server or the client library says, without its details."""
+    """Return the first line of an error of the server or the client library, without the details."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @functools.cache
 def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
-    """Those of this process, which all copies of a PostgresDatabase share."""
+    """Return the connections of this process, shared by all copies of a PostgresDatabase."""
     return Connections(functools.partial(_connect, url, timeout_s), lambda connection: connection.closed)
 
 
@@ -158,12 +159,12 @@ def _connect(url: str, timeout_s: float) -> Connection:
 
 
 def connect(url: str, timeout_s: float) -> Connection:
-    """A connection on which each statement is a transaction, except where one is begun."""
+    """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun."""
     psycopg = client()
     connection: Connection = psycopg.connect(
         url,
-        autocommit=True,  # but for connection.transaction()
-        prepare_threshold=None,  # a pooler between us may not carry prepared statements
+        autocommit=True,  # except within connection.transaction()
+        prepare_threshold=None,  # a connection pooler in between might not support prepared statements
         connect_timeout=max(2, round(timeout_s)),
         keepalives_idle=5,
         keepalives_interval=5,
@@ -172,7 +173,7 @@ def connect(url: str, timeout_s: float) -> Connection:
     )
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     wait = f"{max(1, round(timeout_s * 1000))}ms"
-    # A worker that stands still within a transaction must not keep the others out.
+    # A worker that hangs within a transaction must not block the others.
     connection.execute(
         "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
         [wait, wait],
@@ -183,7 +184,10 @@ def connect(url: str, timeout_s: float) -> Connection:
 def _apply(
     connection: Connection, table: str, decide: Callable[[View], Changes], alone: bool
 ) -> tuple[Changes | None, bool]:
-    """Try once. Without changes: nothing was written, and it is to be tried again, alone or not."""
+    """Try a change once. If no changes are returned, nothing was written: try again, alone if the second item is true.
+
+    ``alone``: under the exclusive lock.
+    """
     with connection.transaction():
         _lock(connection, table, alone)
         about = _about(connection, table)
@@ -208,7 +212,7 @@ def _lock(connection: Connection, table: str, alone: bool) -> None:
 
 
 def _about(connection: Connection, table: str) -> tuple[TransactionAttempt | None] | None:
-    """The mark of a table; None if there is no such table yet."""
+    """Return the mark of a table as a 1-tuple, or None if the table does not exist yet."""
     line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = %s", [table]).fetchone()
     if line is None:
         if connection.execute("SELECT to_regclass(%s)", [f'"{table}"']).fetchone() != (None,):
@@ -230,11 +234,11 @@ def _create(connection: Connection, table: str) -> tuple[None]:
 
 
 class _NotAloneError(Exception):
-    """A decision asks for what only the exclusive lock keeps as it is."""
+    """A decision requires a read that only the exclusive lock keeps stable."""
 
 
 class _View:
-    """What a decision reads within the transaction, and locks by reading."""
+    """The View of a decision within the transaction. Reading a row locks it."""
 
     def __init__(self, connection: Connection, table: str, mark: TransactionAttempt | None, alone: bool) -> None:
         self._connection = connection
@@ -256,7 +260,7 @@ class _View:
         return self._locked((), "txid = %s", txid)
 
     def write(self, changes: Changes) -> bool:
-        """Write; say whether all could be written as decided. Otherwise the transaction is to be rolled back."""
+        """Write the changes. True if all were written as decided; otherwise the transaction must be rolled back."""
         self.rows(changes.puts.keys() - self._looked_for)
         old = {key: row for key, row in changes.puts.items() if key in self._found}
         new = {key: row for key, row in changes.puts.items() if key not in self._found}
@@ -293,7 +297,7 @@ def _rows(connection: Connection, query: str, *parameters: object) -> dict[str, 
 
 
 def _arrays(table: str, rows: Mapping[str, Row]) -> list[list[object]]:
-    """The columns of rows, for unnest."""
+    """Return rows as columns, for unnest."""
     return [
         list(rows),
         [encode(table, key, row.value) for key, row in rows.items()],

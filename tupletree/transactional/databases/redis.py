@@ -4,14 +4,14 @@
     <prefix>:<table>:txids    sorted set: key by the txid of its row
     <prefix>:<table>:about    hash: format, mark ("txid attempt"), version (grows with each change)
 
-A change is a compare-and-set: decide on what was read, then let one Lua script, which Redis runs alone, compare what
-was read with what is there and write. What is compared is what the decision has read and no more: the rows of its keys,
-the mark, and the version only if it asked for all rows of a transaction. So tasks with other keys do not disturb each
-other.
+A change is a compare-and-set: it decides on the rows that it has read, then one atomic Lua script compares them with
+the stored rows and writes. The script compares only what the decision has read: the rows of its keys, the mark, and the
+version if the decision has read all rows of a transaction. So tasks with disjoint keys do not conflict.
 
-Redis is as durable as it is told to be. With ``appendonly yes`` and ``appendfsync always`` a commit outlives a crash of
-Redis; otherwise the last second or more may be lost, and a replica that takes over lacks what had not come to it. What
-is lost is missing from the values, since the topology knows it to be committed. So is what an eviction policy drops.
+Durability depends on the configuration of Redis. With ``appendonly yes`` and ``appendfsync always`` a commit survives a
+crash of Redis. Otherwise the last second or more can be lost, and a replica that takes over lacks the writes that had
+not reached it. Lost writes stay missing from the values, because the topology has recorded them as committed. The same
+holds for keys that an eviction policy drops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 _ANY = "-"
-"""In the place of a version or a mark: do not compare it."""
+"""Placeholder for a version or a mark: do not compare it."""
 
 _COMPARE_AND_SET = """
 local rows, txids, about = KEYS[1], KEYS[2], KEYS[3]
@@ -73,9 +73,9 @@ class RedisDatabase(Database):
     """A Redis server, 5 or newer, not a Redis Cluster. Needs ``pip install 'tupletree[redis]'``.
 
     Args:
-        url: as redis-py takes it, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``.
-        prefix: what the names of all keys in Redis begin with.
-        timeout_s: how long to wait for a connection and for an answer.
+        url: a redis-py URL, for example ``redis://host:6379/0`` or ``unix:///run/redis.sock``.
+        prefix: the prefix of all keys in Redis.
+        timeout_s: how long to wait for a connection and for a reply.
     """
 
     def __init__(self, url: str, prefix: str = "tupletree", *, timeout_s: float = 5.0) -> None:
@@ -102,7 +102,7 @@ class RedisDatabase(Database):
                 try:
                     changes = decide(view)
                 except Exception:
-                    # What it has read may never have been there at the same time: then it is to decide again.
+                    # The rows that it has read might be inconsistent: if so, decide again.
                     if view.write(Changes()):
                         raise
                 else:
@@ -146,7 +146,7 @@ class RedisDatabase(Database):
 
 
 def _redis() -> Any:
-    """The client library."""
+    """Import the client library."""
     try:
         import redis
     except ImportError as error:
@@ -156,10 +156,10 @@ def _redis() -> Any:
 
 @functools.cache
 def _client(url: str, timeout_s: float, process: int) -> Any:
-    """The client of this process, which all copies of a RedisDatabase share. It is thread-safe and reconnects.
+    """Return the client of this process, shared by all copies of a RedisDatabase. It is thread-safe and reconnects.
 
-    A command whose answer was lost is sent again once. So a change may find its own work done: its comparison fails,
-    and the rule decides anew.
+    A command whose reply was lost is sent again once. A change that had in fact succeeded then fails its comparison,
+    and the rule decides again.
     """
     from redis.backoff import ExponentialBackoff
     from redis.retry import Retry
@@ -180,7 +180,7 @@ def warn_if_forgetful(client: Any, where: str) -> None:
     try:
         appends = client.info("persistence").get("aof_enabled")
         synchronous = client.config_get("appendfsync").get("appendfsync")
-    except errors.ResponseError:  # a hosted Redis may not tell
+    except errors.ResponseError:  # a hosted Redis can refuse these commands
         return
     if not appends or synchronous != "always":
         _log.warning(
@@ -190,7 +190,7 @@ def warn_if_forgetful(client: Any, where: str) -> None:
 
 
 class _View:
-    """What a decision reads, and what it has read."""
+    """The View of a decision, which records what the decision has read."""
 
     def __init__(self, client: Any, table: str, names: tuple[str, str, str]) -> None:
         self._client = client
@@ -198,7 +198,7 @@ class _View:
         self._names = names
         rows, _, about = names
         found, self._mark, self._version = client.hmget(about, "format", "mark", "version")
-        if found is None and client.exists(rows):  # unless it was made between these two
+        if found is None and client.exists(rows):  # unless it was created between these two commands
             found = client.hget(about, "format")
             if found is None:
                 raise not_ours(table)
@@ -222,7 +222,7 @@ class _View:
         return self.rows(self._client.zrangebyscore(self._names[1], txid, txid))
 
     def write(self, changes: Changes) -> bool:
-        """Write, if all that was read is still there; say whether it was."""
+        """Write the changes if everything that was read is unchanged; otherwise return False."""
         mark = _ANY if changes.mark is None else f"{changes.mark.txid} {changes.mark.attempt}"
         arguments: list[str | int] = [
             (self._version or "") if self._compare_version else _ANY,

@@ -1,11 +1,11 @@
-"""Tables in an SQLite file, which several threads and processes of one machine may use at once.
+"""Tables in an SQLite file, which several threads and processes of one machine can use at once.
 
-    tupletree_tables    name, format, txid, attempt          a line for each table; txid and attempt are its mark
+    tupletree_tables    name, format, txid, attempt          a row for each table; txid and attempt are its mark
     <table>             key, value, txid, previous, has_previous          value and previous are JSON text
 
-A change is one ``BEGIN IMMEDIATE`` transaction: SQLite lets one writer in at a time, so decisions never see a change in
-progress and need not be made twice. The journal is a write-ahead log, synchronous in full: readers do not wait for
-writers, and what was committed outlives a crash of the machine.
+A change is one ``BEGIN IMMEDIATE`` transaction. SQLite allows one writer at a time, so a decision never sees a change
+in progress and is never repeated. The journal is a write-ahead log with ``synchronous = FULL``: readers do not wait for
+writers, and committed changes survive a crash of the machine.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _CREATE_TABLES = (
 
 
 class SqliteDatabase(Database):
-    """An SQLite file. Nothing to install and nothing to start.
+    """An SQLite file, with nothing to install and nothing to start.
 
-    The file must be on a disk of the machine, not on a network, and all that use it on the same machine. It is made
-    where it does not exist, with its directory. Once a process has used it, it must stay: one that was deleted or
-    replaced is an UnavailableError until it is back, since what is written to it could not be found any more.
+    The file must be on a local disk, not on a network file system, and all its users on the same machine. The file and
+    its directory are created if they do not exist. Do not delete or replace the file while a process uses it: every
+    call then raises UnavailableError until the file is back, because later writes would be lost.
 
     Args:
-        path: where the file is. A relative path is taken from where this object is made.
-        busy_timeout_s: how long to wait for other writers before UnavailableError.
+        path: the path of the file. A relative path is resolved when this object is created.
+        busy_timeout_s: how long to wait for other writers before raising UnavailableError.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 10.0) -> None:
@@ -111,14 +111,14 @@ class SqliteDatabase(Database):
 
 
 class _File:
-    """The file that this process began with, so that it is told from another of the same name."""
+    """The identity of the file that this process first opened, to detect another file of the same name."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._known: tuple[int, int] | None = None
 
     def check(self) -> None:
-        """Raise UnavailableError if it is there no more. To be called before a connection is used or made."""
+        """Raise UnavailableError if the file is gone or replaced. Call this before using or opening a connection."""
         if self._known is not None and self._look() != self._known:
             raise UnavailableError(
                 f"{self._path} was deleted or replaced while it was in use: put it back; or kill the topology, forget "
@@ -126,7 +126,7 @@ class _File:
             )
 
     def opened(self) -> None:
-        """A connection was made."""
+        """Record that a connection was opened."""
         self._known = self._known or self._look()
 
     def _look(self) -> tuple[int, int] | None:
@@ -139,24 +139,24 @@ class _File:
 
 @functools.cache
 def file_in_use(path: str, process: int) -> _File:
-    """What a process knows of the file that it uses."""
+    """Return the record of the file that a process uses."""
     return _File(path)
 
 
 @functools.cache
 def _connections(path: str, busy_timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
-    """Those of this process, which all copies of a SqliteDatabase share."""
+    """Return the connections of this process, shared by all copies of a SqliteDatabase."""
     return Connections(functools.partial(connect, path, busy_timeout_s, _CREATE_TABLES))
 
 
 def connect(path: str, busy_timeout_s: float, create_table: str) -> sqlite3.Connection:
-    """A connection to a file that has a table: made, both, where they are not there yet."""
+    """Connect to a file that has a table. Both are created if they do not exist."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
     deadline = time.monotonic() + busy_timeout_s
     while True:
         try:
-            # Where two processes make the file at once, one may be told at once that the journal is locked.
+            # If two processes create the file at the same time, one can get SQLITE_BUSY without any wait.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(create_table)
@@ -170,13 +170,13 @@ def connect(path: str, busy_timeout_s: float, create_table: str) -> sqlite3.Conn
 
 
 class _About(NamedTuple):
-    """The line of a table in the table of tables."""
+    """The row of a table in the table of tables."""
 
     mark: TransactionAttempt | None
 
 
 def _about(connection: sqlite3.Connection, table: str) -> _About | None:
-    """None if there is no such table yet."""
+    """Return the row of a table in the table of tables, or None if the table does not exist yet."""
     line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = ?", [table]).fetchone()
     if line is None:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]).fetchone():
@@ -198,7 +198,7 @@ def _create(connection: sqlite3.Connection, table: str) -> _About:
 
 
 class _View:
-    """What a decision reads, within the transaction."""
+    """The View of a decision, within the transaction."""
 
     def __init__(self, connection: sqlite3.Connection, table: str, mark: TransactionAttempt | None) -> None:
         self._connection = connection
