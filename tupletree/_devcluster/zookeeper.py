@@ -143,12 +143,15 @@ class EmbeddedZooKeeper:
         process.wait()
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal to the process; after SIGKILL, wait until the process is gone."""
+        """Send a signal to the process; wait until it is gone after SIGKILL, and stopped after SIGSTOP."""
         if self.process is None:
             raise UsageError("this ZooKeeper does not run")
         self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait()
+        elif number == signal.SIGSTOP:
+            while self.process.poll() is None and not _is_stopped(self.process.pid):
+                time.sleep(0.001)
 
     def restart(self) -> None:
         """Stop, then start on the same port and data."""
@@ -205,3 +208,15 @@ class EmbeddedZooKeeper:
         except OSError:
             return "(no log)"
         return lines[-1][-400:] if lines else "(empty)"
+
+
+def _is_stopped(pid: int) -> bool:
+    """True if every thread of a process is stopped: the signal returns before the last one is."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8") as file:
+                if file.read().rpartition(")")[2].split()[0] not in ("T", "t"):
+                    return False
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread has just ended: look again
+    return True

@@ -34,7 +34,7 @@ def view(reports: list[tuple[WorkerReport, float]] = [], **changes: Any) -> Clus
         leader_state.reports[report.topology_id, slot] = Reported(report, at_s)
     given = {
         "loaded": loaded, "nimbuses": presence("n1", 8080), "leader_id": "n1", "holders": 1, "ackers": {},
-        "ledgers": {}, "reign": leader_state, "version": "1", "now_s": NOW_S, "now_unix_s": 0.0,
+        "ledgers": {}, "leader_state": leader_state, "version": "1", "now_s": NOW_S, "now_unix_s": 0.0,
     }  # fmt: skip
     return ClusterView(**{**given, **changes})
 
