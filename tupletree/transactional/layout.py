@@ -31,12 +31,9 @@ FORMAT = 1
 _LAST_CHARACTER = "\uffef"  # ZooKeeper refuses higher characters
 
 
-_RESERVED = {"", ".", "..", "zookeeper", "$states", "$checkpoints"}  # the last two hold the states of all topologies
-
-
 def check_id(transactional_id: str) -> None:
     """Raise UsageError if a transactional id cannot be the name of a node."""
-    if not isinstance(transactional_id, str) or transactional_id in _RESERVED:
+    if not isinstance(transactional_id, str) or transactional_id in {"", ".", "..", "zookeeper"}:
         raise UsageError(
             f"a transactional id cannot be {transactional_id!r}: choose a name for the topology's progress"
         )

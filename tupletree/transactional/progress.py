@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError
+from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UsageError
 from tupletree.transactional import layout
 from tupletree.transactional.layout import decode_progress, decode_stored, encode_stored
 from tupletree.transactional.rotating_state import RotatingState
@@ -193,12 +193,18 @@ class Progress:
         raise DeposedError(f"another coordinator of transactional id {self._id!r} has taken over: {who}", successor)
 
 
+_SHARED = {"$states": "the states of all topologies", "$checkpoints": "the checkpoints of all topologies"}
+
+
 def forget(store: StateStore, transactional_id: str) -> None:
     """Delete all data stored for an id: its next topology begins at transaction 1, in epoch 1.
 
-    No topology of this id may be running. After an UnavailableError repeat the call.
+    No topology of this id may be running. After an UnavailableError repeat the call. Raises UsageError for the ids that
+    hold the states and the checkpoints of all topologies.
     """
     layout.check_id(transactional_id)
+    if shared := _SHARED.get(transactional_id):
+        raise UsageError(f"transactional id {transactional_id!r} cannot be forgotten: {shared} lie there")
     _delete(store, layout.topology_path(transactional_id))
 
 

@@ -338,8 +338,6 @@ def test_an_id_may_be_any_name(name: str) -> None:
         ".",
         "..",
         "zookeeper",
-        "$states",
-        "$checkpoints",
         "a/b",
         "/",
         "a\n",
@@ -358,6 +356,15 @@ def test_an_id_that_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
     ):
         with pytest.raises(UsageError, match="transactional id"):
             refuse(name)
+
+
+@pytest.mark.parametrize("name", ["$states", "$checkpoints"])
+def test_the_states_of_all_topologies_are_not_forgotten_as_if_they_were_one(name: str) -> None:
+    store = MemoryStore()
+    store.write([Create(f"/{name}"), Create(f"/{name}/a")])
+    with pytest.raises(UsageError, match="of all topologies"):
+        forget(store, name)
+    assert store.children(f"/{name}") == ["a"]
 
 
 class Overtaken(InterruptedStore):
