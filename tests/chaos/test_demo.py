@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "examples.demo", *arguments],
+        # As in a terminal, though whoever runs the tests may ignore SIGINT, as a shell's background jobs do.
+        ["env", "--default-signal=INT", sys.executable, "-m", "examples.demo", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
