@@ -67,8 +67,7 @@ class WorkerSum:
             for task_id, before in self._before.items():
                 if before is not None:
                     subtract(self._sum, before)
-                    for gauge in GAUGES:
-                        setattr(self._sum, gauge, getattr(self._sum, gauge) - getattr(before, gauge))
+                    add_gauges(self._sum, before, -1)
                 if task_id in self._tasks:
                     self._include(self._tasks[task_id].latest)
         self._mark(self._before)
@@ -125,10 +124,10 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
             buckets[:] = [min(_MAX_SUMMED, a + b) for a, b in zip_longest(buckets, summand, fillvalue=0)]
 
 
-def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
+def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats, times: int = 1) -> None:
     """Add the numbers of queued tuples and pending trees."""
     for gauge in GAUGES:
-        setattr(total, gauge, getattr(total, gauge) + getattr(more, gauge))
+        setattr(total, gauge, getattr(total, gauge) + times * getattr(more, gauge))
 
 
 def subtract(total: rpc.TaskStats, part: rpc.TaskStats) -> None:
