@@ -25,9 +25,11 @@ from .checkpoint.membership import build_participant, max_pending, step_sources
 from .component_graph import ComponentGraph
 from .control_messages import Call
 from .core import routing
+from .core.basic_bolt_task import BasicBoltTask
+from .core.bolt_task import BoltTask
 from .core.output_streams import OutBuffer, OutStream
 from .core.spout_task import SpoutTask
-from .core.tasks import BasicBoltTask, BoltTask, Environment, Observer, Task
+from .core.task import Environment, Observer, Task
 from .execution.executor import BoltExecutor, Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
 from .execution.spout_executor import SpoutExecutor

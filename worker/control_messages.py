@@ -9,39 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from tupletree.component import TopologyContext
 
 
-@dataclass(frozen=True, slots=True)
-class TreesAcked:
-    """Trees of a spout task are complete."""
+class VerdictKind(Enum):
+    """The news of a tree: complete, failed, timed out, or its timeout restarts."""
 
-    task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TreesFailed:
-    """Trees of a spout task failed."""
-
-    task: int
-    roots: Sequence[int]
+    ACKED = "acked"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)
-class TreesExpired:
-    """Trees of a spout task timed out."""
+class TreeVerdict:
+    """News of trees that a task began."""
 
     task: int
-    roots: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class TreesReset:
-    """The timeout of trees of a spout task restarts."""
-
-    task: int
+    kind: VerdictKind
     roots: Sequence[int]
 
 
@@ -76,4 +63,4 @@ class Call:
     context: TopologyContext
 
 
-Control = TreesAcked | TreesFailed | TreesExpired | TreesReset | WorkerLost | ShardsLost
+Control = TreeVerdict | WorkerLost | ShardsLost

@@ -39,7 +39,7 @@ from tupletree.v1 import acker_pb2, worker_pb2_grpc
 from .assignment_view import AssignmentView, has_place, view
 from .builder import Plan
 from .control_messages import WorkerLost
-from .core.tasks import Environment, TaskFailure
+from .core.task import Environment, TaskFailure
 from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.executor import Executor
@@ -162,7 +162,7 @@ class WorkerDaemon:
         self._service = WorkerService(
             self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
         )
-        self._outbound.connect(self._engine.gate, self._peers, self._ackers, self._service)
+        self._outbound.connect(self._engine.gate, self._peers, self._ackers, self._service.congestion_changed)
 
     async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
         """Start the gRPC and HTTP servers; return both and the HTTP port. Raises UsageError if a port is in use."""

@@ -22,16 +22,17 @@ from .builder import Plan, build_executors, origins
 from .control_messages import Control
 from .core.ack_updates import AckUpdates
 from .core.batches import Batch, Rows, bytes_of, check, decode
+from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
-from .core.tasks import BoltTask, TaskFailure
-from .debugging.tracing import Tracer
+from .core.task import TaskFailure
 from .execution.call_durations import Present
 from .execution.executor import Executor, RemoteBatch
 from .execution.inbox import ACKERS, Gate, Inbox
+from .execution.outgoing_batches import send_bounded
 from .execution.run_loop import LoopSettings, RunLoop
 from .execution.spout_executor import SpoutExecutor
-from .network.outgoing_batches import send_bounded
-from .reporting.task_stats import task_stats
+from .execution.task_stats import task_stats
+from .execution.tracer import Tracer
 
 
 class Outside(Protocol):

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.v1 import worker_pb2
-from tupletree.worker.control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.control_messages import ShardsLost, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import roots_of
 
 if TYPE_CHECKING:
     from checkpoint_workers import Worker
     from checkpoint_world import Slot, World
-
-KINDS = {"acked": TreesAcked, "failed": TreesFailed, "expired": TreesExpired, "reset": TreesReset}
 
 
 class Link:
@@ -173,13 +171,13 @@ class Acker:
         world.at(arrival_s - world.now_s, lambda: self._say(self.ledger.apply(*updates.columns(), world.now_s)))
 
     def _say(self, verdicts: Verdicts) -> None:
-        for name, kind in KINDS.items():
-            for task, roots in getattr(verdicts, name).items():
+        for kind in VerdictKind:
+            for task, roots in getattr(verdicts, kind.value).items():
                 if self._is_lost():
                     continue
                 for worker in self.world.living:
                     if task in worker.tasks:
-                        control = kind(task, list(roots))
+                        control = TreeVerdict(task, kind, list(roots))
                         self.world.at(
                             self.world.delay_s(),
                             lambda worker=worker, control=control: worker.tell(control, control.task),

@@ -29,9 +29,9 @@ from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.windows import WindowedBolt
 from tupletree.worker.builder import Plan
-from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
-from tupletree.worker.core.tasks import Environment, Observer, TaskFailure
+from tupletree.worker.core.task import Environment, Observer, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.reporting.metrics import text_of_tasks
@@ -117,14 +117,9 @@ class LocalTopology:
         return ledger.apply(*part.columns(), self._clock())
 
     def _tell(self, verdicts: Any) -> None:
-        for kind, by_task in (
-            (TreesAcked, verdicts.acked),
-            (TreesFailed, verdicts.failed),
-            (TreesExpired, verdicts.expired),
-            (TreesReset, verdicts.reset),
-        ):
-            for task, roots in by_task.items():
-                self.engine.tell(task, kind(task, roots))
+        for kind in VerdictKind:
+            for task, roots in getattr(verdicts, kind.value).items():
+                self.engine.tell(task, TreeVerdict(task, kind, roots))
 
     def failed(self, failure: TaskFailure) -> None:
         """End the topology because a component raised. Called on run loop threads, which cannot join each other."""

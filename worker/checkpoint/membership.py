@@ -14,8 +14,9 @@ from tupletree.state.settings import state_id
 from tupletree.state.steps import CHECKPOINT_SPOUT
 from tupletree.v1 import topology_pb2
 
+from ..core.bolt_task import BoltTask
 from ..core.spout_task import SpoutTask
-from ..core.tasks import BoltTask, Environment, Task
+from ..core.task import Environment, Task
 from .barriers import Barriers
 from .participant import Participant
 from .spout_participant import SpoutParticipant

@@ -26,10 +26,12 @@ from tupletree.state.steps import Action, Step
 from tupletree.tuples import Origin, Tuple
 
 from ..core.ack_updates import AckUpdates
+from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Rows
+from ..core.bolt_task import BoltTask
 from ..core.collectors import TaskBoltCollector
 from ..core.output_streams import OutBuffer
-from ..core.tasks import BasicBoltTask, BoltTask, Environment, Task, TaskFailure
+from ..core.task import Environment, Task, TaskFailure
 from .barriers import Arrival, Barriers, StepDecision
 from .task_state import Refused
 
@@ -37,8 +39,8 @@ log = logging.getLogger(__name__)
 
 MAX_HELD_ROWS = 200_000
 """The most rows that a task holds. Held rows also take at most about ``topology.executor.receive.buffer.bytes``, though
-a single batch may be larger. Beyond these limits, an uninitialised task fails further tuples, which are then replayed,
-and a task that waits for PREPARE on all inputs abandons the checkpoint."""
+a single batch may be larger. Beyond these limits, a task that waits for INITSTATE fails further tuples, which are then
+replayed, and a task that waits for PREPARE on all inputs abandons the checkpoint."""
 
 MAX_DRAIN_S = 10.0
 """The longest time that an aligned checkpoint waits for a bolt to ack its executed tuples."""
@@ -267,7 +269,7 @@ class Participant:
     def _hold(self, origin: Origin, rows: Rows) -> None:
         is_full = self._held_rows + len(rows) > MAX_HELD_ROWS
         is_full |= bool(self._held) and self._held_bytes + rows.size > self._most_held_bytes
-        if is_full and not self.barriers.is_initialised:
+        if is_full and (not self.barriers.is_initialised or rows.generation > self.barriers.generation):
             self._task.updates.fails.update(rows.all_roots())
             self.barriers.lost(origin.task, rows.generation, len(rows))
             return

@@ -17,7 +17,7 @@ from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.steps import Action, Step
 
 from ..core.spout_task import SpoutTask
-from ..core.tasks import Environment
+from ..core.task import Environment
 from .barriers import Barriers
 from .participant import Participant
 from .task_state import Refused, TaskState

@@ -18,7 +18,8 @@ from tupletree.component import StatefulBolt
 from tupletree.state.steps import Action, Step
 
 from ..core.ack_updates import AckUpdates
-from ..core.tasks import BoltTask, Environment
+from ..core.bolt_task import BoltTask
+from ..core.task import Environment
 from .barriers import Barriers
 from .participant import Participant
 from .task_state import TaskState

@@ -4,11 +4,6 @@ from tupletree.worker.core.id_columns cimport IdColumns
 
 ctypedef unsigned long long u64
 
-cdef class TreeTracker:
-    cdef public bint is_tracked
-
-    cpdef track(self, u64 root, u64 value, msg_id)
-
 @cython.final
 cdef class AckUpdates:
     cdef public IdColumns acks, inits

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tupletree._wire.packed import pack_u32, pack_u64
 from tupletree.v1 import acker_pb2
@@ -24,21 +24,6 @@ Columns: TypeAlias = tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]
 """Roots, values and tasks of inits; roots and values of acks; roots of fails; roots of resets."""
 
 NEWEST_MASK = 16_383
-
-
-class TreeTracker:
-    """Tracker of the trees that a spout's collector begins: the spout task, or its stand-in (trace_filter.py).
-
-    When compiled, a call of ``track`` creates no Python object for an id.
-    """
-
-    __slots__ = ("is_tracked",)
-
-    is_tracked: bool
-
-    def track(self, root: int, value: int, msg_id: Any) -> None:
-        """Track a tree that an emit has begun; its root is new."""
-        raise NotImplementedError
 
 
 class AckUpdates:

@@ -5,7 +5,8 @@ from tupletree.tuples cimport Tuple
 from tupletree.worker.core.ids cimport RandomIds
 from tupletree.worker.core.output_streams cimport OutBuffer, OutStream
 from tupletree.worker.core.routing cimport One
-from tupletree.worker.core.ack_updates cimport TreeTracker, AckUpdates
+from tupletree.worker.core.ack_updates cimport AckUpdates
+from tupletree.worker.core.tree_tracker cimport TreeTracker
 
 ctypedef unsigned long long u64
 

@@ -13,20 +13,17 @@ These methods run once per tuple. Code is repeated in them to save calls (bench/
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.tuples import Anchors, Tuple
 
 from .ids import RandomIds
 from .output_streams import OutBuffer, OutStream, unknown_stream
-
-if TYPE_CHECKING:
-    from .spout_task import SpoutTask
-    from .tasks import BasicBoltTask, BoltTask, Task
+from .tree_tracker import AckingTask, EmittingSpoutTask, EmittingTask
 
 
-def find_stream(streams: dict[str, OutStream], task: Task, stream: str) -> OutStream:
+def find_stream(streams: dict[str, OutStream], task: EmittingTask, stream: str) -> OutStream:
     """Return a declared stream of a task by name. Raises EmitError if there is none."""
     out = streams.get(stream)
     if out is None:
@@ -45,7 +42,7 @@ def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
 class TaskSpoutCollector(SpoutCollector):
     """The collector of one spout task."""
 
-    def __init__(self, task: SpoutTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+    def __init__(self, task: EmittingSpoutTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
         self._task = task
         self._streams = streams
         self._ids = ids
@@ -115,7 +112,7 @@ class TaskBasicCollector(BasicCollector):
 
     __slots__ = ("_default", "_ids", "_streams", "_task", "children", "pairs", "root")
 
-    def __init__(self, task: BasicBoltTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+    def __init__(self, task: EmittingTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
         self._task = task
         self._streams = streams
         self._default = streams.get("default")
@@ -185,7 +182,7 @@ class TaskBasicCollector(BasicCollector):
 class TaskBoltCollector(BoltCollector):
     """The collector of one bolt task that anchors and acks explicitly."""
 
-    def __init__(self, task: BoltTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+    def __init__(self, task: AckingTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
         self._task = task
         self._streams = streams
         self._ids = ids

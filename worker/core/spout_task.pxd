@@ -2,7 +2,7 @@ cimport cython
 
 from tupletree.worker.core.collectors cimport TaskSpoutCollector
 from tupletree.worker.core.counts cimport Counters
-from tupletree.worker.core.tasks cimport Task
+from tupletree.worker.core.task cimport Task
 from tupletree.worker.core.pending_trees cimport PackedTrees
 
 ctypedef unsigned long long u64

@@ -12,7 +12,7 @@ from .collectors import TaskSpoutCollector
 from .counts import TreesByStream, own_streams, sample_every
 from .output_streams import OutStream
 from .pending_trees import pending_trees
-from .tasks import Environment, Task
+from .task import Environment, Task
 
 
 class Sampled:

@@ -1,9 +1,9 @@
 cimport cython
 
 from tupletree.tuples cimport Tuple
+from tupletree.worker.core.bolt_task cimport BoltTask
 from tupletree.worker.core.spout_task cimport SpoutTask
-from tupletree.worker.core.tasks cimport BoltTask
-from tupletree.worker.core.ack_updates cimport TreeTracker
+from tupletree.worker.core.tree_tracker cimport TreeTracker
 
 ctypedef unsigned long long u64
 

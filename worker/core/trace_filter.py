@@ -11,16 +11,25 @@ This module is compiled with the hot path: every tree that is not followed pays 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tupletree.tuples import Tuple
 
-from .ack_updates import AckUpdates, TreeTracker
+from .ack_updates import AckUpdates
+from .bolt_task import BoltTask
 from .spout_task import SpoutTask
-from .tasks import BoltTask
+from .task import Task
+from .tree_tracker import TreeTracker
 
-if TYPE_CHECKING:
-    from ..debugging.tracing import Tracer
+
+class TreeTracer(Protocol):
+    """Receiver of the events of traced trees (worker/debugging/tracing.py)."""
+
+    def began(self, task: Task, root: int, message: Any) -> None:
+        """Record that a task began a traced tree."""
+
+    def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
+        """Record that a bolt acked or failed a tuple of these trees."""
 
 
 class Followed:
@@ -59,7 +68,7 @@ class Followed:
 class FollowedSpout(TreeTracker):
     """Stand-in for a spout task at its collector. All other attributes are those of the task."""
 
-    def __init__(self, task: SpoutTask, followed: Followed, tracer: Tracer) -> None:
+    def __init__(self, task: SpoutTask, followed: Followed, tracer: TreeTracer) -> None:
         self._task = task
         self._followed = followed
         self._tracer = tracer
@@ -79,7 +88,7 @@ class FollowedSpout(TreeTracker):
 class FollowedBolt:
     """Stand-in for the task of a bolt that acks explicitly, like ``FollowedSpout``."""
 
-    def __init__(self, task: BoltTask, followed: Followed, tracer: Tracer) -> None:
+    def __init__(self, task: BoltTask, followed: Followed, tracer: TreeTracer) -> None:
         self._task = task
         self._followed = followed
         self._tracer = tracer

@@ -20,7 +20,7 @@ from tupletree.outputs import RESERVED_PREFIXES
 
 from ..core.output_streams import OutBuffer, OutStream
 from ..core.routing import Many, One, Watched
-from ..core.tasks import Task
+from ..core.task import Task
 from .event_log import EventLog
 from .settings import Switches
 

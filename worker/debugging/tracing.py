@@ -24,10 +24,12 @@ from tupletree._wire.packed import unpack_u64
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 
+from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Rows
+from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer
 from ..core.spout_task import SpoutTask
-from ..core.tasks import BasicBoltTask, BoltTask, Task
+from ..core.task import Task
 from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
 from .event_log import EventLog
 from .sampling import shown

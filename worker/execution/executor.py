@@ -10,24 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 from tupletree.v1 import worker_pb2
 
 from ..control_messages import Call, Control, ShardsLost, WorkerLost
+from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Batch, Rows, decode, roots_of
+from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer
-from ..core.tasks import BasicBoltTask, BoltTask, Clock, Task, TaskFailure
-from ..network.outgoing_batches import RowsRefused
+from ..core.task import Clock, Participant, SetUp, Task, TaskFailure
 from .idle_spouts import IdleWait
 from .inbox import BACKLOG, Gate, Inbox, behind
-from .thread_splitting import SetUp, SplitBackoff
-
-if TYPE_CHECKING:
-    from ..checkpoint.participant import Participant
-    from ..debugging.tracing import Tracer
+from .outgoing_batches import RowsRefused
+from .thread_splitting import SplitBackoff
+from .tracer import Tracer
 
 Deliver = Callable[[Origin, int, Rows], None]
 

@@ -13,9 +13,8 @@ taking a busy executor for a blocking executor costs throughput. Executors that 
 reason has gone; thread_splitting.py has the rules.
 
 An executor moves with its inbox and its buffers, so nothing is reordered. When a loop is split, updates that it has not
-yet sent to the ackers are sent at once (early_updates.py). The rest is sent before an executor goes back.
-
-A blocking executor hands over all its output after every step, since the duration of its next step is unknown.
+yet sent to the ackers are sent at once (early_updates.py). The rest is sent before an executor goes back. A blocking
+executor hands over all its output after every step, since the duration of its next step is unknown.
 
 A bolt works until its inbox is empty, for a few milliseconds at most, and spouts wait for the bolts that they feed. So
 tuples are processed while they are still in the caches, few tuples wait between components, and spouts add only as much
@@ -37,7 +36,7 @@ from dataclasses import dataclass
 from tupletree._log import event
 
 from ..core.ack_updates import AckUpdates
-from ..core.tasks import Clock, TaskFailure
+from ..core.task import Clock, TaskFailure
 from .early_updates import remainder, so_far
 from .executor import Executor
 from .stuck_calls import HangLog
@@ -57,9 +56,7 @@ SHARE_S = 0.002
 MAX_TURNS_HELD = 3
 """Maximum number of consecutive turns in which a spout waits for its bolts: other workers can feed them, too."""
 
-
-Heir = Callable[[Sequence[Executor]], bool]
-"""A function that takes over the executors that a loop gives up, or returns False."""
+Heir = Callable[[Sequence[Executor]], bool]  # takes over the executors that a loop gives up, or returns False
 
 
 @dataclass(frozen=True, slots=True)

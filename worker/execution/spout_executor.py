@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 
-from ..control_messages import Call, Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from ..control_messages import Call, Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from ..core.batches import Batch, Rows, decode
 from ..core.spout_task import SpoutTask
-from ..core.tasks import Clock
+from ..core.task import Clock
 from .executor import Deliver, Executor, RemoteBatch, call
 from .idle_spouts import IdleWait
 from .inbox import ACKERS, BACKLOG, Gate, Inbox
@@ -21,6 +21,14 @@ HELD_BY = ("congestion", "ackers")
 
 LONG_CALL_S = 0.001
 """After a call this long, the output of a spout that was found blocking is handed over."""
+
+
+TOLD_BY: Mapping[VerdictKind, Callable[[SpoutTask, Sequence[int]], None]] = {
+    VerdictKind.ACKED: SpoutTask.on_acked,
+    VerdictKind.FAILED: SpoutTask.on_failed,
+    VerdictKind.EXPIRED: SpoutTask.on_expired,
+    VerdictKind.RESET: SpoutTask.on_reset,
+}
 
 
 class SpoutExecutor(Executor):
@@ -133,20 +141,14 @@ class SpoutExecutor(Executor):
 
     def _handle(self, item: Control | Call) -> None:
         match item:
-            case TreesAcked():
-                self._show(self._by_task[item.task], "acked", item.roots)
-                self._tell(self._by_task[item.task], SpoutTask.on_acked, item.roots)
-            case TreesFailed():
-                self._show(self._by_task[item.task], "failed", item.roots)
-                self._tell(self._by_task[item.task], SpoutTask.on_failed, item.roots)
-            case TreesExpired():
-                self._show(self._by_task[item.task], "expired", item.roots)
-                self._tell(self._by_task[item.task], SpoutTask.on_expired, item.roots)
+            case TreeVerdict():
+                spout = self._by_task[item.task]
+                if item.kind is not VerdictKind.RESET:
+                    self._show(spout, item.kind.value, item.roots)
+                self._tell(spout, TOLD_BY[item.kind], item.roots)
             case Call():
                 self.at_work = self._by_task[item.task]
                 call(item, self._by_task[item.task])
-            case TreesReset():
-                self._tell(self._by_task[item.task], SpoutTask.on_reset, item.roots)
             case WorkerLost():
                 due_s = self._clock() + item.grace_s
                 self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]

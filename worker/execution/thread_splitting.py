@@ -21,25 +21,6 @@ FIRST_CALM_S = 2.5  # more than two of the windows over which waiting is judged
 MAX_CALM_S = 600.0
 
 
-class SetUp:
-    """Context manager around calls that set up a component (``open``, ``prepare``, ``activate``, ``init_state`` …).
-
-    ``is_on``: such a call is under way. ``has_been``: the current step had such a call; the run loop clears the flag.
-    """
-
-    __slots__ = ("has_been", "is_on")
-
-    def __init__(self) -> None:
-        self.is_on = False
-        self.has_been = False
-
-    def __enter__(self) -> None:
-        self.is_on = self.has_been = True
-
-    def __exit__(self, *error: object) -> None:
-        self.is_on = False
-
-
 class SplitBackoff:
     """Time without blocking that an executor needs before it goes back to its neighbours."""
 

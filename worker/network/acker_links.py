@@ -15,7 +15,6 @@ consistent while the map changes:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,20 +24,21 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
-from tupletree._rpc.channels import aio_channel
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
-from ..control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from ..control_messages import ShardsLost, TreeVerdict, VerdictKind
 from ..core.ack_updates import AckUpdates, encode, split
 from ..engine import Engine
 from ..execution.inbox import ACKERS, BACKLOG
 from .link_metrics import LinkMetrics
+from .reconnecting_stream import ReconnectingStream
 from .update_messages import messages
 
 log = logging.getLogger(__name__)
 
-RECONNECT_S = 0.1
+Call = grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]
+
 UNCONFIRMED_UPDATES = 256
 PAUSE_S, MAX_PAUSE_S = 0.004, 0.05
 """The pause after a message, during which further updates are gathered: a message costs more than an earlier verdict
@@ -65,14 +65,12 @@ def held_by(waiting_roots: int) -> Sequence[int]:
     return (ACKERS,) if waiting_roots > WAITING_ROOTS else ()
 
 
-class AckerLink:
+class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]):
     """The stream of ledger updates to one acker, and of verdicts from that acker."""
 
     def __init__(self, acker_id: str, address: str, ties: TrackTies) -> None:
+        super().__init__("acker", acker_id, address)
         self.acker_id = acker_id
-        self.address = address
-        self.is_up = False
-        self.connects = 0
         self.shards: frozenset[int] = frozenset()
         self.is_owner = False  # of at least one of the shards: new trees begin at this acker
         self.shard_version = 0
@@ -83,8 +81,6 @@ class AckerLink:
         self._is_asked_to_hold = False  # by the acker, when it has no room for new trees
         self._has_news = False  # a newer shard version must be sent, even without updates
         self._unconfirmed: deque[tuple[int, list[AckUpdates]]] = deque()
-        self._moved = asyncio.Event()
-        self._task = asyncio.create_task(self._keep_connected())
 
     def post(self, shard: int, updates: AckUpdates) -> None:
         """Queue updates of one shard. Ignored once the acker has drained or the link is closed."""
@@ -107,9 +103,7 @@ class AckerLink:
     async def close(self) -> None:
         """End the link without failing its trees. The caller has already decided what happens to the trees."""
         self.shards = frozenset()
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await self.stop()
         self._ties.engine.gate.set(self, ())
 
     @property
@@ -117,51 +111,27 @@ class AckerLink:
         """True if the acker has confirmed everything."""
         return not self._waiting and not self._unconfirmed
 
-    async def _keep_connected(self) -> None:
-        while True:
-            channel = aio_channel(self.address)
-            try:
-                if await self._converse(channel):
-                    event(log, "acker.drained", acker=self.acker_id)
-                    self._waiting.clear()
-                    self._ties.engine.gate.set(self, ())
-                    if not self.is_owner:  # an owner left before its shards moved, and trees were begun there meanwhile
-                        self.is_up = False
-                    return
-            except grpc.aio.AioRpcError as error:
-                if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    event(log, "acker.lost", acker=self.acker_id, cause=error.details())
-            finally:
-                self._down()
-                await channel.close()
-            await asyncio.sleep(RECONNECT_S)
+    def _call(self, channel: grpc.aio.Channel) -> Call:
+        return acker_pb2_grpc.AckerStub(channel).Track(wait_for_ready=True)
 
     async def _converse(self, channel: grpc.aio.Channel) -> bool:
-        """Run one stream from the hello to its end. Return True if the acker ended the stream after draining."""
-        call = acker_pb2_grpc.AckerStub(channel).Track(wait_for_ready=True)
-        await call.write(acker_pb2.TrackRequest(hello=self._ties.hello))
-        writer = None
         try:
-            async for reply in call:
-                if writer is None:
-                    if reply.acker_id != self.acker_id:
-                        event(log, "acker.replaced", expected=self.acker_id, found=reply.acker_id)
-                        return False
-                    self._up()
-                    writer = asyncio.create_task(self._write(call))
-                self._on_reply(reply)
-                if reply.drained:  # a writer may see the end of the stream as an error
-                    return True
-            return False
+            return await super()._converse(channel)
         finally:
-            if writer is not None:
-                writer.cancel()
-            call.cancel()
             self._is_asked_to_hold = False
             self._close_gate()
 
-    def _up(self) -> None:
-        """Mark the link as up. On a reconnect, queue failures for the roots of unconfirmed updates."""
+    def _hello(self) -> acker_pb2.TrackRequest:
+        return acker_pb2.TrackRequest(hello=self._ties.hello)
+
+    def _is_expected(self, reply: acker_pb2.TrackReply) -> bool:
+        if reply.acker_id == self.acker_id:
+            return True
+        event(log, "acker.replaced", expected=self.acker_id, found=reply.acker_id)
+        return False
+
+    def _came_up(self) -> None:
+        """On a reconnect, queue failures for the roots of unconfirmed updates."""
         doubtful = {root for _, parts in self._unconfirmed for updates in parts for root in updates.roots()}
         self._unconfirmed.clear()
         if doubtful:
@@ -169,12 +139,9 @@ class AckerLink:
             for shard, updates in split(AckUpdates.of(fails=doubtful), self._ties.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
         self._has_news = True  # a new stream has sent no version yet, and a draining acker waits for one
-        self.is_up = True
-        self.connects += 1
-        event(log, "acker.up", acker=self.acker_id, address=self.address)
         self._ties.on_link_change()
 
-    def _on_reply(self, reply: acker_pb2.TrackReply) -> None:
+    def _on_reply(self, reply: acker_pb2.TrackReply) -> bool:
         while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
             self._unconfirmed.popleft()
             self._moved.set()
@@ -183,17 +150,12 @@ class AckerLink:
             self._close_gate()
             self._moved.set()
         self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MAX_PAUSE_S)
-        tell = self._ties.engine.tell
         for verdicts in reply.verdicts:
-            task = verdicts.spout_task
-            if verdicts.acked:
-                tell(task, TreesAcked(task, unpack_u64(verdicts.acked)))
-            if verdicts.failed:
-                tell(task, TreesFailed(task, unpack_u64(verdicts.failed)))
-            if verdicts.expired:
-                tell(task, TreesExpired(task, unpack_u64(verdicts.expired)))
-            if verdicts.reset:
-                tell(task, TreesReset(task, unpack_u64(verdicts.reset)))
+            for kind in VerdictKind:
+                if roots := getattr(verdicts, kind.value):
+                    control = TreeVerdict(verdicts.spout_task, kind, unpack_u64(roots))
+                    self._ties.engine.tell(control.task, control)
+        return reply.drained  # a writer may see the end of the stream as an error
 
     def _close_gate(self) -> None:
         holds = (ACKERS,) if self._is_asked_to_hold else ()
@@ -204,7 +166,7 @@ class AckerLink:
         """True if too much is unconfirmed to send more. False while the acker asks to hold: updates make room."""
         return len(self._unconfirmed) >= UNCONFIRMED_UPDATES and not self._is_asked_to_hold
 
-    async def _write(self, call: grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]) -> None:
+    async def _write(self, call: Call) -> None:
         """Send waiting updates, usually in one message, unless too much is unconfirmed."""
         clock = asyncio.get_running_loop().time
         sequence, next_s = 0, 0.0
@@ -230,10 +192,16 @@ class AckerLink:
                 request.updates.shards.extend(shards)
                 await call.write(request)
 
-    def _down(self) -> None:
-        if not self.is_up:
+    def _ended(self) -> None:
+        event(log, "acker.drained", acker=self.acker_id)
+        self._waiting.clear()
+        self._ties.engine.gate.set(self, ())
+        if not self.is_owner:  # an owner left before its shards moved, and trees were begun there meanwhile
+            self.is_up = False
+
+    def _went_down(self, was_up: bool) -> None:
+        if not was_up:
             return
-        self.is_up = False
         self._ties.on_link_change()  # first: the gate closes, so that no spout begins a tree after ShardsLost
         if self.shards:
             self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))

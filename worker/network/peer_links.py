@@ -16,8 +16,6 @@ While a link is down, or too much waits for it, its tasks are closed at the gate
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -27,20 +25,19 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
-from tupletree._rpc.channels import aio_channel
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from ..core.batches import BATCH_BYTES, bytes_of, roots_of
 from ..execution.inbox import Gate, not_reached
 from .fragments import FragmentCutter
 from .link_metrics import LinkMetrics
+from .reconnecting_stream import ReconnectingStream
 
 log = logging.getLogger(__name__)
 
 FRAME_BYTES = 256 * 1024
 UNCONFIRMED_BYTES = 8 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
-RECONNECT_S = 0.1
 HOMELESS = "homeless batches"  # the gate source that closes their tasks
 
 Call = grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
@@ -67,13 +64,12 @@ class Ties:
     on_link_change: Callable[[], None]
 
 
-class PeerLink:
+class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.TransferStatus]):
     """The stream of tuples to one incarnation of one worker."""
 
     def __init__(self, peer: Peer, ties: Ties) -> None:
+        super().__init__("peer", peer.worker_id, peer.address)
         self.peer = peer
-        self.is_up = False
-        self.connects = 0
         self._ties = ties
         self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
@@ -82,9 +78,7 @@ class PeerLink:
         """Frames, each with its bytes and, if it holds the last piece of a batch, the roots of that batch."""
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
-        self._moved = asyncio.Event()  # set when there is something to write, or room to write
         self._update_gate()
-        self._task = asyncio.create_task(self._keep_connected())
 
     def send(self, batch: worker_pb2.Batch) -> None:
         """Queue a batch for one of the peer's tasks."""
@@ -104,9 +98,7 @@ class PeerLink:
 
     async def close(self) -> None:
         """End the link, and fail the roots of unconfirmed batches."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await self.stop()
         self._ties.gate.set(self, ())
 
     @property
@@ -114,53 +106,30 @@ class PeerLink:
         """True if all batches were sent and confirmed."""
         return not self._waiting and not self._unconfirmed
 
-    async def _keep_connected(self) -> None:
-        while True:
-            channel = aio_channel(self.peer.address)
-            try:
-                await self._converse(channel)
-            except grpc.aio.AioRpcError as error:
-                if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    event(log, "peer.lost", peer=self.peer.worker_id, cause=error.details())
-            finally:
-                self._down()
-                await channel.close()
-            await asyncio.sleep(RECONNECT_S)
+    def _call(self, channel: grpc.aio.Channel) -> Call:
+        return worker_pb2_grpc.WorkerStub(channel).Transfer(wait_for_ready=True)
 
-    async def _converse(self, channel: grpc.aio.Channel) -> None:
-        """Run one stream, from the hello until the stream breaks."""
-        call = worker_pb2_grpc.WorkerStub(channel).Transfer(wait_for_ready=True)
+    def _hello(self) -> worker_pb2.TransferRequest:
         ties = self._ties
-        hello = worker_pb2.TransferHello(
-            topology_id=ties.topology_id, from_worker_id=ties.worker_id, to_worker_id=self.peer.worker_id
+        return worker_pb2.TransferRequest(
+            hello=worker_pb2.TransferHello(
+                topology_id=ties.topology_id, from_worker_id=ties.worker_id, to_worker_id=self.peer.worker_id
+            )
         )
-        await call.write(worker_pb2.TransferRequest(hello=hello))
-        writer = None
-        try:
-            async for status in call:
-                self._on_status(status)
-                if writer is None:
-                    self.is_up = True
-                    self.connects += 1
-                    event(log, "peer.up", peer=self.peer.worker_id, address=self.peer.address)
-                    ties.on_link_change()
-                    writer = asyncio.create_task(self._write(call))
-                self._update_gate()
-        finally:
-            if writer is not None:
-                writer.cancel()
-            call.cancel()
 
-    def _on_status(self, status: worker_pb2.TransferStatus) -> None:
-        while self._unconfirmed and self._unconfirmed[0][0].sequence <= status.confirmed:
+    def _came_up(self) -> None:
+        self._ties.on_link_change()
+
+    def _on_reply(self, reply: worker_pb2.TransferStatus) -> bool:
+        while self._unconfirmed and self._unconfirmed[0][0].sequence <= reply.confirmed:
             _, size, _ = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= size
-        self._congested = frozenset(status.congested) & self.peer.tasks
+        self._congested = frozenset(reply.congested) & self.peer.tasks
         self._moved.set()
+        self._update_gate()
+        return False
 
-    async def _write(
-        self, call: grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
-    ) -> None:
+    async def _write(self, call: Call) -> None:
         """Send waiting batches in frames, unless too much is unconfirmed."""
         sequence = 0
         while True:
@@ -207,9 +176,7 @@ class PeerLink:
         self._waiting_bytes -= whole
         return size, roots_of(batch)
 
-    def _down(self) -> None:
-        was_up = self.is_up
-        self.is_up = False
+    def _went_down(self, was_up: bool) -> None:
         self._cut = None
         self._update_gate()
         if self._unconfirmed:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tupletree.v1 import worker_pb2
 
 from ..core.ack_updates import AckUpdates
 from ..core.batches import bytes_of
-from ..core.tasks import TaskFailure
+from ..core.task import TaskFailure
 from ..execution.inbox import Gate
-from ..service import WorkerService
 from .acker_links import AckerLinks
 from .linger import Linger
 from .peer_links import PeerLinks
@@ -47,11 +46,16 @@ class Transfer:
         self._is_scheduled = False  # ``_take`` will run on the loop
         self._peers: PeerLinks | None = None
         self._ackers: AckerLinks | None = None
-        self._service: WorkerService | None = None
+        self._tell_congestion: Callable[[], None] | None = None
 
-    def connect(self, gate: Gate, peers: PeerLinks, ackers: AckerLinks | None, service: WorkerService) -> None:
-        """Set the gate and the links. Call on the loop's thread, before the engine starts."""
-        self._gate, self._peers, self._ackers, self._service = gate, peers, ackers, service
+    def connect(
+        self, gate: Gate, peers: PeerLinks, ackers: AckerLinks | None, tell_congestion: Callable[[], None]
+    ) -> None:
+        """Set the gate, the links, and the function that tells other workers of a change of the congested tasks.
+
+        Call on the loop's thread, before the engine starts.
+        """
+        self._gate, self._peers, self._ackers, self._tell_congestion = gate, peers, ackers, tell_congestion
 
     def send(self, batch: worker_pb2.Batch) -> None:
         size = bytes_of(batch)
@@ -133,5 +137,5 @@ class Transfer:
             self.failure.set_result(failure)
 
     def _tell_senders(self) -> None:
-        if self._service is not None:
-            self._service.congestion_changed()
+        if self._tell_congestion is not None:
+            self._tell_congestion()

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tupletree._wire.statuses import MAX_BYTES_TOGETHER, encode_status, error_status, within
 from tupletree.v1 import nimbus_pb2
 
-from ..core.tasks import Task
+from ..core.task import Task
 from ..engine import Engine
 
 GRACE_S = 0.5

@@ -18,7 +18,7 @@ from tupletree._log import event
 from tupletree._wire.statuses import sentence_of
 from tupletree.metrics import Registered, Snapshot
 
-from ..core.tasks import Task
+from ..core.task import Task
 from ..engine import Engine
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from tupletree.acker.ledger import Ledger
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan
-from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
-from tupletree.worker.core.tasks import Environment, TaskFailure
+from tupletree.worker.core.task import Environment, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
 
 
@@ -116,9 +116,9 @@ class SeveralWorkers:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
                 verdicts = self._ledgers[shard].apply(*part.columns(), self.now_s)
                 for task, roots in verdicts.acked.items():
-                    self._engine_of[task].tell(task, TreesAcked(task, roots))
+                    self._engine_of[task].tell(task, TreeVerdict(task, VerdictKind.ACKED, roots))
                 for task, roots in verdicts.failed.items():
-                    self._engine_of[task].tell(task, TreesFailed(task, roots))
+                    self._engine_of[task].tell(task, TreeVerdict(task, VerdictKind.FAILED, roots))
 
     def look_after(self) -> None:
         """What a worker's asyncio thread does every so often, to be called often."""

@@ -10,7 +10,7 @@ from stateful_scene import ALIGNED, Count, Numbers, counting, sqlite, stored
 
 from tupletree import FailedException, Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 @pytest.fixture

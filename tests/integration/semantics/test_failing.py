@@ -12,7 +12,7 @@ from tupletree import FailedException, ReportedFailedException, Spout, TopologyB
 from tupletree.errors import EmitError, UnregisteredTypeError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 def test_fail_is_heard_at_once_though_other_tuples_of_the_tree_are_pending(cluster: LocalCluster) -> None:

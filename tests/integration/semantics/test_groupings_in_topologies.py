@@ -14,7 +14,7 @@ from tupletree.declarer import BoltDeclarer
 from tupletree.grouping import CustomGrouping
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 WORDS = [f"word{number % 7}" for number in range(70)]
 

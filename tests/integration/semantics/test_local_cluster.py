@@ -15,7 +15,7 @@ from tupletree import Spout, Topology, TopologyBuilder
 from tupletree.errors import ConfigError, NameInUseError, NotFoundError, UsageError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 class Real(Spout):

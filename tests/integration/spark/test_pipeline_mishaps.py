@@ -21,7 +21,7 @@ from tupletree.spark import ForeachBatch, Pipeline, Sink
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sources.memory import MemorySource
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 pytestmark = pytest.mark.usefixtures("spark")
 

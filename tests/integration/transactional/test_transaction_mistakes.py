@@ -26,7 +26,7 @@ from tupletree.transactional.spouts import (
     TransactionalSpout,
 )
 from tupletree.transactional.store import Create
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 @pytest.fixture

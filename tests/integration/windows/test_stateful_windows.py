@@ -15,7 +15,7 @@ from local_components import Keep, Log
 from tupletree import Count, Duration, Spout, StatefulWindowedBolt, Topology, TopologyBuilder, Window
 from tupletree.errors import TopologyError
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 CONF = {"topology.state.checkpoint.interval.ms": 1000, "topology.message.timeout.secs": 1000}
 

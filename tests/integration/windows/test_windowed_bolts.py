@@ -14,7 +14,7 @@ from tupletree import Bolt, Count, Duration, Topology, TopologyBuilder, Topology
 from tupletree.component import BoltCollector
 from tupletree.errors import EmitError, TopologyError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 class Sums(WindowedBolt):

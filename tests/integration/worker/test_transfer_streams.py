@@ -18,7 +18,7 @@ from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 from tupletree.worker.builder import Plan
 from tupletree.worker.core.batches import Row, Rows, encode
-from tupletree.worker.core.tasks import Environment
+from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
 from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinks, Ties

@@ -47,8 +47,8 @@ def choice(module: Path) -> str:
 
 
 def test_the_environment_may_ask_for_plain_python() -> None:
-    code = "import tupletree.worker.core.tasks as tasks; print(tasks.__file__)"
-    assert run(code, TUPLETREE_PURE="1").endswith("worker/core/tasks.py")
+    code = "import tupletree.worker.core.task as tasks; print(tasks.__file__)"
+    assert run(code, TUPLETREE_PURE="1").endswith("worker/core/task.py")
     assert run(code, TUPLETREE_PURE="0") == run(code)
 
 

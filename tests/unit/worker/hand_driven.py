@@ -12,10 +12,10 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology
 from tupletree.tuples import Origin
 from tupletree.worker.builder import Plan, build_executor
-from tupletree.worker.control_messages import Control, TreesAcked, TreesExpired, TreesFailed, TreesReset
+from tupletree.worker.control_messages import Control, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Row, Rows
-from tupletree.worker.core.tasks import Environment
+from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import local_tasks
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate
@@ -84,14 +84,9 @@ class HandDriven:
 
     def tell_verdicts(self, verdicts: Verdicts) -> None:
         """Hand the verdicts of a ledger to the spout tasks that they are addressed to."""
-        for kind, by_task in (
-            (TreesAcked, verdicts.acked),
-            (TreesFailed, verdicts.failed),
-            (TreesExpired, verdicts.expired),
-            (TreesReset, verdicts.reset),
-        ):
-            for task, roots in by_task.items():
-                self._by_task[task].inbox.tell(kind(task, roots))
+        for kind in VerdictKind:
+            for task, roots in getattr(verdicts, kind.value).items():
+                self._by_task[task].inbox.tell(TreeVerdict(task, kind, roots))
 
     def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
         self.delivered.append((origin, target, list(rows)))

@@ -13,7 +13,7 @@ from tupletree.errors import UnregisteredTypeError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows, encode
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 from tupletree.worker.execution.executor import RemoteBatch
 from tupletree.worker.execution.inbox import not_reached
 

@@ -11,15 +11,7 @@ from local_components import Do
 from tupletree import Bolt, TopologyBuilder
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.control_messages import (
-    Control,
-    ShardsLost,
-    TreesAcked,
-    TreesExpired,
-    TreesFailed,
-    TreesReset,
-    WorkerLost,
-)
+from tupletree.worker.control_messages import Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows
 
 SOURCE = Origin("spout", 2, "default", ["n"])
@@ -94,16 +86,16 @@ def test_the_tuples_form_a_tree_of_the_task_and_their_inputs_wait(sinks: int) ->
 
 def test_inputs_are_acked_when_the_tree_is_complete_and_once() -> None:
     hand, root = begun()
-    assert told(hand, TreesAcked(1, [root])) == (ACKED, set())
-    assert told(hand, TreesAcked(1, [root])) == ({}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [root])) == (ACKED, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [root])) == ({}, set())
     assert hand.executor("bolt").tasks[0].counters.acked == len(INPUTS)
 
 
-@pytest.mark.parametrize("verdict", [TreesFailed, TreesExpired])
+@pytest.mark.parametrize("verdict", [VerdictKind.FAILED, VerdictKind.EXPIRED])
 def test_inputs_fail_with_the_tree(verdict: Any) -> None:
     hand, root = begun()
-    assert told(hand, verdict(1, [root])) == ({}, {7, 8, 9})
-    assert told(hand, TreesAcked(1, [root])) == ({}, set())
+    assert told(hand, TreeVerdict(1, verdict, [root])) == ({}, {7, 8, 9})
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [root])) == ({}, set())
     assert hand.executor("bolt").tasks[0].counters.failed == len(INPUTS)
 
 
@@ -125,24 +117,24 @@ def in_two_trees() -> tuple[HandDriven, list[int]]:
 
 def test_inputs_of_two_trees_are_acked_with_the_second() -> None:
     hand, [first, second] = in_two_trees()
-    assert told(hand, TreesAcked(1, [second])) == ({}, set())
-    assert told(hand, TreesAcked(1, [first])) == (ACKED, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [second])) == ({}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [first])) == (ACKED, set())
 
 
 def test_inputs_of_two_trees_fail_with_either_and_once() -> None:
     hand, [first, second] = in_two_trees()
-    assert told(hand, TreesFailed(1, [first])) == ({}, {7, 8, 9})
-    assert told(hand, TreesAcked(1, [second])) == ({}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.FAILED, [first])) == ({}, {7, 8, 9})
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [second])) == ({}, set())
     hand, [first, second] = in_two_trees()
-    assert told(hand, TreesAcked(1, [first])) == ({}, set())
-    assert told(hand, TreesFailed(1, [second])) == ({}, {7, 8, 9})
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [first])) == ({}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.FAILED, [second])) == ({}, {7, 8, 9})
 
 
 def test_verdicts_are_heard_while_the_task_is_held() -> None:
     hand, root = begun()
     hand.gate.set("test", hand.tasks["thesink"])
     assert hand.executor("bolt").is_held
-    hand.tell("bolt", TreesAcked(1, [root]))
+    hand.tell("bolt", TreeVerdict(1, VerdictKind.ACKED, [root]))
     assert hand.executor("bolt").has_work
     drain(hand)
     assert xors(hand.take_updates()) == ACKED
@@ -151,8 +143,8 @@ def test_verdicts_are_heard_while_the_task_is_held() -> None:
 
 def test_other_trees_than_its_own_are_nothing_to_it() -> None:
     hand, root = begun()
-    assert told(hand, TreesFailed(1, [root ^ 1])) == ({}, set())
-    assert told(hand, TreesAcked(1, [root])) == (ACKED, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.FAILED, [root ^ 1])) == ({}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [root])) == (ACKED, set())
 
 
 def test_a_tree_that_nobody_hears_of_fails_after_one_to_two_timeouts() -> None:
@@ -171,7 +163,7 @@ def test_a_reset_starts_the_timeouts_of_tree_and_inputs_again() -> None:
     hand, root = begun()
     hand.now_s = TIMEOUT_S
     drain(hand)
-    hand.tell("bolt", TreesReset(1, [root]))
+    hand.tell("bolt", TreeVerdict(1, VerdictKind.RESET, [root]))
     drain(hand)
     assert hand.take_updates().resets == {7, 8, 9}
     hand.now_s = 2 * TIMEOUT_S
@@ -195,7 +187,7 @@ def test_a_lost_worker_fails_what_does_not_outlive_the_grace() -> None:
     hand.now_s = 3.0
     drain(hand)
     assert hand.take_updates().fails == {7, 8, 9}
-    assert told(hand, TreesAcked(1, [later])) == ({11: 1}, set())
+    assert told(hand, TreeVerdict(1, VerdictKind.ACKED, [later])) == ({11: 1}, set())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tupletree import Spout, Topology, TopologyBuilder, Tuple
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

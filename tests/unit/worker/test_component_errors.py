@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 from tupletree.worker.launch_file import LaunchFile
 from tupletree.worker.reporting.heartbeats import component_error
 

@@ -12,7 +12,7 @@ from hand_driven import HandDriven
 from local_components import Do, DoBasic, Log
 
 from tupletree import Spout, TopologyBuilder
-from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.execution.spout_executor import SpoutExecutor
 
@@ -149,7 +149,7 @@ def as_array(roots: Sequence[int]) -> array[int]:
     return array("Q", roots)
 
 
-@pytest.mark.parametrize("kind", [TreesAcked, TreesFailed])
+@pytest.mark.parametrize("kind", [VerdictKind.ACKED, VerdictKind.FAILED])
 @pytest.mark.parametrize("shape", [list, as_array])
 def test_trees_that_are_begun_while_others_end_are_waited_for(kind: Any, shape: Callable[[list[int]], Any]) -> None:
     spout = Replaying(first=50, most=2_000)
@@ -158,7 +158,7 @@ def test_trees_that_are_begun_while_others_end_are_waited_for(kind: Any, shape: 
     while hand.step("spout"):
         pass
     while roots := list(task.pending):
-        executor.inbox.tell(kind(task.task_id, shape(roots)))
+        executor.inbox.tell(TreeVerdict(task.task_id, kind, shape(roots)))
         hand.step("spout")
     assert sorted(spout.ended) == list(range(1, 2_001))
 

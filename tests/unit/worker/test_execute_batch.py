@@ -13,7 +13,7 @@ from tupletree.errors import EmitError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from hand_driven import HandDriven
 from local_components import Do
@@ -26,8 +25,7 @@ def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have
         outbound = Transfer(asyncio.get_running_loop(), 0.005)
         ties = Ties("t", "w", gate, lambda: 0, lambda roots: None, lambda: None)
         peers = PeerLinks(ties)
-        service: Any = None
-        outbound.connect(gate, peers, None, service)
+        outbound.connect(gate, peers, None, lambda: None)
         outbound.send(batch(7, MAX_BYTES // 2))
         assert gate.closed == frozenset()
         outbound.send(batch(8, MAX_BYTES))

@@ -51,8 +51,8 @@ def put(hand, origin, rows, size, generation=0):
     hand.step("keep")
 
 
-def put_blob(hand, source, root, size):
-    put(hand, Origin(source, hand.tasks[source][0], "default", ("blob",)), [([b"x"], root, root)], size, 10)
+def put_blob(hand, source, root, size, generation=10):
+    put(hand, Origin(source, hand.tasks[source][0], "default", ("blob",)), [([b"x"], root, root)], size, generation)
 
 
 def put_step(hand, source, step, sent=0):
@@ -78,6 +78,20 @@ def test_large_tuples_beyond_the_bound_are_failed_while_the_state_is_not_there(h
     initialise(hand)
     finish(hand)
     assert len(SEEN) == 4
+
+
+def test_tuples_of_a_generation_that_has_not_begun_here_are_failed_beyond_the_bound(hand):
+    initialise(hand)
+    put_step(hand, "fast", Step(20, Action.INITSTATE, 0))
+    for root in range(1, 9):
+        put_blob(hand, "fast", root, MAX_BYTES // 4, generation=20)
+    assert hand.take_updates().fails == {5, 6, 7, 8}
+    put_step(hand, "slow", Step(20, Action.INITSTATE, 0))
+    finish(hand)
+    assert len(SEEN) == 4
+    put_step(hand, "fast", Step(21, Action.PREPARE, 1), sent=8)
+    put_step(hand, "slow", Step(21, Action.PREPARE, 1), sent=0)
+    assert "8 rows in this generation, and 4 have come" in hand.executor("keep").tasks[0].participant.barriers.fault
 
 
 def test_a_batch_that_is_larger_than_the_bound_is_held_if_it_is_alone(hand):

@@ -12,7 +12,7 @@ from local_components import Do, DoBasic, Log, Shared
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import LocalCluster
 from tupletree.tuples import Origin
-from tupletree.worker.control_messages import TreesAcked
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
 from tupletree.worker.execution.run_loop import MAX_TURNS_HELD, LoopSettings, RunLoop
@@ -160,7 +160,7 @@ def test_a_spout_that_rests_is_not_asked_until_it_hears_something_or_is_roused()
     turn(loop)
     assert log[2:] == []
     [task] = driven.tasks["spout"]
-    driven.tell("spout", TreesAcked(task, [1]))
+    driven.tell("spout", TreeVerdict(task, VerdictKind.ACKED, [1]))
     turn(loop)
     assert log[2:] == ["emitted", "nothing"]
 

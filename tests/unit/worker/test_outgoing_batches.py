@@ -13,7 +13,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.core.batches import BATCH_BYTES, MULTI, Row, Rows, bytes_of, decode, weigh
 from tupletree.worker.core.output_streams import OutStream
-from tupletree.worker.network.outgoing_batches import RowsRefused, send_bounded
+from tupletree.worker.execution.outgoing_batches import RowsRefused, send_bounded
 
 SOURCE = Origin("spout", 1, "default", ["number", "blob"])
 LIMIT = 4 * BATCH_BYTES

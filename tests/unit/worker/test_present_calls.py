@@ -11,7 +11,7 @@ from local_components import Do, DoBasic, Latch, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.engine import Engine
 from tupletree.worker.execution.call_durations import CallDurations
 
@@ -110,8 +110,8 @@ def test_many_verdicts_in_one_step_are_many_calls() -> None:
     [task] = executor.tasks
     roots = list(task.pending)  # type: ignore[attr-defined]
     heard.append(lambda: seen.append(executor.progress))
-    hand.tell("spout", TreesAcked(task.task_id, roots[:3]))
-    hand.tell("spout", TreesFailed(task.task_id, roots[3:6]))
+    hand.tell("spout", TreeVerdict(task.task_id, VerdictKind.ACKED, roots[:3]))
+    hand.tell("spout", TreeVerdict(task.task_id, VerdictKind.FAILED, roots[3:6]))
     hand.step("spout")
     assert len(seen) == len(set(seen)) == 6
 

@@ -12,9 +12,9 @@ from local_components import Do
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.worker.control_messages import TreesAcked, TreesFailed
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 
 
 def generator(*_: Any) -> Iterator[list[Any]]:
@@ -84,7 +84,7 @@ def test_an_unfinished_call_of_ack_or_fail_fails_the_spout(method: str) -> None:
     task: Any = hand.executor("spout").tasks[0]
     task.spout.next_tuple = lambda: task.spout.collector.emit(["a"], 1)
     hand.step("spout")
-    kind = TreesAcked if method == "ack" else TreesFailed
-    hand.tell("spout", kind(task.task_id, list(task.pending)))
+    kind = VerdictKind.ACKED if method == "ack" else VerdictKind.FAILED
+    hand.tell("spout", TreeVerdict(task.task_id, kind, list(task.pending)))
     with pytest.raises(TaskFailure, match=rf"Bad\.{method} returned a generator; a returned value is ignored$"):
         hand.step("spout")

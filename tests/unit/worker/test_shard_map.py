@@ -20,7 +20,7 @@ from tupletree.v1.topology_pb2 import ShardAssignment
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import ShardsLost
 from tupletree.worker.core.ack_updates import AckUpdates
-from tupletree.worker.core.tasks import Environment
+from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.network.acker_links import (
     MAX_PAUSE_S,

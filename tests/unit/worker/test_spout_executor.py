@@ -12,9 +12,9 @@ from local_components import Do, Log
 
 from tupletree import Spout, TopologyBuilder
 from tupletree.acker.ledger import Ledger
-from tupletree.worker.control_messages import ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from tupletree.worker.control_messages import ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from tupletree.worker.core.spout_task import SpoutTask, message_of
-from tupletree.worker.core.tasks import TaskFailure
+from tupletree.worker.core.task import TaskFailure
 from tupletree.worker.execution.inbox import ACKERS
 from tupletree.worker.execution.spout_executor import SpoutExecutor
 
@@ -102,7 +102,7 @@ def test_max_pending_stops_polling_until_a_tree_ends() -> None:
     assert len(task_of(hand).pending) == 3
     assert hand.executor("spout").due_s() == 30, "nothing to do before something times out"
     root = roots_by_message(hand)[1]
-    hand.tell("spout", TreesAcked(hand.tasks["spout"][0], [root]))
+    hand.tell("spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.ACKED, [root]))
     while hand.step("spout"):
         pass
     assert sorted(roots_by_message(hand)) == [0, 2, 3]
@@ -175,8 +175,8 @@ def test_a_deactivated_spout_still_hears_how_its_trees_end() -> None:
     executor.wants_active = False
     roots = roots_by_message(hand)
     task = hand.tasks["spout"][0]
-    hand.tell("spout", TreesAcked(task, [roots[0]]))
-    hand.tell("spout", TreesFailed(task, [roots[1]]))
+    hand.tell("spout", TreeVerdict(task, VerdictKind.ACKED, [roots[0]]))
+    hand.tell("spout", TreeVerdict(task, VerdictKind.FAILED, [roots[1]]))
     hand.step("spout")
     assert list(log) == ["open", ("ack", 0), ("fail", 1), "deactivate"]
 
@@ -192,7 +192,7 @@ def test_a_spout_whose_receiver_is_closed_is_not_polled_but_hears_verdicts() -> 
         assert not hand.step("spout")
         assert hand.executor("spout").due_s() == 30
         assert len(task_of(hand).pending) == before
-    hand.tell("spout", TreesAcked(hand.tasks["spout"][0], [roots[0]]))
+    hand.tell("spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.ACKED, [roots[0]]))
     assert hand.executor("spout").has_work
     hand.step("spout")
     assert ("ack", 0) in log
@@ -229,7 +229,7 @@ def test_a_reset_starts_the_timeout_again() -> None:
     [root] = roots_by_message(hand).values()
     for _ in range(10):
         hand.now_s += 25
-        hand.tell("spout", TreesReset(hand.tasks["spout"][0], [root, 12345]))
+        hand.tell("spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.RESET, [root, 12345]))
         hand.step("spout")
     assert list(log) == ["open"]
     hand.now_s += 60
@@ -255,8 +255,15 @@ def test_a_message_ends_once_whatever_is_heard_afterwards() -> None:
     hand.step("spout")
     task = hand.tasks["spout"][0]
     roots = roots_by_message(hand)
-    first = [TreesAcked(task, [roots[0]]), TreesFailed(task, [roots[1]]), TreesExpired(task, [roots[2]])]
-    late = [kind(task, list(roots.values())) for kind in (TreesAcked, TreesFailed, TreesExpired, TreesReset)]
+    first = [
+        TreeVerdict(task, VerdictKind.ACKED, [roots[0]]),
+        TreeVerdict(task, VerdictKind.FAILED, [roots[1]]),
+        TreeVerdict(task, VerdictKind.EXPIRED, [roots[2]]),
+    ]
+    late = [
+        TreeVerdict(task, kind, list(roots.values()))
+        for kind in (VerdictKind.ACKED, VerdictKind.FAILED, VerdictKind.EXPIRED, VerdictKind.RESET)
+    ]
     for control in [*first, *late]:
         hand.tell("spout", control)
     hand.step("spout")
@@ -283,7 +290,9 @@ def test_what_a_lost_worker_may_have_held_fails_after_the_grace_and_the_rest_is_
     spout.left = 1  # emitted after the loss: cannot have been lost with it
     hand.step("spout")
     hand.now_s = 0.9
-    hand.tell("spout", TreesAcked(hand.tasks["spout"][0], [roots[2]]))  # proves in time that it was not lost
+    hand.tell(
+        "spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.ACKED, [roots[2]])
+    )  # proves in time that it was not lost
     hand.step("spout")
     assert list(log) == ["open", ("ack", 2)]
     hand.now_s = 1.0
@@ -367,9 +376,9 @@ def test_an_exception_in_any_method_names_the_component(method: str) -> None:
     roots = roots_by_message(hand)
     setattr(task.spout, method, broken)
     if method == "ack":
-        hand.tell("spout", TreesAcked(task.task_id, [roots[0]]))
+        hand.tell("spout", TreeVerdict(task.task_id, VerdictKind.ACKED, [roots[0]]))
     elif method == "fail":
-        hand.tell("spout", TreesFailed(task.task_id, [roots[0]]))
+        hand.tell("spout", TreeVerdict(task.task_id, VerdictKind.FAILED, [roots[0]]))
     elif method == "deactivate":
         hand.executor("spout").wants_active = False  # type: ignore[attr-defined]
     with pytest.raises(TaskFailure, match=rf"task {task.task_id} of component 'spout' failed: ValueError: broken"):
@@ -386,7 +395,9 @@ def test_a_failure_while_hearing_verdicts_names_the_task_they_are_for() -> None:
         raise ValueError("broken")
 
     second.spout.ack = broken  # type: ignore[method-assign]
-    hand.tell("spout", TreesAcked(second.task_id, list(roots_by_message(hand, 1).values())), index=1)
+    hand.tell(
+        "spout", TreeVerdict(second.task_id, VerdictKind.ACKED, list(roots_by_message(hand, 1).values())), index=1
+    )
     with pytest.raises(TaskFailure, match=f"task {second.task_id} of component 'spout'"):
         hand.step("spout")
 

@@ -14,11 +14,11 @@ from tupletree import FailedException, Spout, TopologyBuilder
 from tupletree._wire.latency import BUCKETS, FINE_BOUNDS_S, bucket_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import nimbus_pb2
-from tupletree.worker.control_messages import TreesAcked, TreesExpired, TreesFailed
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
 from tupletree.worker.core.counts import count_in
-from tupletree.worker.reporting.task_stats import task_stats
+from tupletree.worker.execution.task_stats import task_stats
 
 
 @pytest.mark.parametrize("nudge", [lambda s: math.nextafter(s, 0), lambda s: s, lambda s: math.nextafter(s, math.inf)])
@@ -210,7 +210,11 @@ def test_a_spout_with_two_streams_tells_what_came_of_the_trees_of_each() -> None
     task = hand.tasks["spout"][0]
     hand.now_s = 0.3
     even, odd = roots[0::2], roots[1::2]
-    for control in (TreesAcked(task, even[:8]), TreesFailed(task, even[8:9]), TreesExpired(task, odd[:2])):
+    for control in (
+        TreeVerdict(task, VerdictKind.ACKED, even[:8]),
+        TreeVerdict(task, VerdictKind.FAILED, even[8:9]),
+        TreeVerdict(task, VerdictKind.EXPIRED, odd[:2]),
+    ):
         hand.tell("spout", control)
         hand.tell("spout", control)  # what is not pending any more is not counted again
     drain(hand, "spout")
@@ -231,8 +235,8 @@ def test_a_spout_with_one_stream_tells_its_totals_as_that_stream() -> None:
     drain(hand, "spout")
     roots = begun(hand.take_updates())
     hand.now_s = 0.02
-    hand.tell("spout", TreesAcked(hand.tasks["spout"][0], roots[:25]))
-    hand.tell("spout", TreesFailed(hand.tasks["spout"][0], roots[25:]))
+    hand.tell("spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.ACKED, roots[:25]))
+    hand.tell("spout", TreeVerdict(hand.tasks["spout"][0], VerdictKind.FAILED, roots[25:]))
     drain(hand, "spout")
     stats = stats_of(hand, "spout")
     assert ends(stats) == {"default": (25, 5, 2)}

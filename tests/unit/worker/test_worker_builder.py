@@ -14,7 +14,7 @@ from tupletree.errors import TopologyError
 from tupletree.parallelism import tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.worker.builder import Plan, build_executor, origins
-from tupletree.worker.core.tasks import Environment
+from tupletree.worker.core.task import Environment
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import ACKERS, Gate
 

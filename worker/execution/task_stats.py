@@ -7,11 +7,12 @@ from typing import Any
 
 from tupletree.v1 import nimbus_pb2
 
+from ..core.bolt_task import BoltTask
 from ..core.counts import data_streams, own_streams
 from ..core.output_streams import OutStream
 from ..core.spout_task import SpoutTask
-from ..core.tasks import BoltTask, Task
-from ..execution.executor import Executor
+from ..core.task import Task
+from .executor import Executor
 
 
 def task_stats(task: Task, executor: Executor) -> nimbus_pb2.TaskStats:

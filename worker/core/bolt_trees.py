@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 
 from tupletree.tuples import Tuple
 
-from ..control_messages import Control, ShardsLost, TreesAcked, TreesExpired, TreesFailed, TreesReset, WorkerLost
+from ..control_messages import Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from ..rotating_map import RotatingMap
 
 Inputs = list[Tuple]
@@ -70,13 +70,13 @@ class BoltTrees:
     def handle(self, item: Control, now_s: float) -> None:
         """Handle a verdict, a reset, or the loss of a worker or of shards."""
         match item:
-            case TreesAcked():
+            case TreeVerdict(kind=VerdictKind.ACKED):
                 for inputs in self._pending.pop_many(item.roots):
                     self._on_acked([tup for tup in inputs if self._was_last(tup)])
-            case TreesFailed() | TreesExpired():
-                self._fail(item.roots)
-            case TreesReset():
+            case TreeVerdict(kind=VerdictKind.RESET):
                 self._reset(item.roots)
+            case TreeVerdict():
+                self._fail(item.roots)
             case WorkerLost():
                 if self._pending:
                     self._suspects.append((now_s + item.grace_s, list(self._pending)))

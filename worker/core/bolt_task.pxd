@@ -1,0 +1,27 @@
+cimport cython
+
+from tupletree.tuples cimport Origin, Tuple
+from tupletree.worker.core.batches cimport Rows
+from tupletree.worker.core.collectors cimport TaskBoltCollector
+from tupletree.worker.core.task cimport Task
+
+cdef class BoltTask(Task):
+    cdef public object bolt, trees
+    cdef public TaskBoltCollector collector
+    cdef public set unacked
+    cdef object _sampled
+    cdef double _sampled_s
+    cdef long long _sample_every, _sample_at, _give_up_at
+
+    @cython.locals(
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tup=Tuple,
+        executed=cython.longlong, sample_at=cython.longlong, unacked=set,
+    )
+    cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    @cython.locals(
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tuples=list,
+        executed=cython.longlong,
+    )
+    cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    cpdef acked(self, Tuple tup)
+    cpdef acked_many(self, tuples)

@@ -1,0 +1,190 @@
+"""Tasks of bolts that anchor and ack explicitly, with the trees that such a task has begun itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tupletree.component import Bolt, TopologyContext
+from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
+
+from .batches import Rows
+from .bolt_trees import BoltTrees
+from .collectors import TaskBoltCollector
+from .counts import NEVER, sample_every
+from .output_streams import OutStream
+from .task import Environment, Task
+
+GIVE_UP_AFTER = 20_000
+"""A sampled tuple is considered forgotten if it is still unacked after this many further tuples."""
+
+
+class BoltTask(Task):
+    """A task of a bolt that anchors and acks explicitly, with the trees that the task has begun itself."""
+
+    def __init__(self, bolt: Bolt, context: TopologyContext, streams: dict[str, OutStream], env: Environment) -> None:
+        super().__init__(bolt, context, streams, env)
+        self.bolt = bolt
+        self.collector = TaskBoltCollector(self, streams, env.ids())
+        bolt.collector = self.collector
+        self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
+        self.unacked: set[Tuple] | None = None  # in aligned mode: executed, neither acked nor failed
+        conf = context.conf
+        self.trees = BoltTrees(
+            conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
+            on_acked=self._ack_many,
+            on_failed=self._fail_many,
+            on_reset=self._reset_many,
+        )
+        self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
+        self._sampled: Tuple | None = None  # awaits its ack since _sampled_s, until _give_up_at
+        self._sampled_s = 0.0
+        self._sample_at = 0 if self._sample_every < NEVER else NEVER
+        self._give_up_at = 0
+
+    def open(self) -> None:
+        self.is_open = True
+        prepare: Callable[..., object] = self.bolt.prepare
+        with self.set_up:
+            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
+
+    def close(self) -> None:
+        if self.is_open:
+            self.clean_up(self.bolt)
+
+    def renew(self) -> None:
+        """Continue with a new copy of the bolt, as after a crash. Unacked tuples and pending trees are forgotten.
+
+        Raises:
+            TaskFailure: making or preparing the copy failed.
+        """
+        self.end(self.bolt)
+        self.trees.forget()
+        self.unacked = None if self.unacked is None else set()
+        try:
+            self.bolt = self.renewed()
+            self.bolt.collector = self.collector
+            self.open()
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Execute rows ``start`` to ``stop``, until ``must_yield`` is set. Return the number executed.
+
+        Raises:
+            TaskFailure: ``execute`` raised.
+        """
+        if self.takes_batches:
+            return self._run_batch(rows, start, stop, origin)
+        execute: Callable[..., object] = self.bolt.execute
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        executed = self.counters.executed
+        is_user = origin.component != SYSTEM_COMPONENT
+        sample_at = self._sample_at if is_user else NEVER  # ticks are not sampled: few bolts ack them
+        unacked = self.unacked if is_user else None
+        at = start
+        while at < stop and not self.must_yield:
+            values = [column[at] for column in columns]  # a new list, because such a bolt may keep its tuples
+            tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
+            if executed >= sample_at:
+                sample_at = self._sample(tup, executed)
+            if unacked is not None:
+                unacked.add(tup)
+            executed += 1
+            at += 1
+            try:
+                returned = execute(tup)
+                if returned is not None:
+                    self.refuse(self.bolt, "execute", returned)
+            except (Exception, SystemExit) as error:
+                raise self.failure(error) from error
+        self._ran(origin, at - start, self._env.clock() - started_s)
+        return at - start
+
+    def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        tuples = [
+            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
+            for at in range(start, stop)
+        ]
+        executed = self.counters.executed
+        if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
+            self._sample(tuples[0], executed)
+        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
+            self.unacked.update(tuples)
+        execute_batch: Callable[..., object] = self.bolt.execute_batch
+        try:
+            returned = execute_batch(tuples)
+            if returned is not None:
+                self.refuse(self.bolt, "execute_batch", returned)
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+        self._ran(origin, stop - start, self._env.clock() - started_s)
+        return stop - start
+
+    def _ran(self, origin: Origin, executed: int, elapsed_s: float) -> None:
+        self.counters.ran(executed, elapsed_s)
+        if self.inputs is not None:
+            self.inputs[origin].ran(executed, elapsed_s)
+
+    def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
+        """Track a tree of this task's own, which the collector began for these inputs."""
+        self.updates.add_init(root, value, self.task_id)
+        self.trees.begin(root, inputs, self._env.clock())
+
+    def _ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self.collector.ack_many(tuples)
+
+    def _fail_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.fail(tup)
+
+    def _reset_many(self, tuples: Iterable[Tuple]) -> None:
+        for tup in tuples:
+            self.collector.reset_timeout(tup)
+
+    def _sample(self, tup: Tuple, count: int) -> int:
+        """Measure the time to this tuple's ack, unless another is being measured. Return the next count to sample."""
+        if self._sampled is None or count >= self._give_up_at:
+            self._sampled = tup
+            self._sampled_s = self._env.clock()
+            self._give_up_at = count + GIVE_UP_AFTER
+        self._sample_at = count + self._sample_every
+        return self._sample_at
+
+    def acked(self, tup: Tuple) -> None:
+        """Record that the collector acked a tuple."""
+        self.counters.acked += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].acked += 1
+        if self.unacked is not None:
+            self.unacked.discard(tup)
+        if tup is self._sampled:
+            self._take_sample(tup)
+
+    def acked_many(self, tuples: Sequence[Tuple]) -> None:
+        """Record that the collector acked these tuples."""
+        self.counters.acked += len(tuples)
+        if self.inputs is not None:
+            for tup in tuples:
+                self.inputs[tup._origin].acked += 1
+        if self.unacked is not None:
+            self.unacked.difference_update(tuples)
+        if self._sampled is not None and self._sampled in tuples:
+            self._take_sample(self._sampled)
+
+    def _take_sample(self, tup: Tuple) -> None:
+        self._sampled = None
+        self.processed(tup._origin, self._env.clock() - self._sampled_s)
+
+    def failed(self, tup: Tuple) -> None:
+        """Record that the collector failed a tuple."""
+        self.counters.failed += 1
+        if self.inputs is not None:
+            self.inputs[tup._origin].failed += 1
+        self.has_failed_tuples = True
+        if self.unacked is not None:
+            self.unacked.discard(tup)
+        if tup is self._sampled:
+            self._sampled = None

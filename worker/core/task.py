@@ -1,0 +1,208 @@
+"""The base class of all tasks: a user's component with its collector, streams and counters.
+
+An executor drives a task on one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tupletree._compiled import IS_COMPILED
+from tupletree._signatures import check_returned
+from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
+from tupletree.errors import TupletreeError, named
+from tupletree.tuples import Origin
+
+from .ack_updates import AckUpdates
+from .batches import Rows
+from .counts import Counters, inputs_of
+from .ids import RandomBits, RandomIds
+from .output_streams import OutBuffer, OutStream
+from .tree_tracker import TreeTracker
+
+ReportError = Callable[[str, int, BaseException], None]
+Observer = Callable[[str, str, Sequence[Any]], None]
+"""A function that receives emitted tuples as (component, stream, values)."""
+Clock = Callable[[], float]
+
+
+class TaskFailure(TupletreeError):
+    """A component raised an exception, so its worker must end. ``__cause__`` is the component's exception.
+
+    SystemExit counts too: on the thread of a run loop, SystemExit would silently end only that thread.
+    """
+
+    def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}")
+        self.component_id = component_id
+        self.task_id = task_id
+        self.__cause__ = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Dependencies that a worker passes to its tasks."""
+
+    clock: Clock
+    getrandbits: RandomBits
+    report_error: ReportError
+    is_tracked: bool
+    log_emit: Observer  # receives each emitted tuple under topology.debug
+    ids_at_once: int = 256  # number of ids that a task generates at a time
+    ids_are_seeded: bool = IS_COMPILED  # False where ids must be the same with and without compilation
+
+    def ids(self) -> RandomIds:
+        """Return a source of root and edge ids for one task."""
+        return RandomIds(self.getrandbits, self.ids_at_once, self.ids_are_seeded)
+
+
+class SetUp:
+    """Context manager around calls that set up a component (``open``, ``prepare``, ``activate``, ``init_state`` …).
+
+    ``is_on``: such a call is under way. ``has_been``: the current step had such a call; the run loop clears the flag.
+    """
+
+    __slots__ = ("has_been", "is_on")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.has_been = False
+
+    def __enter__(self) -> None:
+        self.is_on = self.has_been = True
+
+    def __exit__(self, *error: object) -> None:
+        self.is_on = False
+
+
+class Participant(Protocol):
+    """The part that takes part in checkpoints for a task (worker/checkpoint). Runs on the task's own thread."""
+
+    task_id: int
+    channels: dict[int, deque[tuple[OutBuffer, Rows]]]
+    """Rows to hand over before the task's buffers, by receiving task."""
+    released: deque[tuple[Origin, Rows]]
+    """Batches to execute before those of the inbox."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the task may execute tuples, be polled, and receive ticks."""
+
+    @property
+    def has_held_back(self) -> bool:
+        """True if tuples wait for a step, or a step waits for acks."""
+
+    @property
+    def due_s(self) -> float:
+        """The latest time at which ``poll`` must be called; infinity if no step waits."""
+
+    def take(self, origin: Origin, rows: Rows) -> bool:
+        """Judge a batch; return True if it is to be executed now."""
+
+    def poll(self) -> bool:
+        """Act on a step that waits for acks, once all are in or the deadline has passed; return True if it acted."""
+
+    def opened(self) -> None:
+        """Called right after the spout of a spout task was opened."""
+
+    def close(self) -> None:
+        """Called after the component was closed."""
+
+
+class Task(TreeTracker):
+    """Base class of spout and bolt tasks."""
+
+    def __init__(
+        self, component: Component, context: TopologyContext, streams: dict[str, OutStream], env: Environment
+    ) -> None:
+        self.component_id = context.component_id
+        self.task_id = context.task_id
+        self.is_tracked = env.is_tracked
+        self.context = context
+        self.streams = streams
+        self.counters = Counters()
+        self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
+        self.updates = AckUpdates()  # replaced by the updates of the run loop that drives this task
+        self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
+        self.defers_acks = False
+        self.has_failed_tuples = False  # since the last reset: no checkpoint may cover a failed tuple
+        self.participant: Participant | None = None  # takes part in checkpoints for this task
+        self.is_open = False
+        self.is_declared_blocking = component.blocking
+        self.takes_batches = False  # a step runs all rows of a batch at once
+        self.set_up = SetUp()  # replaced by the executor's SetUp
+        self.must_yield = False  # set by the watchdog when the current step takes too long
+        self.remake: Callable[[], Any] | None = None  # makes a new copy of the component as submitted
+        self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
+        self._env = env
+        component.context = context
+
+    def use(self, updates: AckUpdates) -> None:
+        """Report to the ackers through these updates from now on."""
+        self.updates = updates
+        if not self.defers_acks:
+            self.ack_updates = updates
+
+    def equip(self, context: TopologyContext) -> None:
+        """Set the clock and the ``call_soon`` of a component's context."""
+        context.clock = self._env.clock
+        if self.ask_soon is not None:
+            context.call_soon = functools.partial(self.ask_soon, context)
+
+    def end(self, bolt: BasicBolt | Bolt) -> None:
+        """Call ``cleanup`` of a copy of the bolt; report an exception instead of raising it."""
+        try:
+            self.clean_up(bolt)
+        except (Exception, SystemExit) as error:
+            self.report_error(error)
+
+    def clean_up(self, bolt: BasicBolt | Bolt) -> None:
+        """Call a bolt's ``cleanup``."""
+        cleanup: Callable[[], object] = bolt.cleanup
+        self.refuse(bolt, "cleanup", cleanup())
+
+    def refuse(self, component: Component, method: str, returned: object) -> None:
+        """Raise TopologyError if a method of the component may not return this value, which would be ignored."""
+        check_returned(self.component_id, component, method, returned, self.feeds)
+
+    def feeds(self, task: int) -> bool:
+        """True if a stream of this task goes to the given task."""
+        return any(task in stream.buffers for stream in self.streams.values())
+
+    def renewed(self) -> Any:
+        """Return a new copy of the component with a new context. Pending ``call_soon`` calls of the old copy lapse."""
+        assert self.remake is not None
+        component = self.remake()
+        self.context = component.context = self.context.renewed()
+        self.equip(self.context)
+        return component
+
+    def buffers(self) -> Iterable[OutBuffer]:
+        """Return the buffer of every receiving task of every stream."""
+        return (buffer for stream in self.streams.values() for buffer in stream.buffers.values())
+
+    def open(self) -> None:
+        """Call the component's ``open`` or ``prepare``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Call the component's ``close`` or ``cleanup``, if it was opened."""
+        raise NotImplementedError
+
+    def processed(self, origin: Origin, latency_s: float) -> None:
+        """Record the latency of a sampled tuple that was acked."""
+        self.counters.processed(latency_s)
+        if self.inputs is not None:
+            self.inputs[origin].processed(latency_s)
+
+    def report_error(self, error: BaseException) -> None:
+        """Report an error of this task to the user."""
+        self._env.report_error(self.component_id, self.task_id, error)
+
+    def failure(self, error: BaseException) -> TaskFailure:
+        """Wrap an exception of this task's component in a TaskFailure."""
+        return TaskFailure(self.component_id, self.task_id, error)

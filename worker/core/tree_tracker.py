@@ -1,0 +1,78 @@
+"""The tasks as their collectors see them. A tracer may stand between a collector and its task (trace_filter.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from typing import Any, Protocol
+
+from tupletree.tuples import Tuple
+
+from .ack_updates import AckUpdates
+from .counts import TreesByStream
+
+
+class TreeTracker:
+    """Tracker of the trees that a spout's collector begins: the spout task, or its stand-in.
+
+    When compiled, a call of ``track`` creates no Python object for an id.
+    """
+
+    __slots__ = ("is_tracked",)
+
+    is_tracked: bool
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        """Track a tree that an emit has begun; its root is new."""
+        raise NotImplementedError
+
+
+class EmittingTask(Protocol):
+    """The part of a task that every collector uses."""
+
+    component_id: str
+
+    def report_error(self, error: BaseException) -> None:
+        """Report an error of this task to the user."""
+
+
+class EmittingSpoutTask(EmittingTask, Protocol):
+    """The part of a spout task that its collector uses."""
+
+    is_tracked: bool
+    by_stream: TreesByStream | None
+
+    @property
+    def pending(self) -> Sized:
+        """The pending trees."""
+
+    def track(self, root: int, value: int, msg_id: Any) -> None:
+        """Track a tree that an emit has begun; its root is new."""
+
+    def acked_untracked(self, msg_id: Any, stream: str) -> None:
+        """Ack at once a tuple that was emitted with a message id while tracking is off."""
+
+
+class AckingTask(EmittingTask, Protocol):
+    """The part of a bolt task that the collector of explicit acks uses."""
+
+    is_tracked: bool
+
+    @property
+    def updates(self) -> AckUpdates:
+        """The updates that take fails and resets."""
+
+    @property
+    def ack_updates(self) -> AckUpdates:
+        """The updates that take acks."""
+
+    def acked(self, tup: Tuple) -> None:
+        """Record that the collector acked a tuple."""
+
+    def acked_many(self, tuples: Sequence[Tuple]) -> None:
+        """Record that the collector acked these tuples."""
+
+    def failed(self, tup: Tuple) -> None:
+        """Record that the collector failed a tuple."""
+
+    def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
+        """Track a tree of the task's own, which the collector began for these inputs."""
