@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import faulthandler
+import functools
 import gc
 import os
 import sys
@@ -16,7 +16,7 @@ from tupletree._security.current import Security, use
 from tupletree.errors import TupletreeError
 
 from . import ptrace
-from .daemon import WorkerDaemon, add_code_path
+from .daemon import add_code_path, run_worker
 from .launch_file import LaunchFile
 from .reporting.stdio_capture import capture
 
@@ -53,11 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_code_path(launch.bundle_dir)
     gc.set_threshold(GC_THRESHOLD, 5, 20)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-
-    async def run(stop: asyncio.Event) -> int:
-        return await WorkerDaemon(launch).run(stop)
-
-    return run_daemon(run)
+    return run_daemon(functools.partial(run_worker, launch))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
@@ -60,57 +58,100 @@ CLOSE_S = 2.0
 DRAIN_S = 0.5
 
 
-class WorkerDaemon:
-    """A single run of the worker process."""
+async def run_worker(launch: LaunchFile, stop: asyncio.Event) -> int:
+    """Serve until ``stop`` is set, the slot is taken away, or a component raises. Return the exit status."""
+    client = await asyncio.to_thread(connect, launch.conf, end_process)
+    try:
+        store = Store(client, launch.conf["zookeeper.root"])
+        first = await asyncio.to_thread(load_view, store, launch)
+        if first is None:
+            event(log, "worker.unassigned", slot=launch.slot)
+            return 0
+        try:
+            worker = Worker(launch, store, first)
+        except TupletreeError as error:
+            component = error.component if isinstance(error, TopologyError) else ""
+            return await give_up(launch, store, component or "__system", 0, error)
+        return await worker.run(stop)
+    finally:
+        await asyncio.to_thread(disconnect, client)
 
-    def __init__(self, launch: LaunchFile) -> None:
+
+def load_view(store: Store, launch: LaunchFile, *, is_synced: bool = False) -> AssignmentView | None:
+    """Read the assignment from ZooKeeper; with ``is_synced``, including everything written before this call."""
+    topology_id = launch.topology_id
+    if is_synced:
+        store.sync()
+    record = store.topology(topology_id)
+    assignment = store.assignment(topology_id)
+    return view(
+        launch.slot,
+        record.value if record is not None else None,
+        assignment.value if assignment is not None else None,
+        store.worker_presences(topology_id),
+    )
+
+
+async def give_up(launch: LaunchFile, store: Store, component: str, task: int, error: BaseException) -> int:
+    """Log and store the error that ends the worker; return the exit status."""
+    log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
+    await store_error(store, launch.topology_id, component_error(launch, component, task, error))
+    return 1
+
+
+class Worker:
+    """The executors of this slot, their links, and the tasks that follow ZooKeeper and report.
+
+    The executors are fixed for the worker's life: if the slot gets others, this worker ends and another starts.
+    """
+
+    def __init__(self, launch: LaunchFile, store: Store, first: AssignmentView) -> None:
+        """Unpickles user code. Raises TupletreeError if a component cannot be built here."""
+        conf = launch.conf
         self._launch = launch
-        self._conf = launch.conf
+        self._store = store
+        self._executors = first.executors
         self._readiness = Readiness()
+        self._readiness.set("components", "starting")
         self._throttle = ErrorThrottle(
-            self._conf["topology.max.error.report.per.interval"], self._conf["topology.error.throttle.interval.secs"]
+            conf["topology.max.error.report.per.interval"], conf["topology.error.throttle.interval.secs"]
         )
         self._loop = asyncio.get_running_loop()
-        self._outbound = Transfer(self._loop, launch.conf["topology.flush.interval.ms"] / 1000)
         self._opened = asyncio.Event()
         self._changed = asyncio.Event()
         self._unwanted = asyncio.Event()
         self._known_workers: frozenset[str] = frozenset()
         self._was_ready = False
-        self._view: AssignmentView | None = None
+        self._view: AssignmentView | None = None  # none is applied before the components are open
         self._background: set[asyncio.Task[None]] = set()
+        self._transfer = Transfer(self._loop, conf["topology.flush.interval.ms"] / 1000)
+        self._engine = self._make_engine(first)
+        self._ackers = self._make_ackers(first)
+        self._peers = PeerLinks(
+            Ties(
+                topology_id=launch.topology_id,
+                worker_id=launch.worker_id,
+                gate=self._engine.gate,
+                shard_version=lambda: self._ackers.known_version if self._ackers is not None else 0,
+                fail=self._transfer.fail,
+                on_link_change=self._update_readiness,
+            )
+        )
+        self._service = WorkerService(
+            self._engine, launch.topology_id, launch.worker_id, self._opened, self._on_shard_version
+        )
+        self._transfer.connect(self._engine.gate, self._peers, self._ackers, self._service.congestion_changed)
+        self._reporter = Reporter(launch, self._engine, store)
+        self._debugging = DebugController(launch, self._engine)
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Serve until ``stop`` is set, the slot is taken away, or a component raises."""
-        self._readiness.set("components", "starting")
-        client = await asyncio.to_thread(connect, self._conf, end_process)
+        """Serve until the worker must end; return the exit status."""
         try:
-            self._store = Store(client, self._conf["zookeeper.root"])
-            first = await self._snapshot(synced=False)
-            if first is None:
-                event(log, "worker.unassigned", slot=self._launch.slot)
-                return 0
-            return await self._work(first, client, stop)
-        finally:
-            await asyncio.to_thread(disconnect, client)
-
-    async def _work(self, first: AssignmentView, client: KazooClient, stop: asyncio.Event) -> int:
-        # Fixed for the worker's life: if the slot gets other executors, this worker ends and another starts.
-        self._executors = first.executors
-        try:
-            self._engine = self._build(first)
-        except TupletreeError as error:
-            component = error.component if isinstance(error, TopologyError) else ""
-            return await self._give_up(component or "__system", 0, error)
-        self._connect(first)
-        try:
-            rpc, http, http_port = await self._listen()
+            rpc, http, self._reporter.http_port = await self._listen()
         except UsageError as error:  # a port is in use
-            return await self._give_up("__system", 0, error)
+            return await give_up(self._launch, self._store, "__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
-        self._reporter = Reporter(self._launch, self._engine, self._store, http_port)
-        self._observing = DebugController(self._launch, self._engine)
-        self._start_background(http_port)
+        self._start()
         try:
             return await self._wait_for_end(stop)
         finally:
@@ -119,16 +160,17 @@ class WorkerDaemon:
             await self._drain()
             for task in self._background:
                 task.cancel()
-            await asyncio.to_thread(self._observing.close)
+            await asyncio.to_thread(self._debugging.close)
             await self._peers.close()
             if self._ackers is not None:
                 await self._ackers.close()
             await rpc.stop(0)
             await http.stop()
 
-    def _build(self, first: AssignmentView) -> Engine:
+    def _make_engine(self, first: AssignmentView) -> Engine:
         """Build the engine for the executors of this slot. Unpickles user code."""
-        spec = load_spec(self._launch.bundle_dir)
+        launch = self._launch
+        spec = load_spec(launch.bundle_dir)
         environment = Environment(
             clock=time.monotonic,
             getrandbits=random.Random().getrandbits,
@@ -137,32 +179,15 @@ class WorkerDaemon:
             log_emit=log_emit,
         )
         plan = Plan(
-            topology_id=self._launch.topology_id,
+            topology_id=launch.topology_id,
             spec=spec,
-            conf=self._conf,
-            tasks=tasks_of(spec, self._conf),
+            conf=launch.conf,
+            tasks=tasks_of(spec, launch.conf),
             local_tasks=local_tasks(first.executors),
             environment=environment,
             seed=random.getrandbits(64),
         )
-        return Engine(plan, first.executors, self._outbound, self._on_blocking)
-
-    def _connect(self, first: AssignmentView) -> None:
-        """Create the service and the links. Links connect in the background."""
-        ties = Ties(
-            topology_id=self._launch.topology_id,
-            worker_id=self._launch.worker_id,
-            gate=self._engine.gate,
-            shard_version=lambda: self._ackers.known_version if self._ackers is not None else 0,
-            fail=self._outbound.fail,
-            on_link_change=self._update_readiness,
-        )
-        self._peers = PeerLinks(ties)
-        self._ackers = self._make_ackers(first)
-        self._service = WorkerService(
-            self._engine, self._launch.topology_id, self._launch.worker_id, self._opened, self._on_shard_version
-        )
-        self._outbound.connect(self._engine.gate, self._peers, self._ackers, self._service.congestion_changed)
+        return Engine(plan, first.executors, self._transfer, log_blocking)
 
     async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
         """Start the gRPC and HTTP servers; return both and the HTTP port. Raises UsageError if a port is in use."""
@@ -181,17 +206,17 @@ class WorkerDaemon:
     def _make_ackers(self, first: AssignmentView) -> AckerLinks | None:
         if not first.shards:
             return None
-        has_timeouts = self._conf["topology.enable.message.timeouts"]
+        has_timeouts = self._launch.conf["topology.enable.message.timeouts"]
         hello = acker_pb2.TrackHello(
             topology_id=self._launch.topology_id,
             worker_id=self._launch.worker_id,
             spout_tasks=self._engine.tree_tasks,
-            message_timeout_s=self._conf["topology.message.timeout.secs"] if has_timeouts else 0,
+            message_timeout_s=self._launch.conf["topology.message.timeout.secs"] if has_timeouts else 0,
             shards=len(first.shards),
         )
         return AckerLinks(TrackTies(hello, self._engine, self._update_readiness))
 
-    def _start_background(self, http_port: int) -> None:
+    def _start(self) -> None:
         self._engine.set_ackers_ready(self._ackers is None)
         self._engine.start()
         announce(
@@ -200,7 +225,7 @@ class WorkerDaemon:
             id=self._launch.worker_id,
             host=self._launch.host,
             grpc_port=self._launch.port,
-            http_port=http_port,
+            http_port=self._reporter.http_port,
         )
         event(log, "worker.started", topology=self._launch.topology_id, worker=self._launch.worker_id)
         for work in (
@@ -220,35 +245,32 @@ class WorkerDaemon:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("worker.fault", exc_info=task.exception())
-            self._outbound.failed(TaskFailure("__system", 0, task.exception() or RuntimeError("unknown")))
+            self._transfer.failed(TaskFailure("__system", 0, task.exception() or RuntimeError("unknown")))
 
     async def _wait_for_end(self, stop: asyncio.Event) -> int:
         """Wait until the worker must end; return its exit status."""
         waits: dict[asyncio.Future[Any], str] = {
             asyncio.ensure_future(stop.wait()): "told to stop",
             asyncio.ensure_future(self._unwanted.wait()): "not wanted here any more",
-            self._outbound.failure: "a component raised",
+            self._transfer.failure: "a component raised",
         }
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         self._readiness.set("stopping", waits[next(iter(done))])
         self._engine.set_active(False)
-        if self._outbound.failure in done:
-            failure = self._outbound.failure.result()
-            return await self._give_up(failure.component_id, failure.task_id, failure.__cause__ or failure)
+        if self._transfer.failure in done:
+            failure = self._transfer.failure.result()
+            return await give_up(
+                self._launch, self._store, failure.component_id, failure.task_id, failure.__cause__ or failure
+            )
         event(log, "worker.stopping", cause=waits[next(iter(done))])
         return 0
-
-    async def _give_up(self, component: str, task: int, error: BaseException) -> int:
-        log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
-        await store_error(self._store, self._launch.topology_id, component_error(self._launch, component, task, error))
-        return 1
 
     async def _drain(self) -> None:
         """Wait up to ``DRAIN_S`` until the output of the engine's last flush has arrived."""
         deadline_s = time.monotonic() + DRAIN_S
         await asyncio.sleep(0)
         while time.monotonic() < deadline_s:
-            if self._outbound.is_idle and self._peers.is_idle and (self._ackers is None or self._ackers.is_idle):
+            if self._transfer.is_idle and self._peers.is_idle and (self._ackers is None or self._ackers.is_idle):
                 return
             await asyncio.sleep(0.01)
 
@@ -257,25 +279,6 @@ class WorkerDaemon:
     def _wake(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def _snapshot(self, *, synced: bool) -> AssignmentView | None:
-        """Read a snapshot from ZooKeeper; with ``synced``, including everything written before this call."""
-        topology_id = self._launch.topology_id
-
-        def load() -> AssignmentView | None:
-            if synced:
-                self._store.sync()
-            record = self._store.topology(topology_id)
-            assignment = self._store.assignment(topology_id)
-            presences = self._store.worker_presences(topology_id)
-            return view(
-                self._launch.slot,
-                record.value if record is not None else None,
-                assignment.value if assignment is not None else None,
-                presences,
-            )
-
-        return await asyncio.to_thread(load)
-
     async def _follow(self) -> None:
         """Apply the newest snapshot whenever something may have changed."""
         await self._until_opened()
@@ -283,7 +286,7 @@ class WorkerDaemon:
             self._changed.clear()
             claimed = None if self._ackers is None else self._ackers.claimed_version
             try:
-                latest = await self._snapshot(synced=claimed is not None)
+                latest = await asyncio.to_thread(load_view, self._store, self._launch, is_synced=claimed is not None)
             except UnavailableError as error:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
@@ -313,10 +316,10 @@ class WorkerDaemon:
         self._known_workers = latest.workers
         self._view = latest
         self._reporter.assignment_version = latest.version
-        self._observing.follow(latest.observed)
+        self._debugging.follow(latest.observed)
         if lost:
             event(log, "worker.lost", workers=",".join(sorted(lost)))
-            self._engine.tell_spouts(WorkerLost(self._conf["topology.lost.worker.grace.ms"] / 1000))
+            self._engine.tell_spouts(WorkerLost(self._launch.conf["topology.lost.worker.grace.ms"] / 1000))
         await self._peers.follow(latest.peers, latest.remote_tasks)
         if self._ackers is not None:
             await self._ackers.follow(latest.shards, latest.shard_version)
@@ -362,16 +365,18 @@ class WorkerDaemon:
         if self._throttle.allows(component, time.monotonic()):
             self._spawn(store_error(self._store, self._launch.topology_id, message))
 
-    def _on_blocking(self, executor: Executor) -> None:
-        event(
-            log,
-            "executor.blocking",
-            level=logging.WARNING,
-            component=executor.component_id,
-            tasks=",".join(str(task.task_id) for task in executor.tasks),
-            remedy="it has a run loop of its own until it stops blocking; set blocking = True on the component if it "
-            "waits in its calls as a rule",
-        )
+
+def log_blocking(executor: Executor) -> None:
+    """Log that an executor was found blocking."""
+    event(
+        log,
+        "executor.blocking",
+        level=logging.WARNING,
+        component=executor.component_id,
+        tasks=",".join(str(task.task_id) for task in executor.tasks),
+        remedy="it has a run loop of its own until it stops blocking; set blocking = True on the component if it "
+        "waits in its calls as a rule",
+    )
 
 
 def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:

@@ -125,14 +125,14 @@ class _Leader:
 class Reporter:
     """Sender of heartbeats and statistics, every ``worker.heartbeat.frequency.secs``."""
 
-    def __init__(self, launch: LaunchFile, engine: Engine, store: Store, http_port: int) -> None:
+    def __init__(self, launch: LaunchFile, engine: Engine, store: Store) -> None:
         self.is_ready = False
         self.assignment_version = 0
+        self.http_port = 0  # until the worker listens
         self._launch = launch
         self._engine = engine
         self._statuses = TaskStatusReader(engine)
         self._store = store
-        self._http_port = http_port
         self._started_s = time.monotonic()
         self._calls = CallDurations()
         self._leader: _Leader | None = None
@@ -149,7 +149,7 @@ class Reporter:
                     port=launch.port,
                     pid=os.getpid(),
                     ready=self.is_ready,
-                    http_port=self._http_port,
+                    http_port=self.http_port,
                 )
                 try:
                     reply = await stub.Beat(request, timeout=DEADLINE_S)
@@ -192,7 +192,7 @@ class Reporter:
             pid=os.getpid(),
             ready=self.is_ready,
             uptime_s=time.monotonic() - self._started_s,
-            http_port=self._http_port,
+            http_port=self.http_port,
             assignment_version=self.assignment_version,
             tasks=tasks,
             statuses=await self._statuses.read(),
