@@ -89,8 +89,7 @@ class ReconnectingStream(Generic[Request, Reply]):
                     return
             except grpc.aio.AioRpcError as error:
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    lost: dict[str, Any] = {self._kind: self._name, "cause": error.details()}
-                    event(log, f"{self._kind}.lost", **lost)
+                    self._event("lost", cause=error.details())
             finally:
                 was_up, self.is_up = self.is_up, False
                 self._went_down(was_up)
@@ -109,7 +108,7 @@ class ReconnectingStream(Generic[Request, Reply]):
                         return False
                     self.is_up = True
                     self.connects += 1
-                    event(log, f"{self._kind}.up", **{self._kind: self._name, "address": self.address})
+                    self._event("up", address=self.address)
                     self._came_up()
                     writer = asyncio.create_task(self._write(call))
                 if self._on_reply(reply):
@@ -119,3 +118,6 @@ class ReconnectingStream(Generic[Request, Reply]):
             if writer is not None:
                 writer.cancel()
             call.cancel()
+
+    def _event(self, what: str, **facts: Any) -> None:
+        event(log, f"{self._kind}.{what}", **{self._kind: self._name}, **facts)

@@ -64,7 +64,7 @@ def test_a_changed_source_is_never_run_in_its_old_form(tmp_path: Path) -> None:
     assert "sources have changed" in choice(module)
 
 
-@pytest.mark.parametrize("lost", [_compiled.DIGEST, "tasks" + _compiled.EXTENSION_SUFFIXES[0]])
+@pytest.mark.parametrize("lost", [_compiled.DIGEST, "bolt_task" + _compiled.EXTENSION_SUFFIXES[0]])
 def test_it_is_all_of_them_or_none(tmp_path: Path, lost: str) -> None:
     module = copy(tmp_path)
     (module.parent / lost).unlink(missing_ok=True)
