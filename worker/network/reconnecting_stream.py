@@ -120,4 +120,5 @@ class ReconnectingStream(Generic[Request, Reply]):
             call.cancel()
 
     def _event(self, what: str, **facts: Any) -> None:
-        event(log, f"{self._kind}.{what}", **{self._kind: self._name}, **facts)
+        named: dict[str, Any] = {self._kind: self._name, **facts}
+        event(log, f"{self._kind}.{what}", **named)
