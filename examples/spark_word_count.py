@@ -1,7 +1,6 @@
 r"""Word count on Spark: every word of every line counts exactly once, whatever process dies.
 
     tupletree submit examples/spark_word_count.py --name spark-word-count
-    python -m examples.spark_word_count --seconds 60 --seed 1      # with random kill -9
 
 A batch is a range of bytes of the files. Spark counts the words of several batches at once. The table takes the batches
 in order, each in one SQLite transaction that also records the batch. So a batch that is replayed, because Spark, its
@@ -14,7 +13,6 @@ The input and the table can be configured:
 
 import os
 import re
-import sys
 import tempfile
 from pathlib import Path
 
@@ -51,9 +49,3 @@ def topology(
     lines = lines or os.environ.get("LINES") or str(Path(re.__file__).parent)
     database = database or os.environ.get("DATABASE") or str(Path(tempfile.mkdtemp(prefix=f"{ID}-"), "words.db"))
     return WordCount(lines, database, bytes_per_batch).topology(), dict(CONF)
-
-
-if __name__ == "__main__":
-    from examples.pipelines.main import main
-
-    sys.exit(main())

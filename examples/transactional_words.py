@@ -1,6 +1,5 @@
 """Transactional words: two databases, updated in one transaction, and exact whatever process dies.
 
-    python -m examples.transactional_words --seconds 60 --seed 1      # with random kill -9
     tupletree submit examples/transactional_words.py --name transactional-words
 
 The lines of some text files, which may still grow, are split into words. One database stores the count of each word;
@@ -15,7 +14,6 @@ first time.
 """
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -126,9 +124,3 @@ def topology(lines_dir: str | None = None, directory: str | None = None, bytes_p
     builder.set_bolt("bucketize", Bucketize(), 2).shuffle_grouping("update-words")
     builder.set_bolt("update-buckets", UpdateBuckets(bucket_table), 2).fields_grouping("bucketize", ["bucket"])
     return builder.create_topology()
-
-
-if __name__ == "__main__":
-    from examples.transactions.main import main
-
-    sys.exit(main())

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from examples import spark_word_count, word_count
+from examples.demo import victims
+from examples.demo.exactly_once import Judgement, differences
 from examples.demo.screen import BatchFrame, Screen
 from examples.demo.story import POLL_S, Crash
-from examples.pipelines import BRIEF, victims
-from examples.pipelines.table import batches, counts
-from examples.transactions.truth import Judgement, differences
+from examples.demo.table import batches, counts
 from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.testing import DevCluster
+
+BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""JVM options for short runs: without slow optimisations, a JVM that runs for minutes needs half the CPU time."""
 
 CONF = {**BRIEF, "topology.workers": 2, "topology.acker.executors": 2}
 FILES = 4

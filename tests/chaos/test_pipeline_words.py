@@ -23,7 +23,7 @@ SEED = 12
 @pytest.mark.timeout(420)
 def test_the_table_is_exact_after_kills_of_spark_and_of_the_cluster(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [sys.executable, "-m", "examples.spark_word_count", "--json", "--directory", str(kept)]
+    command = [sys.executable, "-m", "bench.crashes", "pipeline", "--json", "--directory", str(kept)]
     command += ["--seconds", str(SECONDS), "--seed", str(SEED), "--rate", "500"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     said = run.stderr + run.stdout

@@ -25,7 +25,7 @@ def table(file: Path, name: str) -> dict[str, int]:
 
 def test_two_databases_are_exact_after_kills_of_every_kind_of_process(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [sys.executable, "-m", "examples.transactional_words", "--json", "--directory", str(kept)]
+    command = [sys.executable, "-m", "bench.crashes", "transactions", "--json", "--directory", str(kept)]
     command += ["--seconds", str(SECONDS), "--seed", str(SEED), "--rate", "1500"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170, check=False)
     said = run.stderr + run.stdout

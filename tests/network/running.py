@@ -23,9 +23,9 @@ import spread_cluster
 from numbers_topology import History, numbers_topology
 from spread_cluster import SpreadCluster
 
+from bench.crashes.feed import Feed
+from examples.demo.exactly_once import judge
 from examples.transactional_words import Bucketize, Count, UpdateBuckets, UpdateWords, bucket, tables
-from examples.transactions.feed import Feed
-from examples.transactions.truth import judge
 from tupletree import Topology
 from tupletree.testing import wait_until
 from tupletree.transactional import FilePartitionSpout, TransactionalTopologyBuilder

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from examples import dpkg_log, spark_alerts, spark_word_count, word_count
-from examples.pipelines.table import counts
+from examples.demo.table import counts
 from tupletree.testing import LocalCluster
 
 pytestmark = pytest.mark.usefixtures("spark")

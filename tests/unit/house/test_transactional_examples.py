@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.crashes.feed import Feed
+from bench.crashes.kills import PAUSE_S, ROLES, plan
 from examples import global_count, transactional_words, word_count
-from examples.transactions.feed import Feed
-from examples.transactions.plan import PAUSE_S, ROLES, plan
-from examples.transactions.truth import Judgement, judge
+from examples.demo.exactly_once import Judgement, judge
 from tupletree.testing import LocalCluster
 from tupletree.transactional import SqliteDatabase, TransactionalMap
 

@@ -8,17 +8,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from bench.crashes.agenda import Agenda
+from bench.crashes.feeds import Feeds
+from bench.crashes.kills import Kill
+from bench.crashes.spark_kills import SPARK, plan
+from bench.crashes.transactions import Story
+from bench.crashes.watch import Watch
 from examples import spark_word_count, word_count
+from examples.demo import victims
+from examples.demo.exactly_once import Judgement, differences
+from examples.demo.pipeline import BRIEF
 from examples.demo.screen import Screen
-from examples.pipelines import BRIEF, victims
-from examples.pipelines.feeds import Feeds
-from examples.pipelines.plan import SPARK, plan
-from examples.pipelines.table import counts
-from examples.transactions.agenda import Agenda
-from examples.transactions.plan import Kill
-from examples.transactions.run import Story
-from examples.transactions.truth import Judgement, differences
-from examples.transactions.watch import Watch
+from examples.demo.table import counts
 from tupletree.errors import NotFoundError, UnavailableError
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from examples.transactions.feed import Feed
+from bench.crashes.feed import Feed
 
 FILES = 2  # number of files that grow at a time
 

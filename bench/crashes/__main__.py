@@ -1,4 +1,11 @@
-"""Command line of the example: arguments, cluster and summary. Exit status 0 only if exactly-once held."""
+"""Exactly-once word counts on a cluster of this machine, with kill -9 every few seconds, compared with the truth.
+
+transactions: examples/transactional_words.py; a random worker, acker, supervisor or nimbus is killed, ZooKeeper once.
+pipeline: examples/spark_word_count.py; the worker that drives Spark is killed, Spark's JVM, a Python worker that runs a
+task, an acker, or the leading nimbus.
+
+The exit status is 0 only if exactly-once held.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from bench.crashes.pipeline import Run as PipelineRun
+from bench.crashes.transactions import Run as TransactionsRun
+from bench.crashes.transactions import Story
 from examples.demo.screen import Screen
-from examples.transactions.run import Run, Story
 from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster
 
@@ -26,25 +35,24 @@ class Playable(Protocol):
 MakeRun = Callable[[DevCluster, Screen, Path, int, float], Playable]
 """(cluster, screen, directory, seed, lines per second) -> run."""
 
+RUNS: dict[str, tuple[MakeRun, float]] = {"transactions": (TransactionsRun, 2_000), "pipeline": (PipelineRun, 800)}
+"""The runs by name, each with its default of lines per second."""
+
 
 def main() -> int:
-    """Run the example and return the exit status."""
-    description = (
-        "Transactional words on a cluster of this machine, with kill -9 of a random worker, acker, supervisor or "
-        "nimbus every few seconds and of ZooKeeper once; then all counts are compared with the truth."
+    """Parse arguments, play a run on a cluster, print the result, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.crashes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    return run_main("transactional_words", description, 2_000, Run)
-
-
-def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> int:
-    """Parse arguments, play the run from ``make_run`` on a cluster, and print the result."""
-    parser = argparse.ArgumentParser(prog=f"python -m examples.{example}", description=description)
-    parser.add_argument("--seconds", type=float, default=60, help="how long to kill (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="who is killed when (%(default)s)")
-    parser.add_argument("--rate", type=float, default=rate, help="lines written each second (%(default)s)")
+    parser.add_argument("run", choices=RUNS)
+    parser.add_argument("--seconds", type=float, default=60, help="duration of the kills (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="determines the kills (%(default)s)")
+    parser.add_argument("--rate", type=float, help="lines written per second (transactions 2000, pipeline 800)")
     parser.add_argument("--directory", type=Path, help="keep lines and databases in this new directory")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object; progress to stderr")
     arguments = parser.parse_args()
+    make_run, rate = RUNS[arguments.run]
+    arguments.rate = rate if arguments.rate is None else arguments.rate
     if arguments.seconds <= 0 or arguments.rate <= 0:
         parser.error("--seconds and --rate must be more than 0")
     if arguments.directory is not None and arguments.directory.exists():
@@ -53,7 +61,7 @@ def run_main(example: str, description: str, rate: float, make_run: MakeRun) -> 
     try:
         story = play(arguments, make_run)
     except (TupletreeError, TimeoutError) as error:
-        print(f"{example.replace('_', ' ')}: {error}", file=sys.stderr)
+        print(f"{arguments.run}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -86,3 +94,7 @@ def summary(story: Story) -> str:
             f"exactly once: {'HELD' if story.held else 'NOT HELD'}",
         ]
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

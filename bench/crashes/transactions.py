@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.crashes.agenda import Agenda
+from bench.crashes.feed import Feed
+from bench.crashes.kills import Kill, plan
+from bench.crashes.watch import Watch
 from examples import transactional_words, word_count
+from examples.demo.exactly_once import Judgement, judge
 from examples.demo.screen import Screen
-from examples.transactions.agenda import Agenda
-from examples.transactions.feed import Feed
-from examples.transactions.plan import Kill, plan
-from examples.transactions.truth import Judgement, judge
-from examples.transactions.watch import Watch
 from tupletree.errors import NotFoundError
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 

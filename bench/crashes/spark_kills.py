@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from examples.transactions.plan import DOWN_S, Kill
+from bench.crashes.kills import DOWN_S, Kill
 
 SPARK = ("driver", "executor")
 """The worker that drives Spark; Spark's JVM, which contains the executor on a local master."""
