@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tupletree.errors import TupletreeError
-from tupletree.spark.builder import COMPONENT
+from tupletree.spark.pipeline import COMPONENT
 from tupletree.testing import DevCluster, ProcessInfo
 
 LOOK_S = 0.02

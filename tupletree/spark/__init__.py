@@ -12,8 +12,7 @@ docs/guides/pipelines.md explains the model, the sources and the sinks.
 from __future__ import annotations
 
 from tupletree.spark.batch_bolt import SparkBatchBolt
-from tupletree.spark.builder import PipelineBuilder
-from tupletree.spark.pipeline import Pipeline
+from tupletree.spark.pipeline import Pipeline, PipelineBuilder
 from tupletree.spark.sink import Sink, SinkScope
 from tupletree.spark.sinks.directory import JsonDirectory, ParquetDirectory
 from tupletree.spark.sinks.foreach import ForeachBatch

@@ -31,14 +31,13 @@ from tupletree.errors import UnavailableError
 from tupletree.spark import session
 from tupletree.spark.failures import SparkLostError
 from tupletree.spark.jobs import Job
+from tupletree.spark.processing import Processing
 from tupletree.spark.results import emitted, made_by, observed
 from tupletree.spark.sink import Sink, SinkScope
 from tupletree.spark.threads import Threads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
-
-    from tupletree.spark.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ class Driver:
     def __init__(
         self,
         transactional_id: str,
-        pipeline: Pipeline,
+        pipeline: Processing,
         is_opaque: bool,
         conf: Mapping[str, Any],
         workers: int,

@@ -15,6 +15,10 @@ result are emitted as tuples to bolts downstream of the component ``pipeline``::
     builder = WordCount().builder()
     builder.set_bolt("alerts", Alerts()).shuffle_grouping("pipeline")
     topology = builder.create_topology()
+
+The topology has a coordinator, the task that drives Spark, and any downstream bolts::
+
+    pipeline:coordinator (spout) --batch, commit--> pipeline (one task, the Spark driver) --rows--> bolts
 """
 
 from __future__ import annotations
@@ -26,16 +30,21 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from tupletree._signatures import check_calls
+from tupletree.declarer import Definition
 from tupletree.errors import TopologyError
+from tupletree.spark.pipeline_bolt import BATCHES, TICK_S, PipelineBolt
 from tupletree.spark.sink import Sink
 from tupletree.spark.source import Source
-from tupletree.transactional.spouts import TransactionalSpoutBase
+from tupletree.topology import Topology
+from tupletree.transactional.builder import TransactionalTopologyBuilder
+from tupletree.transactional.emitter_bolt import EmitterBolt
+from tupletree.transactional.spouts import TransactionalSpout, TransactionalSpoutBase
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tupletree.spark.builder import PipelineBuilder
-    from tupletree.topology import Topology
+COMPONENT = "pipeline"
+"""The id of the component that drives Spark and emits the rows of ``outputs``."""
 
 
 class Pipeline:
@@ -78,13 +87,39 @@ class Pipeline:
 
     def builder(self) -> PipelineBuilder:
         """Return the builder of the pipeline's topology, for adding bolts. TopologyError if the pipeline is faulty."""
-        from tupletree.spark.builder import PipelineBuilder
-
         return PipelineBuilder(self)
 
     def topology(self) -> Topology:
         """Return the topology of this pipeline alone. Raises TopologyError if the pipeline is faulty."""
         return self.builder().create_topology()
+
+
+class PipelineBuilder(TransactionalTopologyBuilder):
+    """A TransactionalTopologyBuilder for the batches of a pipeline. Bolts subscribe to ``pipeline``.
+
+    Raises:
+        TopologyError: a part of the pipeline is missing or has the wrong type.
+        UsageError: the transactional id is not a valid name.
+    """
+
+    _default_active = BATCHES
+
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = checked(pipeline)
+        super().__init__(self.pipeline.transactional_id, COMPONENT, self.pipeline.source.spout())
+
+    def create_topology(self) -> Topology:
+        """Same as TransactionalTopologyBuilder.create_topology."""
+        topology = super().create_topology()
+        topology.components[COMPONENT].conf["topology.tick.tuple.freq.secs"] = TICK_S
+        return topology
+
+    def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
+        return PipelineBolt(self.transactional_id, self.pipeline, spout)
+
+    def _check_streams(self, definition: Definition) -> None:
+        if definition.id != COMPONENT:  # a pipeline without outputs is valid
+            super()._check_streams(definition)
 
 
 def checked(pipeline: Any) -> Pipeline:

@@ -20,7 +20,7 @@ from tupletree.errors import EmitError, FailedException, ReportedFailedException
 from tupletree.spark.driver import Driver, Processed, now_s
 from tupletree.spark.failures import SparkLostError, batch_failed, is_own_fault, is_session_lost
 from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Jobs, Phase, Retries, Start, Stop
-from tupletree.spark.pipeline import Pipeline
+from tupletree.spark.processing import Processing
 from tupletree.spark.progress import PipelineProgress
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.emission import Emission
@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 
+BATCHES = 4
+"""Default number of batches in progress at a time; ``topology.max.spout.pending`` overrides it."""
+
 
 class BatchTimeoutError(Exception):
     """The job of a batch, or its commit, takes longer than ``pipeline.batch.timeout.secs``."""
@@ -42,7 +45,7 @@ class BatchTimeoutError(Exception):
 class PipelineBolt(EmitterBolt):
     """The single task of a pipeline. ``spout``: the spout of the source, as a TransactionalSpout."""
 
-    def __init__(self, transactional_id: str, pipeline: Pipeline, spout: TransactionalSpout) -> None:
+    def __init__(self, transactional_id: str, pipeline: Processing, spout: TransactionalSpout) -> None:
         super().__init__(spout)
         self.transactional_id = transactional_id
         self.pipeline = pipeline
@@ -245,8 +248,6 @@ class _Splits(BatchCollector):
 
 def _workers(conf: Mapping[str, Any]) -> int:
     """Return the number of job threads. A cancelled job can still run alongside the next attempt of its batch."""
-    from tupletree.spark.builder import BATCHES
-
     return 2 * (conf.get("topology.max.spout.pending") or BATCHES)
 
 

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tupletree.errors import UsageError
+from tupletree.spark.processing import Processing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
-
-    from tupletree.spark.pipeline import Pipeline
 
 COUNTED_S = 0.5
 """Maximum wait for the row count. Spark reports it shortly after the job is done, or not at all."""
 
 
-def made_by(method: str, pipeline: Pipeline, made: Any) -> DataFrame:
+def made_by(method: str, pipeline: Processing, made: Any) -> DataFrame:
     """Return the result of a pipeline's method. UsageError if the result is not a DataFrame."""
     if not hasattr(made, "toArrow"):
         raise UsageError(f"{type(pipeline).__name__}.{method} returned {made!r}; a DataFrame was expected")
     return made  # type: ignore[no-any-return]
 
 
-def emitted(pipeline: Pipeline, frame: DataFrame) -> list[list[Any]]:
+def emitted(pipeline: Processing, frame: DataFrame) -> list[list[Any]]:
     """Return the columns ``outputs`` of a result. UsageError if a column is missing or tuples do not carry its type."""
     name, columns = type(pipeline).__name__, frame.columns
     for output in pipeline.outputs:

@@ -11,7 +11,7 @@ import pytest
 from tupletree import BasicBolt
 from tupletree.errors import TopologyError, UsageError
 from tupletree.spark import Pipeline, Sink, Source
-from tupletree.spark.builder import PipelineBuilder
+from tupletree.spark.pipeline import PipelineBuilder
 from tupletree.spark.sources.memory import MemorySource
 
 ROWS = MemorySource([[[1]]], "number BIGINT", 1)
