@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from tupletree._stores.nodes import Node, StateStore, Write
 from tupletree.errors import ConflictError, UnavailableError
-from tupletree.transactional.store import Node, StateStore, Write
 
 NEVER = -1
 LATENESSES = (NEVER, 0, 1, 2, 3, 4, 5)

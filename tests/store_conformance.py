@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from tupletree._stores.nodes import MAX_BYTES, Check, Create, Delete, Node, Put, StateStore, Write
 from tupletree.errors import ConflictError, UsageError
-from tupletree.transactional.store import MAX_BYTES, Check, Create, Delete, Node, Put, StateStore, Write
 
 
 class StoreConformance:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tupletree.v1.topology_pb2 import GroupingKind
 
 if TYPE_CHECKING:
-    from tupletree.component import TopologyContext
+    from tupletree.context import TopologyContext
 
 _PREFIX = "GROUPING_KIND_"
 

@@ -135,7 +135,7 @@ class TopologyBuilder:
             _check_pickles(definition)
         components = {component_id: definition.copy() for component_id, definition in self._components.items()}
         if any(isinstance(definition.component, StatefulBolt) for definition in components.values()):
-            from tupletree.state.wiring import with_checkpoints  # with dependencies that others do not need
+            from tupletree._checkpoints.wiring import with_checkpoints  # with dependencies that others do not need
 
             components = with_checkpoints(components)
         return Topology(components)

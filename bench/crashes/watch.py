@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.attempt import first_attempt
 from tupletree.errors import NotFoundError, UnavailableError
 from tupletree.transactional.status import Status, load_status
-from tupletree.transactional.zookeeper import open_store
 
 PAUSE_S = 0.1
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from tupletree import config
+from tupletree._checkpoints.settings import check_settings
 from tupletree._coord.forms import encode
 from tupletree._limits import (
     MAX_COMPONENTS,
@@ -30,7 +31,6 @@ from tupletree.declarer import Definition, Input, check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM, Stream
 from tupletree.parallelism import executor_counts, task_counts
-from tupletree.state.settings import check_settings
 from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb

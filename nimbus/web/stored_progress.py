@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tupletree._checkpoints.record import load_checkpoint
 from tupletree._coord.store import Store
+from tupletree._stores.nodes import StateStore
+from tupletree._stores.zookeeper_nodes import ZooKeeperStore
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
-from tupletree.state.record import load_checkpoint
 from tupletree.transactional.status import load_status
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import ZooKeeperStore
 from tupletree.v1 import topology_pb2 as pb
 
 Stored = tuple[dict[str, Mapping[str, Any]], str]

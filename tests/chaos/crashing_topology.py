@@ -10,10 +10,10 @@ from pathlib import Path
 from stateful_topology import COUNT_TASKS, SPOUT_TASKS, Count, DurableLines, PositionedLines, Split
 
 from tupletree import TopologyBuilder
+from tupletree._checkpoints.record import load_checkpoint
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.state import StateProvider
-from tupletree.state.record import load_checkpoint
 from tupletree.state.sqlite import SqliteStateProvider
-from tupletree.transactional.zookeeper import open_store
 
 TXID = 3
 """The checkpoint in which it dies."""

@@ -20,11 +20,11 @@ from types import SimpleNamespace
 import pytest
 from stateful_topology import COUNT_TASKS, SPOUT_TASKS, stateful_topology, truth
 
-from tupletree.state.coordinator import Phase
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import load_checkpoint
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.state.providers import open_state
-from tupletree.state.record import load_checkpoint
 from tupletree.testing import DevCluster, wait_until
-from tupletree.transactional.zookeeper import open_store
 
 SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "8"))
 SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]

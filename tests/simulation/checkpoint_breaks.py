@@ -8,12 +8,12 @@ from typing import Any
 
 from checkpoint_nouns import NEVER, Rules
 
+from tupletree._checkpoints.coordinator import CheckpointCoordinator, Effect, Phase
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._checkpoints.spout import CheckpointSpout
+from tupletree._checkpoints.steps import Action, Step
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.checkpoint_spout import CheckpointSpout
-from tupletree.state.coordinator import CheckpointCoordinator, Effect, Phase
 from tupletree.state.memory import MemoryBackend
-from tupletree.state.record import Checkpoint, CheckpointRecord
-from tupletree.state.steps import Action, Step
 from tupletree.tuples import Tuple
 from tupletree.worker.checkpoint.barriers import Arrival, Barriers, StepDecision
 from tupletree.worker.checkpoint.participant import Participant

@@ -14,12 +14,12 @@ from checkpoint_components import TOTAL
 from checkpoint_nouns import ID, Violation
 from checkpoint_workers import Worker
 
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import checkpoint_path, epoch_path
+from tupletree._stores.node_encoding import decode_stored
+from tupletree._stores.nodes import Create, Put, Write
 from tupletree._wire.codec import decode_value
-from tupletree.state.coordinator import Phase
 from tupletree.state.memory import Namespace
-from tupletree.state.record import checkpoint_path, epoch_path
-from tupletree.transactional.layout import decode_stored
-from tupletree.transactional.store import Create, Put, Write
 from tupletree.worker.checkpoint.spout_participant import POSITION
 
 if TYPE_CHECKING:

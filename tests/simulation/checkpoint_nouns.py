@@ -9,7 +9,7 @@ from typing import Any
 
 from transaction_nouns import NEVER, Killed, Violation
 
-from tupletree.state.checkpoint_spout import CheckpointSpout
+from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree.state.memory import MemoryBackend
 from tupletree.worker.checkpoint.barriers import Barriers
 from tupletree.worker.checkpoint.participant import Participant

@@ -17,9 +17,9 @@ from checkpoint_nouns import ID, Killed
 from checkpoint_stores import open_state
 from transaction_stores import SimulatedStore
 
-from tupletree.state.checkpoint_spout import CheckpointSpout
-from tupletree.state.record import newest_round
-from tupletree.state.steps import Step
+from tupletree._checkpoints.record import newest_round
+from tupletree._checkpoints.spout import CheckpointSpout
+from tupletree._checkpoints.steps import Step
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan, build_executor, origins

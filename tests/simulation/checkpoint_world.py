@@ -25,10 +25,10 @@ from checkpoint_workers import Worker
 from transaction_stores import Outside
 
 from tupletree import config
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import FailedException
 from tupletree.parallelism import ExecutorTasks, executor_counts, executors_of, tasks_of
 from tupletree.state.memory import Namespace
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import WorkerLost
 

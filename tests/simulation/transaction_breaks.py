@@ -8,6 +8,7 @@ from typing import Any
 
 from transaction_nouns import NEVER, Rules
 
+from tupletree._stores.nodes import Create, Put
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.errors import ConflictError, FailedException, UnavailableError
 from tupletree.transactional import rules
@@ -22,7 +23,6 @@ from tupletree.transactional.opaque import OpaqueEmitter, OpaqueSpoutAdapter
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.partitioned import PartitionedEmitter, PartitionedSpoutAdapter
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import Create, Put
 from tupletree.tuples import Tuple
 
 QUIET = {"loss": 0.0, "crash_every_s": NEVER, "break_every_s": NEVER, "operations": 0.0}

@@ -14,12 +14,13 @@ from transaction_components import COMMITTERS, KEYS, PARTITION
 from transaction_nouns import ID, SPOUT, Violation
 from transaction_tasks import Incarnation
 
+from tupletree._stores.node_encoding import decode_stored
+from tupletree._stores.nodes import Create, Put, Write
 from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.transactional.coordinator import Phase
 from tupletree.transactional.databases.contract import Row
-from tupletree.transactional.layout import decode_stored, epoch_path, partition_path, progress_path
-from tupletree.transactional.store import Create, Put, Write
+from tupletree.transactional.layout import epoch_path, partition_path, progress_path
 from tupletree.tuples import Tuple
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from transaction_nouns import Killed
 from transaction_tasks import Incarnation
 
+from tupletree._stores.nodes import Node, Write
 from tupletree.errors import AuthorityError, ConflictError, FailedException, UnavailableError
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
-from tupletree.transactional.store import Node, Write
 
 if TYPE_CHECKING:
     from transaction_world import World

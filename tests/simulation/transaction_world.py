@@ -23,10 +23,10 @@ from transaction_nouns import SPOUT, Faults, Killed, Rules, Shape, Violation
 from transaction_stores import Outside, SimulatedDatabase, SimulatedStore
 from transaction_tasks import Incarnation, Place
 
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import FailedException, UnavailableError
 from tupletree.parallelism import tasks_of
 from tupletree.transactional.databases.memory import MemoryDatabase
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.streams import coordinator_id
 
 PATIENCE_S = 60.0

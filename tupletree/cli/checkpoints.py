@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from tupletree._checkpoints.record import Checkpoint, load_checkpoint, state_ids
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import print_json, print_table
 from tupletree.cli.stores import opened_store
-from tupletree.state.record import Checkpoint, load_checkpoint, state_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import open_store
+from tupletree._stores.nodes import StateStore
+from tupletree._stores.zookeeper_nodes import open_store
 
 
 @contextlib.contextmanager

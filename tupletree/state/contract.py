@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tupletree.component import TopologyContext
+from tupletree.context import TopologyContext
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from tupletree.component import TopologyContext
+from tupletree.context import TopologyContext
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import CONFIG, PROVIDER, as_mapping, parsed

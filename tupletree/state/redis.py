@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from tupletree.component import TopologyContext
+from tupletree.context import TopologyContext
 from tupletree.errors import AuthorityError, InternalError, UnavailableError, UsageError
 from tupletree.state import redis_scripts as scripts
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tupletree.component import TopologyContext
+from tupletree.context import TopologyContext
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider

@@ -27,14 +27,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from tupletree.component import TopologyContext
+from tupletree._stores.node_encoding import decode_stored, encode_stored
+from tupletree._stores.nodes import Check, Create, Put, StateStore
+from tupletree._stores.zookeeper_nodes import open_store
+from tupletree.context import TopologyContext
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UsageError
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
-from tupletree.transactional.layout import decode_stored, encode_stored
-from tupletree.transactional.store import Check, Create, Put, StateStore
-from tupletree.transactional.zookeeper import open_store
 
 FOLDER: Final = "/$states"
 LIMIT_BYTES: Final = 500_000

@@ -15,17 +15,17 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tupletree import config
+from tupletree._checkpoints.settings import check_settings
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree._stores import memory_nodes
 from tupletree.acker.ledger import Ledger
 from tupletree.combiner import CombinerBolt
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
-from tupletree.state.settings import check_settings
-from tupletree.state.steps import CHECKPOINT_SPOUT
 from tupletree.testing.feeder import FeederSpout
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology, check_topology_name
-from tupletree.transactional import memory_store
 from tupletree.v1.topology_pb2 import ComponentKind
 from tupletree.windows import WindowedBolt
 from tupletree.worker.builder import Plan
@@ -200,7 +200,7 @@ class LocalCluster:
         self._clock: Callable[[], float] = self._simulated or time.monotonic
         self._topologies: dict[str, LocalTopology] = {}
         self._progress_root = f"/local-{uuid.uuid4().hex}"  # replaces ZooKeeper
-        memory_store.register(self._progress_root)
+        memory_nodes.register(self._progress_root)
         self._is_closing = threading.Event()
         self._housekeeper = threading.Thread(target=self._keep_house, name="local-cluster", daemon=True)
         self._housekeeper.start()
@@ -306,7 +306,7 @@ class LocalCluster:
             self.kill(name)
         self._is_closing.set()
         self._housekeeper.join()
-        memory_store.drop(self._progress_root)
+        memory_nodes.drop(self._progress_root)
 
     def __enter__(self) -> LocalCluster:
         return self

@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from tupletree._log import event
+from tupletree._stores.nodes import DeposedError, StateStore
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import (
@@ -34,11 +36,9 @@ from tupletree.errors import (
     UnregisteredTypeError,
 )
 from tupletree.transactional.coordinator import Coordinator, Effect, EmitCommit, Record
-from tupletree.transactional.progress import DeposedError, Progress
+from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, checked_part
-from tupletree.transactional.store import StateStore
 from tupletree.transactional.streams import BATCH, BATCH_STREAM, COMMIT, COMMIT_STREAM
-from tupletree.transactional.zookeeper import open_store
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree._stores.node_encoding import decode_stored, encode_stored
+from tupletree._stores.nodes import Create, Put, StateStore, Write, next_version
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ConflictError, FailedException, InternalError, UsageError
-from tupletree.transactional.layout import decode_stored, encode_stored, epoch_check, partition_path
-from tupletree.transactional.store import Create, Put, StateStore, Write, next_version
+from tupletree.transactional.layout import epoch_check, partition_path
 
 
 @dataclass(frozen=True, slots=True)

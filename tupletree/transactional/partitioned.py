@@ -32,6 +32,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from tupletree._stores.nodes import StateStore
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
@@ -49,8 +51,6 @@ from tupletree.transactional.spouts import (
     TransactionEmitter,
     checked_part,
 )
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import open_store
 
 KIND = "partitioned"
 PAUSE_S = 0.05

@@ -18,23 +18,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from tupletree._stores.node_encoding import decode_owner, decode_stored, encode_stored
+from tupletree._stores.nodes import (
+    TRIES,
+    Check,
+    Create,
+    Delete,
+    DeposedError,
+    Node,
+    Put,
+    StateStore,
+    Write,
+    next_version,
+)
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UsageError
 from tupletree.transactional import layout
-from tupletree.transactional.layout import decode_progress, decode_stored, encode_stored
+from tupletree.transactional.layout import decode_progress
 from tupletree.transactional.rotating_state import RotatingState
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write, next_version
-
-TRIES = 20
-"""The maximum number of attempts of a write that meets conflicts. So many conflicts in a row indicate a fault."""
-
-
-class DeposedError(AuthorityError):
-    """Another coordinator has taken over. ``successor``: its owner name, empty if the name cannot be read."""
-
-    def __init__(self, message: str, successor: str) -> None:
-        super().__init__(message)
-        self.successor = successor
 
 
 def load_states(store: StateStore, folder: str) -> RotatingState:
@@ -188,7 +189,7 @@ class Progress:
             raise AuthorityError(f"the progress of transactional id {self._id!r} was removed from the store")
         successor = ""
         with suppress(TupletreeError):
-            successor = layout.decode_owner(layout.epoch_path(self._id), epoch.data)
+            successor = decode_owner(layout.epoch_path(self._id), epoch.data)
         who = successor or "a newer version"
         raise DeposedError(f"another coordinator of transactional id {self._id!r} has taken over: {who}", successor)
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tupletree._stores.node_encoding import decode_stored, encode_stored
+from tupletree._stores.nodes import Create, Delete, Node, Write
 from tupletree.errors import InternalError
-from tupletree.transactional.layout import decode_stored, encode_stored
-from tupletree.transactional.store import Create, Delete, Node, Write
 
 
 class RotatingState:

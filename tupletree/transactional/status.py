@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tupletree._stores.node_encoding import decode_owner
+from tupletree._stores.nodes import StateStore
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import NotFoundError
 from tupletree.transactional.layout import (
     check_id,
-    decode_owner,
     decode_progress,
     epoch_path,
     metadata_folder,
     partitions_folder,
     progress_path,
 )
-from tupletree.transactional.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+from tupletree._checkpoints.settings import interval_s
 from tupletree._log import event
 from tupletree.component import StatefulBolt
 from tupletree.errors import UsageError
 from tupletree.state.contract import KeyValueState
-from tupletree.state.settings import interval_s
 from tupletree.tuples import Tuple
 
 from .bolt import WindowedBolt

@@ -28,7 +28,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from tupletree.state.steps import Action, Step
+from tupletree._checkpoints.steps import Action, Step
 
 
 class StepDecision(enum.Enum):

@@ -1,4 +1,4 @@
-"""The participation of tasks in checkpoints, derived from the topology as wired by tupletree.state.wiring."""
+"""The participation of tasks in checkpoints, derived from the topology as wired by tupletree._checkpoints.wiring."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from tupletree._checkpoints.settings import state_id
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import Component, Spout, StatefulBolt, is_positioned
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState, StateProvider
-from tupletree.state.settings import state_id
-from tupletree.state.steps import CHECKPOINT_SPOUT
 from tupletree.v1 import topology_pb2
 
 from ..core.bolt_task import BoltTask
@@ -79,8 +79,8 @@ def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], compo
 
 
 def _newest_round(task: Task) -> int:
-    from tupletree.state.record import newest_round  # imports ZooKeeper's client, which only durable states need
-    from tupletree.transactional.zookeeper import open_store
+    from tupletree._checkpoints.record import newest_round  # imports ZooKeeper's client, which only durable states need
+    from tupletree._stores.zookeeper_nodes import open_store
 
     context = task.context
     with contextlib.closing(open_store(context.conf)) as store:

@@ -19,10 +19,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tupletree._checkpoints.steps import Action, Step
 from tupletree._log import event
 from tupletree.errors import AuthorityError, ProtocolError, TupletreeError
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.steps import Action, Step
 from tupletree.tuples import Origin, Tuple
 
 from ..core.ack_updates import AckUpdates

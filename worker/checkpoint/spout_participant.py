@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from tupletree._checkpoints.steps import Action, Step
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.component import Spout
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.state.steps import Action, Step
 
 from ..core.spout_task import SpoutTask
 from ..core.task import Environment

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
+from tupletree._checkpoints.steps import Action, Step
 from tupletree.component import StatefulBolt
-from tupletree.state.steps import Action, Step
 
 from ..core.ack_updates import AckUpdates
 from ..core.bolt_task import BoltTask

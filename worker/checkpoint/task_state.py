@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tupletree._checkpoints.steps import Step
 from tupletree.errors import ConflictError, TupletreeError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
-from tupletree.state.steps import Step
 
 Opened = tuple[StateProvider, KeyValueState[Any, Any]]
 OpenState = Callable[[], Opened]

@@ -17,12 +17,13 @@ from tupletree import config
 from tupletree._coord.session import Session, connect, disconnect
 from tupletree._coord.store import Store
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores.node_encoding import encode_stored
+from tupletree._stores.nodes import Create
+from tupletree._stores.zookeeper_nodes import ZooKeeperStore, open_store
 from tupletree.errors import UsageError
 from tupletree.nimbus.web.stored_progress import stored_checkpoints, stored_transactions
 from tupletree.testing.wait import wait_until
-from tupletree.transactional.layout import encode_stored, epoch_path, progress_path
-from tupletree.transactional.store import Create
-from tupletree.transactional.zookeeper import ZooKeeperStore, open_store
+from tupletree.transactional.layout import epoch_path, progress_path
 from tupletree.v1 import topology_pb2 as pb
 
 

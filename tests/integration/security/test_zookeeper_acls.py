@@ -14,11 +14,11 @@ from kazoo.exceptions import NoAuthError
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.session import connect, disconnect, translated
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores.nodes import Create, Put
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.cli.main import main
 from tupletree.config import defaults
 from tupletree.errors import ConfigError, ForbiddenError
-from tupletree.transactional.store import Create, Put
-from tupletree.transactional.zookeeper import open_store
 
 OURS = {"zookeeper.auth.user": "tupletree", "zookeeper.auth.password": "ours"}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from local_spark import LOCAL
 
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.cli.statuses import status_dicts
 from tupletree.spark import MemorySource, Pipeline, SqlState
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional.status import Status, load_status
-from tupletree.transactional.zookeeper import open_store
 
 CONF = {**LOCAL, "topology.max.spout.pending": 4}
 ROWS = [[[number] for number in range(1, 4001)]]

@@ -11,7 +11,7 @@ import pytest
 from state_places import State, StatePlace, memory_place, own_place, redis_place, sqlite_place, zookeeper_place
 
 from tests.integration.transactional.database_servers import RedisServer
-from tupletree.transactional import zookeeper as transactional_zookeeper
+from tupletree._stores import zookeeper_nodes as transactional_zookeeper
 
 Opens = Callable[..., State]
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from tupletree import config
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.cli.main import main
-from tupletree.state.coordinator import Phase
-from tupletree.state.record import Checkpoint, CheckpointRecord
-from tupletree.transactional.zookeeper import open_store
 
 
 @pytest.fixture

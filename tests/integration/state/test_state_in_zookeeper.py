@@ -13,14 +13,14 @@ from state_places import NAMESPACE, State, StatePlace, checkpoint, zookeeper_pla
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores import memory_nodes
+from tupletree._stores import zookeeper_nodes as transactional_zookeeper
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.state import ZooKeeperStateProvider
 from tupletree.state.buffered import BufferedState
 from tupletree.state.zookeeper import LIMIT_BYTES, ZooKeeperBackend, folder
 from tupletree.testing.wait import wait_until
-from tupletree.transactional import memory_store
-from tupletree.transactional import zookeeper as transactional_zookeeper
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import Progress, forget
 from tupletree.transactional.status import transactional_ids
 
@@ -129,7 +129,7 @@ def test_states_and_transactional_topologies_of_any_name_are_apart() -> None:
 
 def test_in_a_local_cluster_it_is_in_the_memory_of_the_cluster() -> None:
     conf: dict[str, Any] = config.defaults() | {"zookeeper.servers": [], "transactional.zookeeper.root": "/local-1"}
-    memory_store.register("/local-1")
+    memory_nodes.register("/local-1")
     try:
         place = StatePlace(ZooKeeperStateProvider(), {}, conf)
         state = place.open()
@@ -137,4 +137,4 @@ def test_in_a_local_cluster_it_is_in_the_memory_of_the_cluster() -> None:
         checkpoint(state, 1)
         assert dict(place.open().items()) == {"word": 1}
     finally:
-        memory_store.drop("/local-1")
+        memory_nodes.drop("/local-1")

@@ -13,12 +13,12 @@ from interrupted_store import NEVER, InterruptedStore, interruptions
 from state_places import State, StatePlace
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import UnavailableError
 from tupletree.state import redis as redis_module
 from tupletree.state.buffered import BufferedState
 from tupletree.state.redis import RedisBackend
 from tupletree.state.zookeeper import ZooKeeperBackend
-from tupletree.transactional.memory_store import MemoryStore
 
 Backends = Callable[[], Any]
 

@@ -10,14 +10,14 @@ from local_components import Shared
 
 from tupletree import Spout, TopologyBuilder
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import StateStore
+from tupletree._stores.zookeeper_nodes import ZooKeeperStore, open_store
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.errors import UsageError
 from tupletree.testing import LocalCluster
 from tupletree.topology import Topology
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import ZooKeeperStore, open_store
 
 
 class Story(Shared):

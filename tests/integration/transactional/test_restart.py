@@ -13,10 +13,10 @@ from recorded_batches import Record, adding, exact, totals
 
 from tupletree._coord.session import connect, disconnect
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout
 from tupletree.transactional.status import Status, load_status, transactional_ids
-from tupletree.transactional.zookeeper import open_store
 
 PENDING = 8
 CONF = {"topology.max.spout.pending": PENDING}

@@ -9,13 +9,14 @@ import pytest
 from batch_components import SIZE, Commit, Counting, Gather, Numbers, Story, Stretch
 
 from tupletree import BasicBolt
+from tupletree._stores import memory_nodes
+from tupletree._stores.nodes import Create, DeposedError
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import EmitError, ReportedFailedException, TopologyError
 from tupletree.testing import LocalCluster
-from tupletree.transactional import layout, memory_store
+from tupletree.transactional import layout
 from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.builder import TransactionalTopologyBuilder
-from tupletree.transactional.progress import DeposedError
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -25,7 +26,6 @@ from tupletree.transactional.spouts import (
     PartitionEmitter,
     TransactionalSpout,
 )
-from tupletree.transactional.store import Create
 from tupletree.worker.core.task import TaskFailure
 
 
@@ -291,7 +291,7 @@ def test_a_topology_without_ackers_is_refused(cluster):
 
 
 def test_state_written_by_a_newer_version_is_not_touched(cluster):
-    store = memory_store.registered(cluster._progress_root)
+    store = memory_nodes.registered(cluster._progress_root)
     data = layout.encode_stored(layout.epoch_path("numbers"), "somebody")
     newer = data.replace(bytes([layout.FORMAT]), bytes([layout.FORMAT + 1]), 1)
     store.write([Create(layout.epoch_path("numbers"), newer)])

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from tupletree import config
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.attempt import TransactionAttempt
 from tupletree.cli.main import main
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.zookeeper import open_store
 
 
 @pytest.fixture

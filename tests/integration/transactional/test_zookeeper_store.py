@@ -16,12 +16,12 @@ from tupletree import config
 from tupletree._coord.session import connect, disconnect
 from tupletree._devcluster.guard import Guard
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._stores import zookeeper_nodes as module
+from tupletree._stores.nodes import Create, Delete, Node, Put, StateStore
+from tupletree._stores.zookeeper_nodes import ZooKeeperStore, open_store
 from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
 from tupletree.testing.wait import wait_until
-from tupletree.transactional import zookeeper as module
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import Create, Delete, Node, Put, StateStore
-from tupletree.transactional.zookeeper import ZooKeeperStore, open_store
 
 Open = Callable[..., StateStore]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tupletree.state.coordinator import FIRST_PAUSE_S, MAX_PAUSE_S, CheckpointCoordinator, Phase, Record, Send
-from tupletree.state.steps import Action, Step, first_round
+from tupletree._checkpoints.coordinator import FIRST_PAUSE_S, MAX_PAUSE_S, CheckpointCoordinator, Phase, Record, Send
+from tupletree._checkpoints.steps import Action, Step, first_round
 
 INTERVAL_S = 1.0
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._wire.names import topology_name
-from tupletree.errors import AuthorityError, InternalError, NotFoundError, UnavailableError, UsageError
-from tupletree.state.coordinator import Phase
-from tupletree.state.record import (
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import (
     Checkpoint,
     CheckpointRecord,
     checkpoint_path,
@@ -15,12 +13,13 @@ from tupletree.state.record import (
     load_checkpoint,
     state_ids,
 )
-from tupletree.state.settings import check_state_id
-from tupletree.transactional.layout import encode_stored
-from tupletree.transactional.memory_store import MemoryStore
-from tupletree.transactional.progress import DeposedError
+from tupletree._checkpoints.settings import check_state_id
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.node_encoding import encode_stored
+from tupletree._stores.nodes import Create, Delete, DeposedError, Put
+from tupletree._wire.names import topology_name
+from tupletree.errors import AuthorityError, InternalError, NotFoundError, UnavailableError, UsageError
 from tupletree.transactional.status import transactional_ids
-from tupletree.transactional.store import Create, Delete, Put
 
 SOME = Checkpoint(7, Phase.COMMITTING, {"count": 3})
 

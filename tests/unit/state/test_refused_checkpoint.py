@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from tupletree import config
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._health.assessment import ComponentFacts, TopologyFacts, judge
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.cli.statuses import status_lines
 from tupletree.component import TopologyContext
-from tupletree.state.checkpoint_spout import CheckpointSpout
-from tupletree.state.coordinator import Phase
-from tupletree.state.record import Checkpoint, CheckpointRecord
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tupletree._stores.nodes import StateStore
 from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException
@@ -18,7 +19,6 @@ from tupletree.transactional.spouts import (
     PartitionedTransactionalSpout,
     PartitionEmitter,
 )
-from tupletree.transactional.store import StateStore
 
 ID = "numbers"
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.errors import ReportedFailedException
 from tupletree.testing.local_cluster import SimulatedClock
 from tupletree.transactional import coordinator_spout
 from tupletree.transactional.coordinator_spout import CoordinatorSpout, Tree
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator
 

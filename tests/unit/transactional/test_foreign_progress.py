@@ -7,14 +7,15 @@ from typing import Any
 import msgpack
 import pytest
 
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import checkpoint_path, load_checkpoint
+from tupletree._checkpoints.record import epoch_path as checkpoint_epoch_path
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.node_encoding import FORMAT, encode_stored
+from tupletree._stores.nodes import Create
 from tupletree.errors import InternalError
-from tupletree.state.coordinator import Phase
-from tupletree.state.record import checkpoint_path, load_checkpoint
-from tupletree.state.record import epoch_path as checkpoint_epoch_path
-from tupletree.transactional.layout import FORMAT, encode_stored, epoch_path, metadata_folder, progress_path
-from tupletree.transactional.memory_store import MemoryStore
+from tupletree.transactional.layout import epoch_path, metadata_folder, progress_path
 from tupletree.transactional.status import load_status
-from tupletree.transactional.store import Create
 
 
 def deep(depth: int) -> bytes:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from partition_sources import ID, Kept, attempt, context
 
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import UsageError
 from tupletree.outputs import FieldsDeclarer
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
 from tupletree.transactional.progress import Progress

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from store_conformance import StoreConformance
 
-from tupletree.transactional.memory_store import MemoryStore
-from tupletree.transactional.store import Create, Node
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import Create, Node
 
 
 class TestMemoryStore(StoreConformance):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, checkpoint_path
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.node_encoding import encode_stored
+from tupletree._stores.nodes import Node, next_version
 from tupletree.attempt import TransactionAttempt, first_attempt
-from tupletree.state.coordinator import Phase
-from tupletree.state.record import Checkpoint, CheckpointRecord, checkpoint_path
-from tupletree.transactional.layout import encode_stored, partition_path, progress_path
-from tupletree.transactional.memory_store import MemoryStore
+from tupletree.transactional.layout import partition_path, progress_path
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import Node, next_version
 
 LAST, FIRST = 2**31 - 1, -(2**31)
 

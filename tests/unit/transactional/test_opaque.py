@@ -9,16 +9,16 @@ import pytest
 from interrupted_store import InterruptedStore, interruptions
 from partition_sources import ID, Kept, OpaqueNumbers, OpaqueNumbersEmitter, Source, attempt, context
 
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import StateStore
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import FailedException, UnavailableError, UsageError
 from tupletree.transactional.coordinator import Coordinator, EmitCommit, Record
 from tupletree.transactional.layout import partition_path
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.opaque import KIND, OpaqueEmitter, OpaqueSpoutAdapter
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.partitioned import KIND as PARTITIONED
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import StateStore
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ import pytest
 from interrupted_store import InterruptedStore
 from partition_sources import ID, Numbers, NumbersCoordinator, Source, context, emit, emitter
 
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import StateStore
 from tupletree._wire.codec import decode_value
 from tupletree.errors import ReportedFailedException
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.partitioned import KIND, PAUSE_S, PartitionedSpoutAdapter, PartitionsCoordinator
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import PartitionCoordinator, TransactionCoordinator
-from tupletree.transactional.store import StateStore
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import pytest
 from interrupted_store import InterruptedStore, interruptions
 from partition_sources import ID, Kept, Numbers, NumbersEmitter, Source, attempt, context, emit, emitter
 
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import Put
 from tupletree.errors import (
     ConflictError,
     FailedException,
@@ -19,7 +21,6 @@ from tupletree.errors import (
 )
 from tupletree.transactional.checksum import CHUNK, ChecksumCollector
 from tupletree.transactional.layout import partition_path
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.opaque import KIND as OPAQUE
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.partitioned import (
@@ -28,7 +29,6 @@ from tupletree.transactional.partitioned import (
     PartitionedSpoutAdapter,
 )
 from tupletree.transactional.progress import Progress
-from tupletree.transactional.store import Put
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pytest
 from interrupted_store import InterruptedStore, interruptions
 
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import TRIES, Check, Create, Delete, Node, Put, StateStore, Write
 from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UnavailableError, UsageError
 from tupletree.transactional import layout
-from tupletree.transactional.memory_store import MemoryStore
-from tupletree.transactional.progress import TRIES, Progress, forget
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write
+from tupletree.transactional.progress import Progress, forget
 
 ID = "global-count"
 T = TypeVar("T")

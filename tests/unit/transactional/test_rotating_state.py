@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import Check, Delete, Node, Put, Write
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ConflictError, InternalError, UnregisteredTypeError, UsageError
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.progress import load_states
 from tupletree.transactional.rotating_state import RotatingState
-from tupletree.transactional.store import Check, Delete, Node, Put, Write
 
 FOLDER = "/counts/user/0"
 

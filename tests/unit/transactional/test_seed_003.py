@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from partition_sources import ID, Kept, context
 
+from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.coordinator import Coordinator, EmitCommit, Record
-from tupletree.transactional.memory_store import MemoryStore
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree.state.steps import Action, Step
+from tupletree._checkpoints.steps import Action, Step
 from tupletree.worker.checkpoint.barriers import Arrival, Barriers, StepDecision
 
 A, B = 5, 6

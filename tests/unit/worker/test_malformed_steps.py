@@ -7,9 +7,9 @@ from hand_driven import HandDriven
 from local_components import DoBasic
 
 from tupletree import Spout, StatefulBolt, TopologyBuilder
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT, STREAM, Action, Step
 from tupletree.errors import ProtocolError
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM, Action, Step
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.core.batches import Rows, check, encode

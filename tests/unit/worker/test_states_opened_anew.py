@@ -7,12 +7,12 @@ import uuid
 from hand_driven import HandDriven
 
 from tupletree import BasicBolt, Spout, StatefulBolt, TopologyBuilder
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._checkpoints.steps import STREAM, Action, Step
+from tupletree._stores import memory_nodes
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.coordinator import Phase
 from tupletree.state.providers import open_state
-from tupletree.state.record import Checkpoint, CheckpointRecord
-from tupletree.state.steps import STREAM, Action, Step
-from tupletree.transactional import memory_store
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import Batch, Rows
 
@@ -51,7 +51,7 @@ class Hand:
         builder.set_bolt("other", Pass()).shuffle_grouping("words")
         builder.set_bolt("count", Count()).shuffle_grouping("keep").shuffle_grouping("other")
         self.root = f"/{uuid.uuid4().hex}"
-        memory_store.register(self.root)
+        memory_nodes.register(self.root)
         conf = {**(conf or {}), "zookeeper.servers": [], "transactional.zookeeper.root": self.root}
         self.driven = HandDriven(builder.create_topology(), conf)
         self.conf = self.driven.executor("count").tasks[0].context.conf
@@ -114,7 +114,7 @@ def test_a_state_is_not_opened_for_a_step_that_is_older_than_what_is_stored(tmp_
     """A worker that was replaced comes to its states late: its successor has prepared since, and stored the round."""
     provider = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
     hand = Hand(provider)
-    store = memory_store.registered(hand.root)
+    store = memory_nodes.registered(hand.root)
     record = CheckpointRecord.take_over(store, "hand", "somebody")
     _, successor = open_state("hand/count/0", hand.conf, hand.driven.executor("count").tasks[0].context)
     successor.put("word", 1)

@@ -6,8 +6,8 @@ import pytest
 from hand_driven import HandDriven, xors
 
 from tupletree import Spout, StatefulBolt, TopologyBuilder
+from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.steps import STREAM, Action, Step
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import Batch, Rows
 

@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tupletree._stores.pool import Connections
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.results import quoted as spark_name
@@ -32,7 +33,6 @@ from tupletree.spark.sinks.postgres_statements import (
 from tupletree.spark.sinks.sql_plan import Plan
 from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
 from tupletree.spark.sinks.sql_statements import quoted
-from tupletree.transactional.databases.connections import Connections
 from tupletree.transactional.databases.postgres import client, connect, first_line
 
 if TYPE_CHECKING:

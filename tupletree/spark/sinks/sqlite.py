@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tupletree._stores.pool import Connections
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sinks.sql_plan import Column, Kind, Plan
 from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
 from tupletree.spark.sinks.sqlite_statements import FUNCTIONS, SqliteStatements, stored_table
-from tupletree.transactional.databases.connections import Connections
 from tupletree.transactional.databases.sqlite import connect, file_in_use
 
 if TYPE_CHECKING:

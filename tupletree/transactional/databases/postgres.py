@@ -26,9 +26,9 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tupletree._stores.pool import Connections, cut_after
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.transactional.databases.connections import Connections, cut_after
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.databases.encoding import FORMAT, TABLES, check_format, check_table, encode, not_ours
 

@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from tupletree._stores.pool import Connections
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.transactional.databases.connections import Connections
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.databases.encoding import (
     FORMAT,

@@ -1,7 +1,7 @@
-"""Store of the progress of transactional topologies: a small tree of versioned nodes, changed atomically.
+"""Store of progress, checkpoints and small states: a small tree of versioned nodes, changed atomically.
 
-A cluster uses ZooKeeper (zookeeper.py). ``MemoryStore`` (memory_store.py) is an in-process store for LocalCluster and
-for the simulation, which crashes everything around the store.
+A cluster uses ZooKeeper (zookeeper_nodes.py). ``MemoryStore`` (memory_nodes.py) is an in-process store for
+LocalCluster and for the simulation, which crashes everything around the store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tupletree.errors import UsageError
+from tupletree.errors import AuthorityError, UsageError
+
+TRIES = 20
+"""The maximum number of attempts of a write that meets conflicts. So many conflicts in a row indicate a fault."""
+
+
+class DeposedError(AuthorityError):
+    """Another coordinator has taken over. ``successor``: its owner name, empty if the name cannot be read."""
+
+    def __init__(self, message: str, successor: str) -> None:
+        super().__init__(message)
+        self.successor = successor
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from tupletree._coord.paths import check_path
 from tupletree._coord.session import Session, connect_string, disconnect, result, translated, unstarted
 from tupletree._log import event
+from tupletree._stores import memory_nodes
+from tupletree._stores.nodes import Check, Create, Delete, Node, Put, StateStore, Write, check_size
 from tupletree.errors import UsageError
-from tupletree.transactional import memory_store
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, StateStore, Write, check_size
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ def open_store(conf: Mapping[str, Any]) -> StateStore:
     own = conf["transactional.zookeeper.servers"]
     root = str(conf["transactional.zookeeper.root"])
     if own is None and not conf["zookeeper.servers"]:
-        return memory_store.registered(root)
+        return memory_nodes.registered(root)
     if own is not None and not own:
         raise UsageError(
             "transactional.zookeeper.servers names no server: name one, or leave it null for the cluster's"

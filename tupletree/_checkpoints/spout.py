@@ -19,18 +19,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
+from tupletree._checkpoints.coordinator import CheckpointCoordinator, Effect, Phase, Record, Send
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._checkpoints.settings import check_settings, interval_s, state_id
+from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree._log import event
+from tupletree._stores.nodes import DeposedError, StateStore
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.errors import AuthorityError, ConflictError, FailedException, TopologyError, UnavailableError, UsageError
 from tupletree.metrics import Histogram
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.coordinator import CheckpointCoordinator, Effect, Phase, Record, Send
-from tupletree.state.record import Checkpoint, CheckpointRecord
-from tupletree.state.settings import check_settings, interval_s, state_id
-from tupletree.state.steps import STREAM, Action, Step
-from tupletree.transactional.progress import DeposedError
-from tupletree.transactional.store import StateStore
-from tupletree.transactional.zookeeper import open_store
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._stores.node_encoding import decode_owner, decode_record, decode_stored, encode_stored
+from tupletree._stores.nodes import TRIES, Check, Create, DeposedError, Node, Put, StateStore, next_version
 from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFoundError
-from tupletree.state.coordinator import Phase
-from tupletree.transactional.layout import decode_owner, decode_record, decode_stored, encode_stored
-from tupletree.transactional.progress import TRIES, DeposedError
-from tupletree.transactional.store import Check, Create, Node, Put, StateStore, next_version
 
 FOLDER = "/$checkpoints"
 

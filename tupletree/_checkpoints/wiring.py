@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tupletree._checkpoints.spout import CheckpointSpout
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT, STREAM
 from tupletree.component import Spout, StatefulBolt, is_positioned
 from tupletree.declarer import Definition, Input
 from tupletree.errors import TopologyError
 from tupletree.outputs import CHECKPOINT_STREAM
-from tupletree.state.checkpoint_spout import CheckpointSpout
-from tupletree.state.steps import CHECKPOINT_SPOUT, STREAM
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 

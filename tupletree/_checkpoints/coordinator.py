@@ -30,7 +30,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tupletree.state.steps import Action, Step, first_round
+from tupletree._checkpoints.steps import Action, Step, first_round
 
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from tupletree._stores.nodes import Check, Create, Delete, Node, Put, Write, check_size, next_version
 from tupletree.errors import ConflictError, UsageError
-from tupletree.transactional.store import Check, Create, Delete, Node, Put, Write, check_size, next_version
 
 
 class MemoryStore:

@@ -1,0 +1,63 @@
+"""Encoding of the values in nodes: ``[format, …]`` in msgpack (tupletree._wire.codec)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tupletree._wire.codec import decode_plain, decode_value, encode_value
+from tupletree.errors import InternalError, ProtocolError, UnregisteredTypeError, UsageError
+
+FORMAT = 1
+"""The format version of all values stored here. Raised whenever older versions cannot read a value correctly."""
+
+
+def encode_stored(path: str, *values: Any) -> bytes:
+    """Encode values to store at ``path``.
+
+    Raises UnregisteredTypeError, naming the path, for a value of an unregistered type.
+    """
+    try:
+        return encode_value([FORMAT, *values])
+    except UnregisteredTypeError as error:
+        raise UnregisteredTypeError(f"what is to be stored at {path} cannot be written: {error}") from None
+
+
+def decode_stored(path: str, data: bytes) -> list[Any]:
+    """Decode values that ``encode_stored`` encoded.
+
+    Raises UsageError if a newer version wrote them, and InternalError if Tupletree did not; both name the path.
+    """
+    return _decoded(path, data, decode_value)
+
+
+def decode_record(path: str, data: bytes) -> list[Any]:
+    """Decode a node that holds only numbers and names. Nimbus and commands read such nodes too.
+
+    No user-defined value is created. Raises the errors of ``decode_stored``.
+    """
+    return _decoded(path, data, decode_plain)
+
+
+def decode_owner(path: str, data: bytes) -> str:
+    """Decode the owner that raised the epoch stored at ``path``. Raises the errors of ``decode_stored``."""
+    match decode_record(path, data):
+        case [str(owner)]:
+            return owner
+    raise InternalError(f"{path} holds something else than the name of who raised the epoch")
+
+
+def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
+    # The format is the first item of a short list, a one-byte number. It is checked before the rest is decoded, because
+    # a newer version can store values that this version cannot decode.
+    if len(data) < 2 or not 0x91 <= data[0] <= 0x9F or not 1 <= data[1] <= 0x7F:
+        raise InternalError(f"{path} holds {len(data)} bytes that Tupletree did not write")
+    if data[1] > FORMAT:
+        raise UsageError(
+            f"{path} was written by a newer version of Tupletree (format {data[1]}, this one knows {FORMAT}); "
+            f"upgrade, or use another transactional id"
+        )
+    try:
+        return list(decode(data)[1:])
+    except ProtocolError as error:
+        raise InternalError(f"what is stored at {path} cannot be read: {error}") from error

@@ -1,0 +1,143 @@
+"""The context of a task: its place in the topology, its configuration, and the metrics and status that it registers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tupletree._wire.latency import BOUNDS_S
+from tupletree.metrics import MAX_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
+
+Metric = Callable[[], float]
+USER_PREFIX = "tupletree_user_"
+Status = Callable[[], Mapping[str, Any]]
+
+
+class TopologyContext:
+    """A task's view of itself and of its topology.
+
+    Attributes:
+        task_id: this task's id, unique in the topology; ids start at 1.
+        task_index: its position among the tasks of its component, from 0.
+        component_id: the component this task belongs to.
+        sources: the grouping name, in lower case, of each (component, stream) this task subscribes to.
+        targets: for each output stream, the subscribing components and their grouping names.
+        conf: the topology's configuration, overridden by the component's own.
+        topology_id: the id that nimbus assigned to the topology.
+        call_soon: queues a function to be called on this task's own thread. Available from ``open`` or ``prepare`` on,
+            and the only part of a component that may be used from any thread: a component with its own threads uses
+            ``call_soon`` to emit, ack and fail. An exception from the function ends the worker.
+        clock: returns seconds since an arbitrary moment; simulated seconds in a LocalCluster with simulated time.
+    """
+
+    def __init__(
+        self,
+        *,
+        topology_id: str,
+        component_id: str,
+        task_id: int,
+        tasks: Mapping[str, Sequence[int]],
+        sources: Mapping[tuple[str, str], str],
+        targets: Mapping[str, Mapping[str, str]],
+        conf: Mapping[str, Any],
+    ) -> None:
+        self.topology_id = topology_id
+        self.component_id = component_id
+        self.task_id = task_id
+        self.task_index = tasks[component_id].index(task_id)
+        self.sources = dict(sources)
+        self.targets = {stream: dict(components) for stream, components in targets.items()}
+        self.conf = dict(conf)
+        self.metrics: dict[str, Registered] = {}
+        self.status: Status | None = None
+        self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
+        self.clock: Callable[[], float] = _no_clock
+        self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
+
+    def renewed(self) -> TopologyContext:
+        """Return this context for another copy of the component, without registered metrics and status."""
+        other = copy.copy(self)
+        other.metrics, other.status = {}, None
+        other.call_soon = _no_thread
+        return other
+
+    def component_tasks(self, component_id: str) -> list[int]:
+        """Return the task ids of a component, ascending.
+
+        Raises:
+            KeyError: there is no component with that id.
+        """
+        return list(self._tasks[component_id])
+
+    def register_metric(self, name: str, read: Metric, help: str = "") -> None:
+        """Expose a value of this task on the worker's ``/metrics`` as the gauge ``tupletree_user_<name>``.
+
+        ``read`` is called at each scrape, from another thread: it must be quick and must not change anything. If
+        ``read`` raises, the metric is missing from that scrape. The other ``register_…`` methods are for values that
+        the component updates itself; see docs/guides/metrics.md.
+
+        Raises:
+            ValueError: the name is invalid, the task already has a metric with that name, or already has 100 metrics.
+        """
+        self._register(name, "gauge", help, read)
+
+    def register_counter(self, name: str, help: str = "") -> Counter:
+        """Register a counter: ``tupletree_user_<name>_total``. Raises ValueError as ``register_metric``."""
+        counter = Counter()
+        self._register(name, "counter", help, lambda: counter.value)
+        return counter
+
+    def register_gauge(self, name: str, help: str = "") -> Gauge:
+        """Register a gauge that the task sets: ``tupletree_user_<name>``. Raises ValueError as ``register_metric``."""
+        gauge = Gauge()
+        self._register(name, "gauge", help, lambda: gauge.value)
+        return gauge
+
+    def register_histogram(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Histogram:
+        """Register a histogram: ``tupletree_user_<name>``. The default buckets suit latencies in seconds.
+
+        Raises:
+            ValueError: as ``register_metric``; or the bounds do not ascend, or their number is not from 1 to 50.
+        """
+        histogram = Histogram(bounds)
+        self._register(name, "histogram", help, histogram.snapshot)
+        return histogram
+
+    def register_timer(self, name: str, help: str = "", bounds: Sequence[float] = BOUNDS_S) -> Timer:
+        """Register a histogram of durations: ``tupletree_user_<name>_seconds``.
+
+        Raises:
+            ValueError: as ``register_histogram``.
+        """
+        timer = Timer(self.clock, bounds)
+        self._register(name, "histogram", help, timer.snapshot, unit="_seconds")
+        return timer
+
+    def _register(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot], unit: str = "") -> None:
+        owner = f"task {self.task_id} of {self.component_id!r}"
+        shown = USER_PREFIX + check_name(name, owner).removesuffix(unit) + unit
+        if any(one.name == shown for one in self.metrics.values()):
+            raise ValueError(f"{owner} has a metric {name!r} already")
+        if sum(one.name.startswith(USER_PREFIX) for one in self.metrics.values()) >= MAX_METRICS:
+            raise ValueError(f"{owner} has {MAX_METRICS} metrics already; {name!r} would be one too many")
+        self.metrics[name] = Registered(shown, kind, help or f"Registered by components as {name}.", read)
+
+    def register_own(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot]) -> None:
+        """Register a metric of Tupletree's own components: ``tupletree_<name>``, exempt from the limit of 100."""
+        self.metrics[f"tupletree_{name}"] = Registered(f"tupletree_{name}", kind, help, read)
+
+    def register_status(self, read: Status) -> None:
+        """Show this task's status in ``tupletree describe`` and ``monitor``: a small JSON-serializable mapping.
+
+        ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
+        """
+        self.status = read
+
+
+def _no_clock() -> float:
+    raise RuntimeError("the clock is there from open or prepare on")
+
+
+def _no_thread(function: Callable[[], None]) -> None:
+    raise RuntimeError("call_soon is there from open or prepare on")
