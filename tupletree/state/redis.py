@@ -8,12 +8,11 @@ that had not reached it. Keys dropped by an eviction policy are lost too.
 from __future__ import annotations
 
 import functools
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
+from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.context import TopologyContext
 from tupletree.errors import AuthorityError, InternalError, UnavailableError, UsageError
 from tupletree.state import redis_scripts as scripts
@@ -56,13 +55,8 @@ class RedisBackend:
         self._about, self._values, self._chunk = (
             f"{prefix}:{namespace}:{part}" for part in ("about", "committed", "prepared:")
         )
-        self._errors = _redis().exceptions
-        try:
-            parts = urlsplit(url)
-            self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
-            self._client = _client(url, timeout_s, os.getpid())
-        except ValueError as error:  # the message omits the URL, which can contain a password
-            raise UsageError(f"RedisStateProvider: its 'url' cannot be used: {error}") from error
+        self._address = RedisAddress("RedisStateProvider", url, timeout_s)
+        self._client = self._address.shared_client()
         self._step = 0
         self._chunks = 0  # number of prepared chunks
         self._unmoved: list[int] = []  # remaining chunks of a commit that has begun
@@ -81,7 +75,7 @@ class RedisBackend:
         while True:
             run, (cursor, page) = self._use(functools.partial(self._page, cursor))
             if server not in (None, run):  # a cursor is meaningless to another server
-                raise UnavailableError(f"{self._where}: Redis was restarted while state {self._namespace!r} was read")
+                raise UnavailableError(f"{self._address}: Redis was restarted while state {self._namespace!r} was read")
             server = run
             yield page.items()
             if cursor == 0:
@@ -119,7 +113,7 @@ class RedisBackend:
         self._is_sure = True
 
     def close(self) -> None:
-        self._client.connection_pool.disconnect(inuse_connections=False)
+        self._address.close()
 
     def _settle(self) -> None:
         """After a command without a reply, reread the stored status, and complete a commit that has begun."""
@@ -151,25 +145,23 @@ class RedisBackend:
             case b"CONFLICT":
                 raise not_prepared(self._namespace, int(arguments[0]))
             case b"GONE":
-                raise AuthorityError(f"what {self._where} held of state {self._namespace!r} is gone")
-        raise InternalError(f"{self._where}: state {self._namespace!r}: a script answered {answer!r}")
+                raise AuthorityError(f"what {self._address} held of state {self._namespace!r} is gone")
+        raise InternalError(f"{self._address}: state {self._namespace!r}: a script answered {answer!r}")
 
     def _take_over(self) -> bytes:
-        from tupletree.transactional.databases.redis import warn_if_forgetful
-
-        warn_if_forgetful(self._client, self._where)
+        warn_if_forgetful(self._address)
         run = self._client.register_script(scripts.OPEN)
         answer, found = run(keys=[self._about, self._values], args=[uuid.uuid4().hex, FORMAT])
         match answer:
             case b"FOREIGN":
                 raise UsageError(
-                    f"{self._where}: {found.decode()!r} is there already and Tupletree did not make it: choose another "
-                    f"prefix"
+                    f"{self._address}: {found.decode()!r} is there already and Tupletree did not make it: choose "
+                    f"another prefix"
                 )
             case b"NEWER":
                 raise UsageError(
-                    f"{self._where}: state {self._namespace!r} has format {found}, and this version of Tupletree knows "
-                    f"formats up to {FORMAT}: a newer version has written it"
+                    f"{self._address}: state {self._namespace!r} has format {found}, and this version of Tupletree "
+                    f"knows formats up to {FORMAT}: a newer version has written it"
                 )
         owner: bytes = found
         return owner
@@ -182,10 +174,8 @@ class RedisBackend:
         return about["run_id"], page
 
     def _use(self, work: Callable[[], R]) -> R:
-        try:
+        with self._address.client(f"state {self._namespace!r}"):
             return work()
-        except self._errors.RedisError as error:
-            raise UnavailableError(f"{self._where}: state {self._namespace!r}: {error}") from error
 
 
 def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
@@ -204,30 +194,3 @@ def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
         chunk += key, b"-" if value is None else b"+" + value
         size += length
     yield chunk
-
-
-def _redis() -> Any:
-    """Import the client library."""
-    try:
-        import redis
-    except ImportError as error:
-        raise UsageError("RedisStateProvider needs the package redis: pip install 'tupletree[redis]'") from error
-    return redis
-
-
-@functools.cache
-def _client(url: str, timeout_s: float, process: int) -> Any:
-    """Return the client of this process, shared by all its states in one Redis. It is thread-safe and reconnects.
-
-    A command whose reply was lost is sent again once.
-    """
-    from redis.backoff import ExponentialBackoff
-    from redis.retry import Retry
-
-    return _redis().Redis.from_url(
-        url,
-        protocol=2,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(ExponentialBackoff(cap=0.1, base=0.01), 1),
-    )

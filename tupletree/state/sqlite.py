@@ -15,12 +15,11 @@ import hashlib
 import os
 import re
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
+from tupletree._stores.sqlite import WatchedFile, connect
 from tupletree.context import TopologyContext
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
@@ -29,7 +28,6 @@ from tupletree.state.options import parsed
 
 FORMAT: Final = 1
 PAGE: Final = 1_000
-_BUSY_PAUSE_S: Final = 0.01
 
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS namespace "
@@ -70,9 +68,9 @@ class SqliteBackend:
         self._namespace = namespace
         self._path = path
         with self._translated():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _connect(path, synchronous, busy_timeout_s)
-            self._file = _identity(path)
+            self._connection = connect(path, busy_timeout_s, synchronous=synchronous)
+            self._file = WatchedFile(path)
+            self._file.opened()
             try:
                 self._owner = self._take_over()
             except BaseException:
@@ -81,7 +79,7 @@ class SqliteBackend:
 
     def get(self, key: bytes) -> bytes | None:
         with self._translated():
-            self._check_file()
+            self._file.check()
             row = self._connection.execute("SELECT value FROM entries WHERE key = ?", [key]).fetchone()
         return None if row is None else row[0]
 
@@ -89,7 +87,7 @@ class SqliteBackend:
         after = b""  # an encoded key is never empty
         while True:
             with self._translated():
-                self._check_file()
+                self._file.check()
                 page = self._connection.execute(
                     "SELECT key, value FROM entries WHERE key > ? ORDER BY key LIMIT ?", [after, PAGE]
                 ).fetchall()
@@ -129,7 +127,7 @@ class SqliteBackend:
     def _transaction(self) -> Iterator[None]:
         """Run a transaction as the namespace's owner. It is rolled back if anything fails."""
         with self._translated():
-            self._check_file()
+            self._file.check()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 line = self._line()
@@ -175,11 +173,6 @@ class SqliteBackend:
         ).fetchone()
         return line
 
-    def _check_file(self) -> None:
-        """Raise UnavailableError if the file was deleted or replaced: SQLite would continue with the deleted file."""
-        if _identity(self._path) != self._file:
-            raise UnavailableError(f"{self._path} was deleted or replaced while it was in use: put it back")
-
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -194,28 +187,3 @@ class SqliteBackend:
             raise UnavailableError(f"{self._path}: {error}") from error
         except OSError as error:
             raise UnavailableError(f"{self._path}: {error}") from error
-
-
-def _connect(path: str, synchronous: str, busy_timeout_s: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
-    deadline = time.monotonic() + busy_timeout_s
-    while True:
-        try:
-            # If two processes create the file at the same time, one can get SQLITE_BUSY without any wait.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
-            return connection
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                connection.close()
-                raise
-            time.sleep(_BUSY_PAUSE_S)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode, which identify a file independently of its name; None if there is no file."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

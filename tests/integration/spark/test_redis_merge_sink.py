@@ -14,11 +14,11 @@ import pytest
 import redis
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree._stores.redis import RedisAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sinks.redis import RedisHashes, Staged, Stager
-from tupletree.spark.sinks.redis_connection import RedisAddress
 from tupletree.spark.sinks.redis_values import checked_columns
 
 RULES = {"n": "add", "d": "add", "low": "min", "high": "max", "last": "replace"}
@@ -44,7 +44,7 @@ class Hashes:
     def __init__(self, url: str) -> None:
         self.prefix = f"test-{uuid.uuid4().hex[:12]}"
         self.client = redis.Redis.from_url(url, decode_responses=True)
-        self._address = RedisAddress(url, 30)
+        self._address = RedisAddress("RedisHashes", url, 30)
         rules = {rule: [name for name in RULES if RULES[name] == rule] for rule in set(RULES.values())}
         self.sink = RedisHashes(url, self.prefix, "k", **rules)
         self.open(is_opaque=True)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from sql_places import PostgresTablesPlace, Run, counts, postgres, state
 
 from tests.integration.transactional.database_servers import PostgresServer
+from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sinks.postgres_writer import REPORT, Writer
@@ -124,12 +125,13 @@ def test_a_task_that_cannot_reach_the_server_reports_it_instead_of_raising(
 ) -> None:
     plan = Roles("counts", "word", "count", (), (), (), {}).plan([("word", "string"), ("count", "bigint")])
     frame = spark.sql("SELECT 'a' AS word, 1L AS count")
-    away = Writer(f"postgresql://nobody@/postgres?host={place.server.directory}/away", 2.0, "there", "staging", plan)
-    [report] = frame.mapInArrow(away, REPORT).collect()
+    away = PostgresAddress("SqlState", f"postgresql://nobody@/postgres?host={place.server.directory}/away", 2.0)
+    [report] = frame.mapInArrow(Writer(away, "staging", plan), REPORT).collect()
     assert (report.rows, report.may_pass) == (0, True)
-    assert report.problem.startswith("there: connection")
-    [report] = frame.mapInArrow(Writer(place.url, 2.0, "there", "staging", plan), REPORT).collect()
-    assert (report.may_pass, report.problem) == (True, 'there: relation "staging" does not exist')
+    assert report.problem.startswith(f"{away.where}: connection")
+    there = PostgresAddress("SqlState", place.url, 2.0)
+    [report] = frame.mapInArrow(Writer(there, "staging", plan), REPORT).collect()
+    assert (report.may_pass, report.problem) == (True, f'{there.where}: relation "staging" does not exist')
 
 
 def test_a_value_that_the_server_refuses_is_a_mistake(spark: SparkSession, place: PostgresTablesPlace) -> None:

@@ -10,9 +10,9 @@ import redis
 from state_places import NAMESPACE, State, StatePlace, redis_place
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree._stores.redis import warn_if_forgetful
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
 from tupletree.state import redis as redis_module
-from tupletree.transactional.databases.redis import warn_if_forgetful
 
 Opens = Callable[..., State]
 

@@ -313,7 +313,7 @@ def test_a_full_disk_makes_it_unavailable_and_writes_nothing(place: SqlitePlace)
     database = SqliteDatabase(place.path)
     values = TransactionalMap(database, "words")
     values.add(A(1, 1), {"a": 1})
-    database._connections().use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
+    database._file.use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
     with pytest.raises(UnavailableError, match="database or disk is full"):
         values.add(A(2, 2), {f"word {number}": 1 for number in range(10_000)})
     assert values.items() == {"a": 1}

@@ -91,7 +91,7 @@ def test_a_constraint_of_the_users_is_a_mistake_and_nothing_is_written(path: Pat
 def test_a_full_disk_makes_it_unavailable_and_writes_nothing(path: Path) -> None:
     tables = opened(path)
     commit(tables, 1, ("a", 1))
-    tables._connections().use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
+    tables._file.use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
     many = [(f"word {number}", 1) for number in range(10_000)]
     with pytest.raises(UnavailableError, match="database or disk is full"):
         commit(tables, 2, *many)

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tupletree._stores.pool import Connections
+from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.results import quoted as spark_name
@@ -33,7 +31,6 @@ from tupletree.spark.sinks.postgres_statements import (
 from tupletree.spark.sinks.sql_plan import Plan
 from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
 from tupletree.spark.sinks.sql_statements import quoted
-from tupletree.transactional.databases.postgres import client, connect, first_line
 
 if TYPE_CHECKING:
     import psycopg
@@ -82,15 +79,8 @@ class PostgresTables:
     """The tables of a PostgreSQL database, for SqlState."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        self._url = url
-        self._timeout_s = timeout_s
-        psycopg = client("SqlState")
-        try:
-            parts = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error as error:
-            raise UsageError(f"SqlState: url: {first_line(error)}") from error
-        host, port = parts.get("host", "localhost"), parts.get("port", 5432)
-        self.where = f"PostgreSQL at {host}:{port}, database {parts.get('dbname', '')!r}"
+        self._address = PostgresAddress("SqlState", url, timeout_s)
+        self.where = self._address.where
         self._scope: SinkScope | None = None
         self._left: set[str] = set()  # staging tables still to be dropped
 
@@ -110,7 +100,7 @@ class PostgresTables:
             )
             return [name for (name,) in found.fetchall()]
 
-        self._drop(*self._use(table, work))
+        self._drop(*self._address.use(table, work))
 
     def stage(self, attempt: TransactionAttempt, plan: Plan, result: DataFrame) -> Staged:
         from tupletree.spark.sinks.postgres_writer import REPORT, Report, Writer
@@ -124,8 +114,8 @@ class PostgresTables:
             connection.execute(f"DROP TABLE IF EXISTS {quoted(staging)}")
             connection.execute(statements.create_staging(staging))
 
-        self._use(plan.table, work)
-        writer = Writer(self._url, self._timeout_s, self.where, staging, plan)
+        self._address.use(plan.table, work)
+        writer = Writer(self._address, staging, plan)
         rows = result.select([spark_name(name) for name in plan.names])
         rows = rows.toDF(*(f"c{number}" for number in range(len(plan.names))))  # mapInArrow trips over dots in names
         reports = [Report(*row) for row in rows.mapInArrow(writer, REPORT).collect()]
@@ -143,7 +133,7 @@ class PostgresTables:
             with connection.transaction():
                 _commit(connection, scope, attempt, staged)
 
-        self._use(staged.plan.table, work)
+        self._address.use(staged.plan.table, work)
         self._drop(staged.staging)
 
     def discard(self, table: str, attempt: TransactionAttempt) -> None:
@@ -152,33 +142,15 @@ class PostgresTables:
 
     def close(self) -> None:
         self._drop()
-        self._connections().close()
+        self._address.close()
 
     def _drop(self, *staging: str) -> None:
         """Drop staging tables, including those of earlier failed calls. Failures are retried by the next call."""
         self._left.update(staging)
         for name in list(self._left):
             with contextlib.suppress(UnavailableError, UsageError):
-                self._use(name, functools.partial(_drop_table, name=name))
+                self._address.use(name, functools.partial(_drop_table, name=name))
                 self._left.discard(name)
-
-    def _use(self, table: str, work: Callable[[Connection], R]) -> R:
-        psycopg = client("SqlState")
-        try:
-            return self._connections().use(work)
-        except (psycopg.OperationalError, psycopg.InternalError) as error:
-            raise UnavailableError(f"{self.where}: {first_line(error)}") from error
-        except psycopg.Error as error:
-            raise UsageError(f"{self.where}: table {table!r}: {first_line(error)}") from error
-
-    def _connections(self) -> Connections[Connection]:
-        return _connections(self._url, self._timeout_s, os.getpid())
-
-
-@functools.cache
-def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
-    """Return the connections of this process, shared by all sinks of the database."""
-    return Connections(functools.partial(connect, url, timeout_s), lambda connection: connection.closed)
 
 
 def _make_commits(connection: Connection) -> None:

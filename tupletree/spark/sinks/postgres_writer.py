@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.csv
 
+from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sinks.postgres_statements import TAGS, PostgresStatements
 from tupletree.spark.sinks.sql_plan import Kind, Plan
-from tupletree.transactional.databases.postgres import client, connect, first_line
 
 REPORT = "partition BIGINT, task BIGINT, rows BIGINT, problem STRING, may_pass BOOLEAN"
 """The columns that a task returns, in Spark's DDL."""
@@ -37,10 +37,8 @@ class Report(NamedTuple):
 class Writer:
     """Writes the rows of a task and yields its Report, in Spark's Python workers. Columns are in the plan's order."""
 
-    def __init__(self, url: str, timeout_s: float, where: str, staging: str, plan: Plan) -> None:
-        self._url = url
-        self._timeout_s = timeout_s
-        self._where = where
+    def __init__(self, address: PostgresAddress, staging: str, plan: Plan) -> None:
+        self._address = address
         self._staging = staging
         self._plan = plan
 
@@ -64,21 +62,19 @@ class Writer:
         first = next(batches, None)
         if first is None:
             return 0
-        psycopg = client("SqlState")
         rows = 0
-        try:
-            with connect(self._url, self._timeout_s) as connection, connection.cursor() as cursor:
-                connection.execute("SET synchronous_commit = off")  # a crash empties the unlogged table anyway
-                with cursor.copy(PostgresStatements(self._plan).copy(self._staging)) as copy:
-                    for batch in itertools.chain([first], batches):
-                        named = batch.rename_columns(self._plan.names)
-                        copy.write(csv_of(self._plan, named, (partition, task), rows))
-                        rows += batch.num_rows
-        except (psycopg.OperationalError, psycopg.InternalError, psycopg.errors.UndefinedTable) as error:
-            # If the table is missing, the attempt is over: a newer driver has dropped the table.
-            raise UnavailableError(f"{self._where}: {first_line(error)}") from error
-        except psycopg.Error as error:
-            raise UsageError(f"{self._where}: table {self._plan.table!r}: {first_line(error)}") from error
+        missing = library("SqlState").errors.UndefinedTable  # the attempt is over: a newer driver has dropped the table
+        with (
+            self._address.translated(self._plan.table, missing),
+            self._address.connect() as connection,
+            connection.cursor() as cursor,
+        ):
+            connection.execute("SET synchronous_commit = off")  # a crash empties the unlogged table anyway
+            with cursor.copy(PostgresStatements(self._plan).copy(self._staging)) as copy:
+                for batch in itertools.chain([first], batches):
+                    named = batch.rename_columns(self._plan.names)
+                    copy.write(csv_of(self._plan, named, (partition, task), rows))
+                    rows += batch.num_rows
         return rows
 
 

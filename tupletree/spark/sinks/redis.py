@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import PythonException
 
+from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.spark.sink import Sink, SinkScope
-from tupletree.spark.sinks.redis_connection import RedisAddress
 from tupletree.spark.sinks.redis_script import MERGE
 from tupletree.spark.sinks.redis_values import Column, checked_columns, hash_name, packed
-from tupletree.transactional.databases.redis import warn_if_forgetful
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +98,7 @@ class RedisHashes(Sink):
         names = [*self.key, *(name for name, _ in columns)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UsageError(f"RedisHashes: column {twice[0]!r} is named twice; each has one place")
-        self._address = RedisAddress(url, timeout_s)
+        self._address = RedisAddress("RedisHashes", url, timeout_s)
         self._id = ""
         self._is_opaque = False
 
@@ -118,7 +117,7 @@ class RedisHashes(Sink):
         self._id, self._is_opaque = scope.transactional_id, scope.is_opaque
         about = f"{self.prefix}#about"
         with self._address.client() as client:
-            warn_if_forgetful(client, str(self._address))
+            warn_if_forgetful(self._address)
             client.hsetnx(about, "format", FORMAT)
             client.hsetnx(about, "transactional_id", self._id)
             found, owner = client.hmget(about, "format", "transactional_id")

@@ -6,7 +6,6 @@ tupletree_undo_<table>  the previous version of the rows that the last commit to
 
 from __future__ import annotations
 
-import functools
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tupletree._stores.pool import Connections
+from tupletree._stores.sqlite import SqliteFile
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sinks.sql_plan import Column, Kind, Plan
 from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
 from tupletree.spark.sinks.sqlite_statements import FUNCTIONS, SqliteStatements, stored_table
-from tupletree.transactional.databases.sqlite import connect, file_in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,11 +27,6 @@ if TYPE_CHECKING:
     from tupletree.spark.sink import SinkScope
 
 R = TypeVar("R")
-
-_CREATE_COMMITS = (
-    f"CREATE TABLE IF NOT EXISTS {COMMITS} (name TEXT PRIMARY KEY COLLATE NOCASE, transactional_id TEXT NOT NULL, "
-    "txid INTEGER NOT NULL, attempt INTEGER NOT NULL, format INTEGER NOT NULL)"
-)
 
 _MISTAKES = {
     sqlite3.SQLITE_ERROR,
@@ -60,7 +53,7 @@ class SqliteTables:
             raise UsageError("SqlState: a path of an SQLite file was expected, such as 'sqlite:///counts.db'")
         self.path = os.path.abspath(path)
         self.where = f"sqlite:///{self.path}"
-        self._timeout_s = timeout_s
+        self._file = SqliteFile(self.path, timeout_s, _prepare)
         self._scope: SinkScope | None = None
 
     def known_as(self, table: str) -> str:
@@ -88,34 +81,24 @@ class SqliteTables:
         """Do nothing: the rows are in this process only."""
 
     def close(self) -> None:
-        self._connections().close()
+        self._file.close()
 
     def _use(self, table: str, work: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            file_in_use(self.path, os.getpid()).check()
-            return self._connections().use(work)
+            return self._file.use(work)
         except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             kind = UsageError if code in _MISTAKES else UnavailableError
             raise kind(f"{self.path}, table {table!r}: {error}") from error
-        except OSError as error:
-            raise UnavailableError(f"{self.path}: {error}") from error
-
-    def _connections(self) -> Connections[sqlite3.Connection]:
-        return _connections(self.path, self._timeout_s, os.getpid())
 
 
-@functools.cache
-def _connections(path: str, timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
-    """Return the connections of this process, shared by all sinks of the file."""
-
-    def connected() -> sqlite3.Connection:
-        connection = connect(path, timeout_s, _CREATE_COMMITS)
-        for name, function in FUNCTIONS.items():
-            connection.create_function(name, 2, function, deterministic=True)
-        return connection
-
-    return Connections(connected)
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {COMMITS} (name TEXT PRIMARY KEY COLLATE NOCASE, transactional_id TEXT NOT NULL, "
+        "txid INTEGER NOT NULL, attempt INTEGER NOT NULL, format INTEGER NOT NULL)"
+    )
+    for name, function in FUNCTIONS.items():
+        connection.create_function(name, 2, function, deterministic=True)
 
 
 def rows_of(plan: Plan, table: pa.Table) -> list[tuple[Any, ...]]:

@@ -19,16 +19,15 @@ JSONB preserves the value of a number, not its notation: 1e22 is read back as an
 
 from __future__ import annotations
 
-import functools
-import os
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tupletree._stores.pool import Connections, cut_after
+from tupletree._stores.pool import cut_after
+from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.databases.encoding import FORMAT, TABLES, check_format, check_table, encode, not_ours
 
@@ -62,21 +61,15 @@ class PostgresDatabase(Database):
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
-        self._url = url
+        self._address = PostgresAddress("PostgresDatabase", url, timeout_s, _create_tables)
         self._timeout_s = timeout_s
-        try:
-            parts = client().conninfo.conninfo_to_dict(url)
-        except client().Error as error:
-            raise UsageError(f"PostgresDatabase: {first_line(error)}") from error
-        place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
-        self._where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 
     def __repr__(self) -> str:
-        return f"<PostgresDatabase, {self._where}>"
+        return f"<PostgresDatabase, {self._address.where}>"
 
     def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
         check_table(table)
-        errors = client().errors
+        errors = library("PostgresDatabase").errors
         deadline = time.monotonic() + self._timeout_s
 
         def work(connection: Connection) -> Changes:
@@ -89,7 +82,7 @@ class PostgresDatabase(Database):
                 except (errors.SerializationFailure, errors.DeadlockDetected):
                     pass
                 if time.monotonic() > deadline:
-                    raise UnavailableError(f"{self._where}: table {table!r} changed again and again")
+                    raise UnavailableError(f"{self._address.where}: table {table!r} changed again and again")
 
         return self._use(table, work)
 
@@ -107,47 +100,17 @@ class PostgresDatabase(Database):
         return self._use(table, work)
 
     def close(self) -> None:
-        self._connections().close()
+        self._address.close()
 
     def _use(self, table: str, work: Callable[[Connection], R]) -> R:
         def in_time(connection: Connection) -> R:
             with cut_after(2 * self._timeout_s, connection.fileno()):
                 return work(connection)
 
-        psycopg = client()
-        try:
-            return self._connections().use(in_time)
-        except (psycopg.OperationalError, psycopg.InternalError) as error:
-            raise UnavailableError(f"{self._where}: {first_line(error)}") from error
-        except psycopg.Error as error:
-            raise UsageError(f"{self._where}: table {table!r}: {first_line(error)}") from error
-
-    def _connections(self) -> Connections[Connection]:
-        return _connections(self._url, self._timeout_s, os.getpid())
+        return self._address.use(table, in_time)
 
 
-def client(who: str = "PostgresDatabase") -> Any:
-    """Import the client library. Raises UsageError, naming ``who``, if it is not installed."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise UsageError(f"{who} needs the package psycopg: pip install 'tupletree[postgres]'") from error
-    return psycopg
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error of the server or the client library, without the details."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-@functools.cache
-def _connections(url: str, timeout_s: float, process: int) -> Connections[Connection]:
-    """Return the connections of this process, shared by all copies of a PostgresDatabase."""
-    return Connections(functools.partial(_connect, url, timeout_s), lambda connection: connection.closed)
-
-
-def _connect(url: str, timeout_s: float) -> Connection:
-    connection = connect(url, timeout_s)
+def _create_tables(connection: Connection) -> None:
     if connection.execute("SELECT to_regclass(%s)", [TABLES]).fetchone() == (None,):
         with connection.transaction():
             _lock(connection, "", alone=True)
@@ -155,30 +118,6 @@ def _connect(url: str, timeout_s: float) -> Connection:
                 f"CREATE TABLE IF NOT EXISTS {TABLES} "
                 "(name text PRIMARY KEY, format integer NOT NULL, txid bigint, attempt bigint)"
             )
-    return connection
-
-
-def connect(url: str, timeout_s: float) -> Connection:
-    """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun."""
-    psycopg = client()
-    connection: Connection = psycopg.connect(
-        url,
-        autocommit=True,  # except within connection.transaction()
-        prepare_threshold=None,  # a connection pooler in between might not support prepared statements
-        connect_timeout=max(2, round(timeout_s)),
-        keepalives_idle=5,
-        keepalives_interval=5,
-        keepalives_count=3,
-        application_name="tupletree",
-    )
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    wait = f"{max(1, round(timeout_s * 1000))}ms"
-    # A worker that hangs within a transaction must not block the others.
-    connection.execute(
-        "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
-        [wait, wait],
-    )
-    return connection
 
 
 def _apply(
@@ -202,7 +141,7 @@ def _apply(
             return None, True
         if view.write(changes):
             return changes, alone
-        raise client().Rollback
+        raise library("PostgresDatabase").Rollback
     return None, alone
 
 

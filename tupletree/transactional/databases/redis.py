@@ -16,23 +16,18 @@ holds for keys that an eviction policy drops.
 
 from __future__ import annotations
 
-import functools
 import json
-import logging
-import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
+from tupletree._stores.redis import KeyInUseError, RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 from tupletree.transactional.databases.encoding import FORMAT, check_format, check_table, encode, not_ours
 
 R = TypeVar("R")
-
-_log = logging.getLogger(__name__)
 
 _ANY = "-"
 """Placeholder for a version or a mark: do not compare it."""
@@ -79,18 +74,12 @@ class RedisDatabase(Database):
     """
 
     def __init__(self, url: str, prefix: str = "tupletree", *, timeout_s: float = 5.0) -> None:
-        self._url = url
+        self._address = RedisAddress("RedisDatabase", url, timeout_s, decodes=True)
         self._prefix = prefix
         self._timeout_s = timeout_s
-        parts = urlsplit(url)
-        self._where = f"Redis at {parts.hostname or parts.path}" + (f":{parts.port}" if parts.port else "")
-        try:
-            _redis().Redis.from_url(url).close()
-        except ValueError as error:
-            raise UsageError(f"RedisDatabase: {self._where}: {error}") from error
 
     def __repr__(self) -> str:
-        return f"<RedisDatabase {self._prefix!r}, {self._where}>"
+        return f"<RedisDatabase {self._prefix!r}, {self._address}>"
 
     def apply(self, table: str, decide: Callable[[View], Changes]) -> Changes:
         names = self._names(table)
@@ -109,7 +98,7 @@ class RedisDatabase(Database):
                     if view.write(changes):
                         return changes
                 if time.monotonic() > deadline:
-                    raise UnavailableError(f"{self._where}: table {table!r} changed again and again")
+                    raise UnavailableError(f"{self._address}: table {table!r} changed again and again")
 
         return self._use(table, work)
 
@@ -125,68 +114,20 @@ class RedisDatabase(Database):
         return self._use(table, work)
 
     def close(self) -> None:
-        self._client().connection_pool.disconnect(inuse_connections=False)
+        self._address.close()
 
     def _names(self, table: str) -> tuple[str, str, str]:
         rows = f"{self._prefix}:{check_table(table)}"
         return rows, f"{rows}:txids", f"{rows}:about"
 
     def _use(self, table: str, work: Callable[[Any], R]) -> R:
-        errors = _redis().exceptions
+        # If a command is sent again although it had succeeded, its comparison fails, and the rule decides again.
         try:
-            warn_if_forgetful(self._client(), self._where)
-            return work(self._client())
-        except errors.RedisError as error:
-            if isinstance(error, errors.ResponseError) and "WRONGTYPE" in str(error):
-                raise not_ours(table) from error
-            raise UnavailableError(f"{self._where}: {error}") from error
-
-    def _client(self) -> Any:
-        return _client(self._url, self._timeout_s, os.getpid())
-
-
-def _redis() -> Any:
-    """Import the client library."""
-    try:
-        import redis
-    except ImportError as error:
-        raise UsageError("RedisDatabase needs the package redis: pip install 'tupletree[redis]'") from error
-    return redis
-
-
-@functools.cache
-def _client(url: str, timeout_s: float, process: int) -> Any:
-    """Return the client of this process, shared by all copies of a RedisDatabase. It is thread-safe and reconnects.
-
-    A command whose reply was lost is sent again once. A change that had in fact succeeded then fails its comparison,
-    and the rule decides again.
-    """
-    from redis.backoff import ExponentialBackoff
-    from redis.retry import Retry
-
-    return _redis().Redis.from_url(
-        url,
-        decode_responses=True,
-        protocol=2,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=Retry(ExponentialBackoff(cap=0.1, base=0.01), 1),
-    )
-
-
-@functools.cache
-def warn_if_forgetful(client: Any, where: str) -> None:
-    errors = _redis().exceptions
-    try:
-        appends = client.info("persistence").get("aof_enabled")
-        synchronous = client.config_get("appendfsync").get("appendfsync")
-    except errors.ResponseError:  # a hosted Redis can refuse these commands
-        return
-    if not appends or synchronous != "always":
-        _log.warning(
-            "%s loses what was committed last if it crashes: exactly once needs appendonly yes and appendfsync always",
-            where,
-        )
+            with self._address.client() as client:
+                warn_if_forgetful(self._address)
+                return work(client)
+        except KeyInUseError as error:
+            raise not_ours(table) from error
 
 
 class _View:

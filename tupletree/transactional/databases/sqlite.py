@@ -10,16 +10,13 @@ writers, and committed changes survive a crash of the machine.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tupletree._stores.pool import Connections
+from tupletree._stores.sqlite import SqliteFile
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
@@ -36,11 +33,6 @@ from tupletree.transactional.databases.encoding import (
 R = TypeVar("R")
 
 _COLUMNS = "key, value, txid, previous, has_previous"
-_BUSY_PAUSE_S = 0.01
-_CREATE_TABLES = (
-    f"CREATE TABLE IF NOT EXISTS {TABLES} "
-    "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
-)
 
 
 class SqliteDatabase(Database):
@@ -61,7 +53,7 @@ class SqliteDatabase(Database):
                 f"SqliteDatabase: a path of a file was expected, not {path!r}; a MemoryDatabase needs none"
             )
         self.path = os.path.abspath(path)
-        self._busy_timeout_s = busy_timeout_s
+        self._file = SqliteFile(self.path, busy_timeout_s, _create_tables)
 
     def __repr__(self) -> str:
         return f"SqliteDatabase({self.path!r})"
@@ -93,80 +85,22 @@ class SqliteDatabase(Database):
         return self._use(work)
 
     def close(self) -> None:
-        self._connections().close()
+        self._file.close()
 
     def _use(self, work: Callable[[sqlite3.Connection], R]) -> R:
         try:
-            file_in_use(self.path, os.getpid()).check()
-            return self._connections().use(work)
+            return self._file.use(work)
         except sqlite3.DatabaseError as error:  # the connection is closed, which rolls its transaction back
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
                 raise UsageError(f"{self.path} is not an SQLite file") from error
             raise UnavailableError(f"{self.path}: {error}") from error
-        except OSError as error:
-            raise UnavailableError(f"{self.path}: {error}") from error
-
-    def _connections(self) -> Connections[sqlite3.Connection]:
-        return _connections(self.path, self._busy_timeout_s, os.getpid())
 
 
-class _File:
-    """The identity of the file that this process first opened, to detect another file of the same name."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._known: tuple[int, int] | None = None
-
-    def check(self) -> None:
-        """Raise UnavailableError if the file is gone or replaced. Call this before using or opening a connection."""
-        if self._known is not None and self._look() != self._known:
-            raise UnavailableError(
-                f"{self._path} was deleted or replaced while it was in use: put it back; or kill the topology, forget "
-                f"its progress and begin anew with a new file"
-            )
-
-    def opened(self) -> None:
-        """Record that a connection was opened."""
-        self._known = self._known or self._look()
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
-
-@functools.cache
-def file_in_use(path: str, process: int) -> _File:
-    """Return the record of the file that a process uses."""
-    return _File(path)
-
-
-@functools.cache
-def _connections(path: str, busy_timeout_s: float, process: int) -> Connections[sqlite3.Connection]:
-    """Return the connections of this process, shared by all copies of a SqliteDatabase."""
-    return Connections(functools.partial(connect, path, busy_timeout_s, _CREATE_TABLES))
-
-
-def connect(path: str, busy_timeout_s: float, create_table: str) -> sqlite3.Connection:
-    """Connect to a file that has a table. Both are created if they do not exist."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
-    deadline = time.monotonic() + busy_timeout_s
-    while True:
-        try:
-            # If two processes create the file at the same time, one can get SQLITE_BUSY without any wait.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(create_table)
-            file_in_use(path, os.getpid()).opened()
-            return connection
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                connection.close()
-                raise
-            time.sleep(_BUSY_PAUSE_S)
+def _create_tables(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {TABLES} "
+        "(name TEXT PRIMARY KEY COLLATE NOCASE, format INTEGER NOT NULL, txid INTEGER, attempt INTEGER)"
+    )
 
 
 class _About(NamedTuple):

@@ -1,0 +1,124 @@
+"""Connections to PostgreSQL: opening with timeouts, a pool per process, and translation of errors."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tupletree._stores.pool import Connections
+from tupletree.errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+    Prepare = Callable[[Connection], None]
+
+R = TypeVar("R")
+
+
+class PostgresAddress:
+    """A database on a PostgreSQL server, 12 or newer, and its pool of connections, which this process shares.
+
+    Attributes:
+        where: server and database for messages, without a password.
+
+    Args:
+        user: the class that uses the server, named in error messages.
+        url: a connection string of libpq.
+        timeout_s: how long to wait for a connection, and for a lock.
+        prepare: called with each new connection, to create tables that do not exist.
+
+    Raises:
+        UsageError: the URL is invalid, or the package psycopg is not installed.
+    """
+
+    def __init__(self, user: str, url: str, timeout_s: float, prepare: Prepare | None = None) -> None:
+        self._user = user
+        self._url = url
+        self._timeout_s = timeout_s
+        self._prepare = prepare
+        psycopg = library(user)
+        try:
+            parts = psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise UsageError(f"{user}: url: {_first_line(error)}") from error
+        place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
+        self.where = "PostgreSQL at {}:{}, database {!r}".format(*place)
+
+    def use(self, table: str, work: Callable[[Connection], R]) -> R:
+        """Run ``work`` with a connection that nobody else uses meanwhile. Raises the errors of ``translated``."""
+        with self.translated(table):
+            return self._connections().use(work)
+
+    def connect(self) -> Connection:
+        """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun."""
+        psycopg = library(self._user)
+        connection: Connection = psycopg.connect(
+            self._url,
+            autocommit=True,  # except within connection.transaction()
+            prepare_threshold=None,  # a connection pooler in between might not support prepared statements
+            connect_timeout=max(2, round(self._timeout_s)),
+            keepalives_idle=5,
+            keepalives_interval=5,
+            keepalives_count=3,
+            application_name="tupletree",
+        )
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        wait = f"{max(1, round(self._timeout_s * 1000))}ms"
+        # A worker that hangs within a transaction must not block the others.
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false),"
+            " set_config('idle_in_transaction_session_timeout', %s, false)",
+            [wait, wait],
+        )
+        if self._prepare is not None:
+            self._prepare(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def translated(self, table: str, *temporary: type[Exception]) -> Iterator[None]:
+        """Translate errors of the server and the client library.
+
+        Raises:
+            UnavailableError: the server cannot be reached or gave up, or one of the ``temporary`` errors occurred.
+            UsageError: the server refused a statement on ``table``.
+        """
+        psycopg = library(self._user)
+        try:
+            yield
+        except (psycopg.OperationalError, psycopg.InternalError, *temporary) as error:
+            raise UnavailableError(f"{self.where}: {_first_line(error)}") from error
+        except psycopg.Error as error:
+            raise UsageError(f"{self.where}: table {table!r}: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        """Close idle connections. They are opened again when needed."""
+        self._connections().close()
+
+    def _connections(self) -> Connections[Connection]:
+        return _connections(self._user, self._url, self._timeout_s, self._prepare, os.getpid())
+
+
+def library(user: str) -> Any:
+    """Import the client library. Raises UsageError, naming ``user``, if it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UsageError(f"{user} needs the package psycopg: pip install 'tupletree[postgres]'") from error
+    return psycopg
+
+
+@functools.cache
+def _connections(
+    user: str, url: str, timeout_s: float, prepare: Prepare | None, process: int
+) -> Connections[Connection]:
+    address = PostgresAddress(user, url, timeout_s, prepare)
+    return Connections(address.connect, lambda connection: connection.closed)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
