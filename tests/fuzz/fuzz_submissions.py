@@ -16,8 +16,7 @@ from typing import Any
 from fuzz_values import evaluate, json_text, number, text, value
 
 from tupletree import bundle
-from tupletree._keys import KEYS
-from tupletree.config import topology_part
+from tupletree.config import KEYS, topology_part
 from tupletree.v1 import nimbus_pb2, topology_pb2
 
 Change = tuple[str, str]

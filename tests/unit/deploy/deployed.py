@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 from tupletree._daemon.arguments import daemon_parser
-from tupletree._keys import KEYS
-from tupletree.config import load
+from tupletree.config import KEYS, load
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 ROLES = ("nimbus", "supervisor", "acker")

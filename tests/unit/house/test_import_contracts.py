@@ -52,7 +52,7 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
     [
         ("nimbus/planted.py", "import tupletree.worker", "tupletree.nimbus.planted -> tupletree.worker"),
         ("acker/planted.py", "from tupletree import supervisor", "tupletree.acker.planted -> tupletree.supervisor"),
-        ("tupletree/client.py", "import tupletree.nimbus", "tupletree.client -> tupletree.nimbus"),
+        ("tupletree/bundle.py", "import tupletree.nimbus", "tupletree.bundle -> tupletree.nimbus"),
         ("worker/planted.py", "import tupletree.cli", "tupletree.worker.planted -> tupletree.cli"),
         ("worker/rotating_map.py", "import time", "tupletree.worker.rotating_map -> time"),
     ],

@@ -1,13 +1,4 @@
-"""The client of a cluster: submit and manage topologies.
-
-    with NimbusClient("cluster.example:6627") as client:
-        topology_id = client.submit("word-count", topology, {"topology.workers": 2})
-        client.describe("word-count")
-        client.kill("word-count", wait_secs=0)
-
-Every method calls the leading nimbus, which the client finds through any of the seeds. Errors are those of
-``tupletree.errors``. A client is thread-safe.
-"""
+"""Client of nimbus: finding the leader, submitting topologies, and every call on topologies and the cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +23,7 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree._silent_spouts import warnings_of
-from tupletree._supervisor_calls import SupervisorCalls
+from tupletree.client.supervisors import SupervisorCalls
 from tupletree.config import encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name

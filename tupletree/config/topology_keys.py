@@ -1,0 +1,199 @@
+"""The configuration keys that travel with a topology: its own, and those of transactions, states and pipelines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tupletree._limits import MAX_TASKS
+from tupletree.config.key import MAX_PORT, Key, bool_key, int_key, secs_key, str_key
+
+TOPOLOGY: Final = (
+    int_key("topology.workers", 1, "processes", "Worker processes wanted."),
+    int_key(
+        "topology.acker.executors",
+        None,
+        "shards",
+        "Ledger shards that track tuple trees; null: one for each worker, 0: no tracking.",
+        minimum=0,
+    ),
+    secs_key("topology.message.timeout.secs", 30, "A tuple tree that is not complete after this long fails."),
+    bool_key("topology.enable.message.timeouts", True, "Whether tuple trees time out at all."),
+    int_key(
+        "topology.max.spout.pending",
+        None,
+        "tuple trees",
+        "Pending trees at which a spout task is not asked for more; null: no bound.",
+        component=True,
+    ),
+    int_key(
+        "topology.max.task.parallelism",
+        None,
+        "tasks",
+        "Caps tasks and executors of every component; null: no cap.",
+        component=True,
+    ),
+    int_key(
+        "topology.tasks",
+        None,
+        "tasks",
+        "Tasks of a component, fixed for the topology's life; null: as many as executors.",
+        maximum=MAX_TASKS,
+        component=True,
+    ),
+    secs_key(
+        "topology.tick.tuple.freq.secs",
+        None,
+        "Pause between two tick tuples; null: none.",
+        component=True,
+    ),
+    bool_key("topology.debug", False, "Log every tuple emitted.", component=True),
+    bool_key(
+        "topology.blocking",
+        False,
+        "The component blocks (sleeps, waits for others): its executors get threads of their own.",
+        component=True,
+    ),
+    int_key("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many.", maximum=1 << 20),
+    int_key(
+        "topology.flush.interval.ms",
+        5,
+        "ms",
+        "A batch leaves after this time even if it is not full; at once when idle.",
+    ),
+    int_key(
+        "topology.executor.receive.buffer.size",
+        32768,
+        "tuples",
+        "Tuples waiting for a task at which it is congested and its senders hold back.",
+    ),
+    int_key(
+        "topology.executor.receive.buffer.bytes",
+        32 * 1024 * 1024,
+        "bytes",
+        "The same by size: bytes of waiting tuples (estimated within a worker), and of those held for a checkpoint.",
+        minimum=64 * 1024,
+    ),
+    int_key(
+        "topology.tuple.max.bytes",
+        64 * 1024 * 1024,
+        "bytes",
+        "The largest tuple that may go to another worker, encoded; a larger one fails with an error.",
+        minimum=1024 * 1024,
+        maximum=1024 * 1024 * 1024,
+    ),
+    int_key(
+        "topology.lost.worker.grace.ms",
+        1000,
+        "ms",
+        "How long after a worker is lost the spouts fail what may have been lost with it.",
+        minimum=0,
+    ),
+    Key(
+        "topology.stats.sample.rate",
+        0.05,
+        "number",
+        "share of tuples",
+        "Tuples whose latency is measured.",
+        minimum=0.0001,
+        maximum=1,
+    ),
+    int_key(
+        "topology.sleep.spout.wait.strategy.time.ms",
+        1,
+        "ms",
+        "Pause of a spout that had nothing to emit.",
+        minimum=0,
+        component=True,
+    ),
+    secs_key("topology.error.throttle.interval.secs", 10, "Window of topology.max.error.report.per.interval."),
+    int_key(
+        "topology.max.error.report.per.interval",
+        5,
+        "errors",
+        "Errors a task reports in one window; more are only logged.",
+    ),
+    secs_key(
+        "topology.worker.timeout.secs", None, "Overrides supervisor.worker.timeout.secs when longer; null: does not."
+    ),
+    Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),
+    Key("topology.users", None, "strings", "users", "Who may change this topology, besides its owner."),
+    Key(
+        "topology.readonly.users",
+        None,
+        "strings",
+        "users",
+        "Who may see this topology, but not change it.",
+    ),
+    str_key("topology.version", None, "", "A version of your own; shown, not interpreted."),
+    bool_key("topology.testing.always.try.serialize", False, "Encode tuples even when they stay in their worker."),
+    str_key(
+        "topology.state.provider",
+        None,
+        "name or class",
+        "Where stateful bolts keep state; null: memory.",
+        component=True,
+    ),
+    Key(
+        "topology.state.provider.config",
+        None,
+        "any",
+        "",
+        "What the state provider takes, as a mapping or a JSON string.",
+        component_level=True,
+    ),
+    str_key(
+        "topology.state.id",
+        None,
+        "name",
+        "What states and checkpoints are kept under, for the next topology to go on from; null: the topology's name.",
+    ),
+    int_key(
+        "topology.state.checkpoint.interval.ms",
+        1000,
+        "ms",
+        "Pause between two checkpoints; less than 100 is taken for 100.",
+    ),
+    bool_key(
+        "topology.state.checkpoint.aligned",
+        False,
+        "Hold back what arrives after a checkpoint on one input until it arrived on all.",
+    ),
+    Key(
+        "transactional.zookeeper.root",
+        "/transactional",
+        "node",
+        "path",
+        "Progress of transactional topologies lives below this node.",
+    ),
+    Key(
+        "transactional.zookeeper.servers",
+        None,
+        "strings",
+        "host or host:port",
+        "Another ensemble for that progress; null: zookeeper.servers.",
+    ),
+    int_key(
+        "transactional.zookeeper.port",
+        None,
+        "port",
+        "Client port of that ensemble; null: zookeeper.port.",
+        maximum=MAX_PORT,
+    ),
+)
+
+PIPELINE: Final = (
+    int_key(
+        "pipeline.max.attempts",
+        8,
+        "0: without end",
+        "How often a batch that fails in Spark, in user code or in a sink is tried before the pipeline stops at it.",
+        minimum=0,
+    ),
+    secs_key(
+        "pipeline.batch.timeout.secs",
+        600.0,
+        "A batch whose Spark job takes longer fails; from the job's start, Spark's own start included.",
+    ),
+    secs_key("pipeline.retry.pause.secs", 0.5, "Before a failed batch is tried again; doubles with each failure."),
+    secs_key("pipeline.retry.longest.pause.secs", 60.0, "What that pause grows to."),
+)
