@@ -112,7 +112,7 @@ class Registry:
         stream = self._last_stream
         topology.streams[stream] = 0
         topology.unattended_since_s = None
-        for task in hello.spout_tasks:
+        for task in hello.tasks:
             topology.spouts.setdefault(task, {})[hello.worker_id] = stream
         topology.named[stream] = hello
         self._owners[stream] = topology
@@ -129,7 +129,7 @@ class Registry:
             return
         del topology.streams[stream]
         hello = topology.named.pop(stream)
-        for task in hello.spout_tasks:
+        for task in hello.tasks:
             owners = topology.spouts[task]
             if owners[hello.worker_id] == stream:
                 left = [other for other, said in topology.named.items() if _names(said, task, hello.worker_id)]
@@ -271,4 +271,4 @@ class Registry:
 
 
 def _names(hello: Hello, task: int, worker_id: str) -> bool:
-    return hello.worker_id == worker_id and task in hello.spout_tasks
+    return hello.worker_id == worker_id and task in hello.tasks

@@ -180,7 +180,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             "stream.opened",
             topology=hello.topology_id,
             worker=hello.worker_id,
-            spouts=len(hello.spout_tasks),
+            tasks=len(hello.tasks),
             timeout_s=hello.timeout_s,
         )
         return stream

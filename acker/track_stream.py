@@ -135,8 +135,8 @@ class TrackStream:
         self._interval_s = max(BUSY_INTERVAL_S, self._linger.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
         self._told, self._told_held = self._confirmed, self._is_held
         verdicts = [
-            pb.Verdicts(spout_task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
+            pb.Verdicts(task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
             for task, kinds in taken.items()
         ]
-        gather_us = round(1e6 * self._linger.pause_s)
-        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, gather_us=gather_us, hold=self._told_held)
+        linger_us = round(1e6 * self._linger.pause_s)
+        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, linger_us=linger_us, hold=self._told_held)

@@ -15,7 +15,7 @@ from tupletree.errors import ProtocolError
 from tupletree.v1 import acker_pb2 as pb
 
 MAX_SHARDS = 1 << 16
-MAX_SPOUT_TASKS = 1 << 20
+MAX_TASKS = 1 << 20
 MAX_NAME = 1024
 
 
@@ -25,7 +25,7 @@ class Hello:
 
     topology_id: str
     worker_id: str
-    spout_tasks: frozenset[int]
+    tasks: frozenset[int]
     timeout_s: float
     shards: int
 
@@ -86,11 +86,11 @@ def check_hello(request: pb.TrackRequest) -> Hello:
         raise ProtocolError(f"hello: shards is {hello.shards}, expected 1 to {MAX_SHARDS}")
     if not (math.isfinite(hello.message_timeout_s) and hello.message_timeout_s >= 0):
         raise ProtocolError(f"hello: message_timeout_s is {hello.message_timeout_s}, expected 0 or more seconds")
-    tasks = frozenset(hello.spout_tasks)
+    tasks = frozenset(hello.tasks)
     if 0 in tasks:
-        raise ProtocolError("hello: spout_tasks holds task 0, but tasks are numbered from 1")
-    if len(hello.spout_tasks) > MAX_SPOUT_TASKS:
-        raise ProtocolError(f"hello: {len(hello.spout_tasks)} spout tasks, expected at most {MAX_SPOUT_TASKS}")
+        raise ProtocolError("hello: tasks holds task 0, but tasks are numbered from 1")
+    if len(hello.tasks) > MAX_TASKS:
+        raise ProtocolError(f"hello: {len(hello.tasks)} tasks, expected at most {MAX_TASKS}")
     return Hello(hello.topology_id, hello.worker_id, tasks, hello.message_timeout_s, hello.shards)
 
 
@@ -127,7 +127,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
     if len(batch.ack_roots) != len(batch.ack_values):
         acks = f"{len(batch.ack_roots)} ack roots, {len(batch.ack_values)} values"
         raise ProtocolError(f"updates for shard {shard}: {acks}")
-    if not hello.spout_tasks.issuperset(batch.init_tasks):
-        unknown = min(set(batch.init_tasks) - hello.spout_tasks)
+    if not hello.tasks.issuperset(batch.init_tasks):
+        unknown = min(set(batch.init_tasks) - hello.tasks)
         raise ProtocolError(f"updates for shard {shard}: task {unknown} is not a spout task of {hello.worker_id}")
     return batch

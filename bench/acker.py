@@ -48,9 +48,7 @@ TIMEOUT_S: Final = 120.0
 def hello(client: int) -> bytes:
     """Return the first message of a client."""
     tasks = range(1 + client * SPOUTS, 1 + (client + 1) * SPOUTS)
-    said = pb.TrackHello(
-        topology_id=TOPOLOGY, worker_id=f"w{client}", spout_tasks=tasks, message_timeout_s=30, shards=1
-    )
+    said = pb.TrackHello(topology_id=TOPOLOGY, worker_id=f"w{client}", tasks=tasks, message_timeout_s=30, shards=1)
     return pb.TrackRequest(hello=said).SerializeToString()
 
 

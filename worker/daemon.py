@@ -210,7 +210,7 @@ class Worker:
         hello = acker_pb2.TrackHello(
             topology_id=self._launch.topology_id,
             worker_id=self._launch.worker_id,
-            spout_tasks=self._engine.tree_tasks,
+            tasks=self._engine.tree_tasks,
             message_timeout_s=self._launch.conf["topology.message.timeout.secs"] if has_timeouts else 0,
             shards=len(first.shards),
         )

@@ -20,7 +20,7 @@ def _reasons(found: Sequence[Fault]) -> list[dict[str, str]]:
             "kind": one.kind,
             "subject": one.subject,
             "sentence": one.sentence,
-            "look": one.look,
+            "command": one.command,
             "topologyId": one.topology_id,
             "component": one.component,
         }

@@ -142,7 +142,7 @@ REASON: Final = {
     "kind": "string",
     "subject": "string",
     "sentence": "string",
-    "look": "string",
+    "command": "string",
     "topologyId": "string",
     "component": "string",
 }

@@ -156,7 +156,11 @@ def test_all_name_a_killed_acker(cluster: DevCluster, page: Page, command: Calla
     [fault] = [one for one in said.faults if "connection refused" in one]
     assert fault.endswith("is not ready: cannot be reached: connection refused")
     [reason] = [one for one in api(cluster, "cluster/health")["faults"] if one["sentence"] == fault]
-    assert (reason["severity"], reason["kind"], reason["look"]) == ("degraded", "acker.unreachable", "tupletree ackers")
+    assert (reason["severity"], reason["kind"], reason["command"]) == (
+        "degraded",
+        "acker.unreachable",
+        "tupletree ackers",
+    )
     page.get_by_role("region", name="Verdict").get_by_role("link", name=fault).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(":")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text(fault)

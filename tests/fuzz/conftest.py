@@ -50,7 +50,7 @@ def words(cluster: DevCluster) -> Mapping[str, list[Any]]:
         "stream": ["default"],
         "shard": [0, 1],
         "shards": [record.acker_shards],
-        "spout_tasks": [1, 2, 3],
+        "tasks": [1, 2, 3],
         "target_task": [1, 2, 3],
         "source_task": [1, 2, 3],
         "task_id": [1, 2, 3],

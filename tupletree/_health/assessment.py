@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tupletree._health.errors import Complaint, latest_of_each
+from tupletree._health.errors import latest_of_each
+from tupletree._health.facts import AckerFacts, SupervisorFacts, TopologyFacts
 from tupletree._wire.statuses import decode_status
-from tupletree.v1 import nimbus_pb2, supervisor_pb2
+from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 Status = Literal["healthy", "degraded", "down"]
@@ -43,75 +44,14 @@ _WANTED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class AckerFacts:
-    """A registered acker and its last answer. ``silence``: the reason why it does not answer; "" if it does."""
-
-    id: str
-    address: str
-    silence: str = ""
-    is_ready: bool = True
-    reasons: Sequence[str] = ()
-    is_draining: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorFacts:
-    """A registered supervisor, and its slots if it answered."""
-
-    id: str
-    host: str
-    address: str
-    silence: str = ""
-    slots: Sequence[supervisor_pb2.SlotSummary] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ComponentFacts:
-    """The statuses reported by a component, and its metrics over the last LATELY_S."""
-
-    id: str
-    is_spout: bool = False
-    statuses: Sequence[nimbus_pb2.TaskStatus] = ()
-    failed: int = 0  # trees of a spout, tuples of a bolt
-    timeouts: int = 0  # of the failed
-    capacity: float = 0.0  # of a bolt's busiest executor
-    is_congested: bool = False
-    stuck: int = 0  # tasks with tuples waiting for longer than stall_s() that executed none
-    stuck_s: float = 0.0  # the longest time a task is stuck
-    unacked: int = 0  # trees of a spout that failed since the last ack, if that ack is older than stall_s()
-    unacked_s: float = 0.0
-    unheard: int = 0  # failed trees that a spout dropped, as it does not override fail
-    remark: str = ""  # about a bolt that acks nothing
-    is_timing_out: bool = False  # trees of its topology timed out recently
-    long_call: str = ""  # a call of user code that does not return, and its worker
-    port: int = 0  # of that worker
-    blocks: str = ""  # a sentence on executors found blocking and moved to their own threads, with advice
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyFacts:
-    """A topology: its workers, its components, and its errors of the last LATELY_S."""
-
-    record: pb.TopologyRecord
-    uptime_s: float
-    workers_used: int
-    workers_ready: int
-    unscheduled: str = ""
-    has_moved: bool = False  # reassigned after its first placement
-    executors: int = 0  # 0: unknown
-    components: Sequence[ComponentFacts] = ()
-    complaints: Sequence[Complaint] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
 class Fault:
-    """A finding: ``kind`` for programs, a sentence for people, and a command for a closer look."""
+    """A finding: ``kind`` for programs, a sentence for people, and a command that tells more."""
 
     severity: Severity
     kind: str  # such as "acker.not_ready"
     subject: str  # the topology name or daemon id at fault
     sentence: str
-    look: str = ""  # a command
+    command: str = ""
     topology_id: str = ""  # if the finding is about a topology
     component: str = ""  # if the finding is about a component
 
@@ -209,15 +149,15 @@ def _supervisors(supervisors: Sequence[SupervisorFacts], topologies: Sequence[To
 
 
 def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord) -> Iterator[Fault]:
-    name, look = record.name, f"tupletree errors {record.name}"
+    name, command = record.name, f"tupletree errors {record.name}"
     place = f"{host}:{slot.port}"
     last = f": {_text(slot.last_exit)}" if slot.last_exit else ""
     if slot.deaths >= DEATHS:
         sentence = f"topology '{name}': its worker at {place} died {slot.deaths} times in a row{last}"
-        yield Fault("degraded", "worker.crash_loop", name, sentence, look, record.id)
+        yield Fault("degraded", "worker.crash_loop", name, sentence, command, record.id)
     if slot.misses:
         sentence = f"topology '{name}': its bundle cannot be made ready at {place}, {slot.misses} times so far{last}"
-        yield Fault("degraded", "worker.no_bundle", name, sentence, look, record.id)
+        yield Fault("degraded", "worker.no_bundle", name, sentence, command, record.id)
 
 
 def _deaths(supervisors: Sequence[SupervisorFacts]) -> dict[str, int]:
@@ -236,14 +176,17 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
     elif topology.workers_ready < topology.workers_used or not topology.workers_used:
         what = f"has {topology.workers_ready} of {topology.workers_used} workers ready"
         sentence = f"topology '{name}' {what if topology.workers_used else 'has no worker'}"
-        look = f"tupletree describe {name}"
+        command = f"tupletree describe {name}"
         if 0 < deaths < DEATHS:  # more deaths are a crash loop, reported separately
-            sentence, look = f"{sentence}: a worker died {_plural(deaths, 'time')} in a row", f"tupletree errors {name}"
+            sentence, command = (
+                f"{sentence}: a worker died {_plural(deaths, 'time')} in a row",
+                f"tupletree errors {name}",
+            )
         if topology.uptime_s < STARTING_S and not deaths:
             why = "its workers were just placed anew" if topology.has_moved else "it was just submitted"
-            yield Fault("note", "topology.starting", name, f"{sentence}: {why}", look, topology_id)
+            yield Fault("note", "topology.starting", name, f"{sentence}: {why}", command, topology_id)
         else:
-            yield Fault("degraded", "topology.workers_not_ready", name, sentence, look, topology_id)
+            yield Fault("degraded", "topology.workers_not_ready", name, sentence, command, topology_id)
     if 0 < topology.executors < topology.record.workers:
         sentence = (
             f"topology '{name}' can use {topology.executors} of the {topology.record.workers} workers that it asks "
@@ -314,7 +257,7 @@ def _progress(topology: TopologyFacts) -> Iterator[Fault]:
     name, topology_id = topology.record.name, topology.record.id
     if not any(component.statuses for component in topology.components):
         return
-    look = f"tupletree describe {name}"
+    command = f"tupletree describe {name}"
     longest_s = stall_s(topology.record)
     for component in topology.components:
         for one in component.statuses:
@@ -323,9 +266,9 @@ def _progress(topology: TopologyFacts) -> Iterator[Fault]:
                 continue
             where = f"topology '{name}', {component.id}[{one.task_id}]"
             for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
-                yield Fault("degraded", kind, name, f"{where}: {what}", look, topology_id, component.id)
+                yield Fault("degraded", kind, name, f"{where}: {what}", command, topology_id, component.id)
             for severity, kind, what in _remarks(status):
-                yield Fault(severity, kind, name, f"{where}: {what}", look, topology_id, component.id)
+                yield Fault(severity, kind, name, f"{where}: {what}", command, topology_id, component.id)
 
 
 def _pipeline(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:

@@ -73,7 +73,7 @@ def command(
         click.echo(status)
         for one in (*found.faults, *found.notes):
             mark = "" if one.severity in ("down", "degraded") else f"{one.severity}: "
-            click.echo(f"  {mark}{one.sentence}" + (f"  ({one.look})" if one.look else ""))
+            click.echo(f"  {mark}{one.sentence}" + (f"  ({one.command})" if one.command else ""))
     return _STATUSES[status]
 
 
@@ -83,7 +83,7 @@ def _as_dict(one: nimbus_pb2.HealthReason | Fault) -> dict[str, str]:
         "kind": one.kind,
         "subject": one.subject,
         "sentence": one.sentence,
-        "look": one.look,
+        "command": one.command,
         "topology_id": one.topology_id,
         "component": one.component,
     }

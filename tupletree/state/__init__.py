@@ -1,4 +1,4 @@
-"""Stateful bolts: persistent state with checkpoints through the whole topology. See docs/guides/state.md."""
+"""States of stateful bolts and their providers. See docs/guides/state.md."""
 
 from __future__ import annotations
 

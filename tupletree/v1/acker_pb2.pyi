@@ -15,18 +15,18 @@ class TrackRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[TrackHello, _Mapping]] = ..., updates: _Optional[_Union[LedgerUpdates, _Mapping]] = ...) -> None: ...
 
 class TrackHello(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "spout_tasks", "message_timeout_s", "shards")
+    __slots__ = ("topology_id", "worker_id", "tasks", "message_timeout_s", "shards")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    SPOUT_TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
-    spout_tasks: _containers.RepeatedScalarFieldContainer[int]
+    tasks: _containers.RepeatedScalarFieldContainer[int]
     message_timeout_s: float
     shards: int
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., spout_tasks: _Optional[_Iterable[int]] = ..., message_timeout_s: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., tasks: _Optional[_Iterable[int]] = ..., message_timeout_s: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
 
 class LedgerUpdates(_message.Message):
     __slots__ = ("sequence", "shard_version", "shards")
@@ -59,34 +59,34 @@ class ShardUpdate(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ...) -> None: ...
 
 class TrackReply(_message.Message):
-    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "gather_us", "hold")
+    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "linger_us", "hold")
     ACKER_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
-    GATHER_US_FIELD_NUMBER: _ClassVar[int]
+    LINGER_US_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     acker_id: str
     confirmed: int
     verdicts: _containers.RepeatedCompositeFieldContainer[Verdicts]
     drained: bool
-    gather_us: int
+    linger_us: int
     hold: bool
-    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., gather_us: _Optional[int] = ..., hold: _Optional[bool] = ...) -> None: ...
+    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., linger_us: _Optional[int] = ..., hold: _Optional[bool] = ...) -> None: ...
 
 class Verdicts(_message.Message):
-    __slots__ = ("spout_task", "acked", "failed", "expired", "reset")
-    SPOUT_TASK_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("task", "acked", "failed", "expired", "reset")
+    TASK_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
-    spout_task: int
+    task: int
     acked: bytes
     failed: bytes
     expired: bytes
     reset: bytes
-    def __init__(self, spout_task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ...) -> None: ...
 
 class DescribeLedgerRequest(_message.Message):
     __slots__ = ()

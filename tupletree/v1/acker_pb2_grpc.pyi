@@ -4,10 +4,10 @@ isort:skip_file
 The acker service: workers tell it how tuple trees grow and shrink, it tells them how they ended.
 
   worker                                   acker
-    | -- Track: hello ---------------------> |   topology, worker, its spout tasks, timeout
+    | -- Track: hello ---------------------> |   topology, worker, its tasks that begin trees
     | <------------- hello: acker_id ------- |   a new acker_id means: earlier ledgers are gone
     | -- updates (sequence 1) -------------> |   packed inits, acks, fails, resets per shard
-    | <------ verdicts + confirmed 1 ------- |   grouped by spout task; updates up to 1 are applied
+    | <------ verdicts + confirmed 1 ------- |   grouped by task; updates up to 1 are applied
     |                  …                     |
     | -- (stream breaks) ------------------- |   the worker fails the roots of unconfirmed updates after it
     |                                        |   reconnects; spouts fail what they had pending here

@@ -290,22 +290,22 @@ class DescribeHealthRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class HealthReason(_message.Message):
-    __slots__ = ("severity", "kind", "subject", "sentence", "look", "topology_id", "component")
+    __slots__ = ("severity", "kind", "subject", "sentence", "command", "topology_id", "component")
     SEVERITY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
-    LOOK_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_FIELD_NUMBER: _ClassVar[int]
     severity: str
     kind: str
     subject: str
     sentence: str
-    look: str
+    command: str
     topology_id: str
     component: str
-    def __init__(self, severity: _Optional[str] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., sentence: _Optional[str] = ..., look: _Optional[str] = ..., topology_id: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
+    def __init__(self, severity: _Optional[str] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., sentence: _Optional[str] = ..., command: _Optional[str] = ..., topology_id: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
 
 class DescribeHealthReply(_message.Message):
     __slots__ = ("verdict", "faults", "notes")

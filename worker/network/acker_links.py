@@ -149,11 +149,11 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
             self._is_asked_to_hold = reply.hold
             self._close_gate()
             self._moved.set()
-        self._pause_s = min(max(PAUSE_S, reply.gather_us / 1e6), MAX_PAUSE_S)
+        self._pause_s = min(max(PAUSE_S, reply.linger_us / 1e6), MAX_PAUSE_S)
         for verdicts in reply.verdicts:
             for kind in VerdictKind:
                 if roots := getattr(verdicts, kind.value):
-                    control = TreeVerdict(verdicts.spout_task, kind, unpack_u64(roots))
+                    control = TreeVerdict(verdicts.task, kind, unpack_u64(roots))
                     self._ties.engine.tell(control.task, control)
         return reply.drained  # a writer may see the end of the stream as an error
 

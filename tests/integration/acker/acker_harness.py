@@ -113,7 +113,7 @@ class HandWorker:
                 hello=pb.TrackHello(
                     topology_id=topology,
                     worker_id=worker,
-                    spout_tasks=spouts,
+                    tasks=spouts,
                     message_timeout_s=timeout_s,
                     shards=shards,
                 )
@@ -131,7 +131,7 @@ class HandWorker:
                     for kind, found in self.verdicts.items():
                         roots = array("Q")
                         roots.frombytes(getattr(verdicts, kind))
-                        found[verdicts.spout_task] += roots
+                        found[verdicts.task] += roots
                 self.confirmed = max(self.confirmed, reply.confirmed)
         except grpc.RpcError as error:
             self.error = error

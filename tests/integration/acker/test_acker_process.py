@@ -115,7 +115,7 @@ def test_flow_control_reaches_the_sender(start_acker: StartAcker, connect: Conne
 
     def requests() -> Iterator[pb.TrackRequest]:
         nonlocal taken
-        yield pb.TrackRequest(hello=pb.TrackHello(topology_id="t", worker_id="w", spout_tasks=[1], shards=1))
+        yield pb.TrackRequest(hello=pb.TrackHello(topology_id="t", worker_id="w", tasks=[1], shards=1))
         for sequence in range(1, 1001):
             taken = sequence
             yield pb.TrackRequest(updates=pb.LedgerUpdates(sequence=sequence, shards=[many(5000, rng)]))

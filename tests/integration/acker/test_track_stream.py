@@ -163,7 +163,7 @@ def test_a_malformed_message_ends_its_stream_alone(start_acker: StartAcker, conn
             pb.TrackHello(topology_id="t", worker_id="w", shards=1, message_timeout_s=math.inf),
             "message_timeout_s is inf",
         ),
-        (pb.TrackHello(topology_id="t", worker_id="w", shards=1, spout_tasks=[0]), "task 0"),
+        (pb.TrackHello(topology_id="t", worker_id="w", shards=1, tasks=[0]), "task 0"),
     ],
 )
 def test_a_malformed_hello(shared_acker: AckerProcess, hello: pb.TrackHello, sentence: str) -> None:

@@ -178,9 +178,7 @@ def pending_tree(address: str, topology_id: str) -> Iterator[None]:
     over = threading.Event()
 
     def requests() -> Iterator[acker_pb2.TrackRequest]:
-        hello = acker_pb2.TrackHello(
-            topology_id=topology_id, worker_id="w1", spout_tasks=[1], message_timeout_s=60, shards=1
-        )
+        hello = acker_pb2.TrackHello(topology_id=topology_id, worker_id="w1", tasks=[1], message_timeout_s=60, shards=1)
         yield acker_pb2.TrackRequest(hello=hello)
         one = (7).to_bytes(8, "little")
         update = acker_pb2.ShardUpdate(init_roots=one, init_values=one, init_tasks=(1).to_bytes(4, "little"))

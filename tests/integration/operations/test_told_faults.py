@@ -139,7 +139,7 @@ def test_a_call_that_does_not_end_is_named_with_its_stack(reader: Reader) -> Non
     called = r"task \d+ has been in one call of its code for \d+ s, and tuples wait"
     stuck = r"1 task executed nothing for \d+ s, and tuples wait"
     assert re.fullmatch(rf"topology 'loops', works: ({called}|{stuck})", reason["sentence"])
-    assert re.fullmatch(r"tupletree profile loops \d+ --stacks", reason["look"])
+    assert re.fullmatch(r"tupletree profile loops \d+ --stacks", reason["command"])
     assert "round_and_round" in reader.offered(reason)
     assert re.search(rf"^works: {called}$", reader.console("describe", "loops"), re.MULTILINE)
     (bolt,) = reader.page("loops")["bolts"]

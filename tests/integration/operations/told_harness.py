@@ -81,7 +81,7 @@ class Reader:
 
     def offered(self, reason: dict[str, str]) -> str:
         """What the command says that a reason offers."""
-        program, *argv = reason["look"].split()
+        program, *argv = reason["command"].split()
         assert program == "tupletree"
         return self.console(*argv)
 

@@ -65,9 +65,7 @@ class Worker:
         environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
         plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
         self.engine = Engine(plan, executors, self, lambda executor: None)
-        hello = acker_pb2.TrackHello(
-            topology_id="t", worker_id="w", spout_tasks=[SPOUT_TASK], message_timeout_s=30, shards=1
-        )
+        hello = acker_pb2.TrackHello(topology_id="t", worker_id="w", tasks=[SPOUT_TASK], message_timeout_s=30, shards=1)
         self.ackers = AckerLinks(TrackTies(hello, self.engine, self.link_changed))
 
     def post(self, updates):

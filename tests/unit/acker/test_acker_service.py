@@ -48,7 +48,7 @@ class Worker:
         self.holds: list[bool] = []
         self.changed = asyncio.Event()
         self._requests: asyncio.Queue[pb.TrackRequest | None] = asyncio.Queue()
-        hello = pb.TrackHello(topology_id=topology, worker_id=name, spout_tasks=[1], message_timeout_s=30, shards=1)
+        hello = pb.TrackHello(topology_id=topology, worker_id=name, tasks=[1], message_timeout_s=30, shards=1)
         self._requests.put_nowait(pb.TrackRequest(hello=hello))
         self.task = asyncio.create_task(self._read(service))
 

@@ -43,8 +43,8 @@ def test_verdicts_and_confirmation_go_together_grouped_by_task() -> None:
         reply = await reply_of(stream)
         assert reply.confirmed == 3
         assert list(reply.verdicts) == [
-            pb.Verdicts(spout_task=1, acked=packed(10, 11), expired=packed(12)),
-            pb.Verdicts(spout_task=2, failed=packed(20), reset=packed(21)),
+            pb.Verdicts(task=1, acked=packed(10, 11), expired=packed(12)),
+            pb.Verdicts(task=2, failed=packed(20), reset=packed(21)),
         ]
         assert stream.waiting == 0
 
@@ -193,10 +193,10 @@ def test_where_trees_take_long_a_reply_says_so_and_the_next_one_waits() -> None:
         stream.look(0, 0, 0.0)
         stream.look(5_000, 50_000, 1.0)  # trees take 100 ms
         stream.put(Verdicts(acked={1: array("Q", range(1, 1_001))}))
-        assert (await reply_of(stream)).gather_us == 12_500
+        assert (await reply_of(stream)).linger_us == 12_500
         assert stream._interval_s == 0.0125
         stream.put(Verdicts(acked={1: array("Q", [1])}))
-        assert (await reply_of(stream)).gather_us == 12_500
+        assert (await reply_of(stream)).linger_us == 12_500
         assert stream._interval_s == stream_module.REPLY_INTERVAL_S
 
     run(scenario)

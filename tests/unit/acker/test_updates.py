@@ -20,7 +20,7 @@ def request(sequence: int = 1, **fields: object) -> pb.TrackRequest:
 
 
 def test_hello() -> None:
-    hello = pb.TrackHello(topology_id="wc-1", worker_id="w1", spout_tasks=[3, 4], message_timeout_s=30, shards=2)
+    hello = pb.TrackHello(topology_id="wc-1", worker_id="w1", tasks=[3, 4], message_timeout_s=30, shards=2)
     assert check_hello(pb.TrackRequest(hello=hello)) == HELLO
 
 
@@ -60,7 +60,7 @@ def test_any_bytes_are_either_whole_arrays_or_a_protocol_error(parts: list[bytes
         return
     assert len(batch.init_roots) == len(batch.init_values) == len(batch.init_tasks)
     assert len(batch.ack_roots) == len(batch.ack_values)
-    assert set(batch.init_tasks) <= HELLO.spout_tasks
+    assert set(batch.init_tasks) <= HELLO.tasks
     assert batch.shard < HELLO.shards
     assert sequence == 1
 

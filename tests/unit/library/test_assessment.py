@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from tupletree._health.assessment import (
-    DEATHS,
-    AckerFacts,
-    ComponentFacts,
-    SupervisorFacts,
-    TopologyFacts,
-    Verdict,
-    judge,
-    unreachable,
-)
+from tupletree._health.assessment import DEATHS, Verdict, judge, unreachable
 from tupletree._health.errors import Complaint
+from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree.v1 import nimbus_pb2, supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -102,7 +94,7 @@ def test_a_crash_loop_names_topology_worker_and_how_it_ended() -> None:
     assert found.faults[0].sentence == (
         "topology 'words': its worker at h:6700 died 3 times in a row: exit status 1: KeyError: 'x'"
     )
-    assert (found.faults[0].topology_id, found.faults[0].look) == ("words-1", "tupletree errors words")
+    assert (found.faults[0].topology_id, found.faults[0].command) == ("words-1", "tupletree errors words")
     assert verdict(topology(), supervisors=slots(deaths=DEATHS - 1)).status == "healthy"
     assert kinds(verdict(topology(), supervisors=slots(misses=1))) == ["worker.no_bundle"]
 
@@ -172,7 +164,7 @@ def test_only_what_was_just_submitted_is_said_to_be() -> None:
         "degraded",
         ["topology 'words' has 1 of 2 workers ready: a worker died 2 times in a row"],
     )
-    assert dying.faults[0].look == "tupletree errors words"
+    assert dying.faults[0].command == "tupletree errors words"
 
 
 def test_workers_that_executors_do_not_suffice_for_are_worth_a_note() -> None:
@@ -292,9 +284,9 @@ def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
     (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4})).faults
     assert fault.kind == "component.stuck"
     assert fault.sentence == "topology 'words', c: 1 task executed nothing for 75 s, and tuples wait"
-    assert fault.look == "tupletree profile words PORT --stacks"
+    assert fault.command == "tupletree profile words PORT --stacks"
     (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4, "port": 6701})).faults
-    assert fault.look == "tupletree profile words 6701 --stacks"
+    assert fault.command == "tupletree profile words 6701 --stacks"
 
 
 def test_a_bolt_that_acks_nothing_is_named_with_a_command_that_shows_it() -> None:
@@ -303,7 +295,7 @@ def test_a_bolt_that_acks_nothing_is_named_with_a_command_that_shows_it() -> Non
     (note,) = found.notes
     assert (found.status, note.severity, note.kind) == ("healthy", "warning", "component.never_acks")
     assert note.sentence == f"topology 'words', c: {figures['remark']}"
-    assert (note.look, note.component) == ("tupletree describe words", "c")
+    assert (note.command, note.component) == ("tupletree describe words", "c")
     (fault,) = verdict(topology(figures={**figures, "is_timing_out": True})).faults
     assert (fault.severity, fault.kind) == ("degraded", "component.never_acks")
 
@@ -319,7 +311,7 @@ def test_a_component_that_blocks_gets_advice_and_is_no_fault() -> None:
 def test_a_call_that_does_not_end_comes_with_the_port_of_its_worker() -> None:
     figures = {"long_call": "task 3 has been in one call of its code for 14 s, and tuples wait", "port": 6701}
     (note,) = verdict(topology(figures=figures)).notes
-    assert (note.kind, note.look) == ("component.long_call", "tupletree profile words 6701 --stacks")
+    assert (note.kind, note.command) == ("component.long_call", "tupletree profile words 6701 --stacks")
     stuck = verdict(topology(figures={**figures, "stuck": 1, "stuck_s": 75.4}))
     assert [one.kind for one in (*stuck.faults, *stuck.notes)] == ["component.stuck"]
 
@@ -337,5 +329,5 @@ def test_a_spout_none_of_whose_trees_is_acked_is_at_fault() -> None:
     (fault,) = verdict(topology(figures=figures)).faults
     assert fault.kind == "trees.none_acked"
     assert fault.sentence == "topology 'words', c: no tuple tree was acked for 95 s, and 2412 failed"
-    assert fault.look == "tupletree trace words --failed --for 45"
+    assert fault.command == "tupletree trace words --failed --for 45"
     assert verdict(topology(figures={**figures, "is_spout": False})).status == "healthy"

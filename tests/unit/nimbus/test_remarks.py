@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tupletree._coord.versioned import Versioned
-from tupletree._health.assessment import ComponentFacts
+from tupletree._health.facts import ComponentFacts
 from tupletree.cli.describe import _print, describe_dict
 from tupletree.nimbus import health_inputs, rpc_replies
 from tupletree.nimbus.cluster_view import ClusterView

@@ -9,7 +9,8 @@ from tupletree import config
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
 from tupletree._checkpoints.spout import CheckpointSpout
-from tupletree._health.assessment import ComponentFacts, TopologyFacts, judge
+from tupletree._health.assessment import judge
+from tupletree._health.facts import ComponentFacts, TopologyFacts
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.cli.statuses import status_lines
 from tupletree.component import TopologyContext

@@ -219,8 +219,8 @@ def test_the_acker_says_for_how_long_updates_are_gathered_within_bounds() -> Non
     async def scenario() -> None:
         link = AckerLink("a", NOWHERE, Worker().ackers._ties)
         pauses_s = []
-        for gather_us in (0, 9_000, 4_000_000_000, 0):
-            link._on_reply(acker_pb2.TrackReply(gather_us=gather_us))
+        for linger_us in (0, 9_000, 4_000_000_000, 0):
+            link._on_reply(acker_pb2.TrackReply(linger_us=linger_us))
             pauses_s.append(link._pause_s)
         await link.close()
         assert pauses_s == [PAUSE_S, 0.009, MAX_PAUSE_S, PAUSE_S]

@@ -23,7 +23,7 @@ export const ofComponent = (id, component) => (one) => one.topologyId === id && 
 export const ofDaemon = (id) => (one) => one.subject === id;
 
 function finding(reason) {
-  return { level: LEVELS[reason.severity] ?? "warn", text: reason.sentence, href: placeOf(reason), more: reason.look };
+  return { level: LEVELS[reason.severity] ?? "warn", text: reason.sentence, href: placeOf(reason), more: reason.command };
 }
 
 function placeOf({ kind, subject, topologyId, component }) {
