@@ -133,8 +133,7 @@ class NimbusClient(SupervisorCalls):
                 owner=_owner(),
             )
             requests = _submit_requests(header, packed, progress)
-            timeout_s = 60.0 + info.size / 1024**2
-            reply = self._call(lambda stub: stub.Submit(requests, timeout=timeout_s), retry=False)
+            reply = self._call(lambda stub: stub.Submit(requests, timeout=60.0 + info.size / 1024**2), retry=False)
         for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
             warnings.warn(sentence, stacklevel=2)
         return reply.topology_id

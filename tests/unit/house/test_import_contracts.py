@@ -54,6 +54,8 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
         ("acker/planted.py", "from tupletree import supervisor", "tupletree.acker.planted -> tupletree.supervisor"),
         ("tupletree/bundle.py", "import tupletree.nimbus", "tupletree.bundle -> tupletree.nimbus"),
         ("worker/planted.py", "import tupletree.cli", "tupletree.worker.planted -> tupletree.cli"),
+        ("tupletree/errors.py", "import tupletree.topology", "tupletree.errors -> tupletree.topology"),
+        ("tupletree/context.py", "import tupletree.component", "No cycles are allowed in tupletree."),
         ("worker/rotating_map.py", "import time", "tupletree.worker.rotating_map -> time"),
     ],
 )
