@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tupletree._health.assessment import LATELY_S, stall_s
+from tupletree._address import address_of, split_address
 from tupletree._health.errors import Complaint, complaints
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree.parallelism import executors_of_record, task_ranges
@@ -66,13 +67,8 @@ def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlot
 def absent_nimbuses(view: ClusterView, seeds: Sequence[str]) -> list[tuple[str, int]]:
     """Return the entries of nimbus.seeds at which no nimbus is registered. Loopback addresses are left out."""
     known = {(one.host, one.grpc_port) for one in view.nimbuses.values()}
-    places = map(_split, seeds)
+    places = [split_address(seed, _DEFAULT_PORT) for seed in seeds]
     return [(host, port) for host, port in places if (host, port) not in known and not _is_loopback(host)]
-
-
-def _split(seed: str) -> tuple[str, int]:
-    host, colon, port = seed.rpartition(":")
-    return (host, int(port)) if colon and port.isdigit() and not seed.endswith("]") else (seed, _DEFAULT_PORT)
 
 
 def topology(
@@ -161,8 +157,8 @@ def folded(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[pb.Com
 
 
 def _address(presence: pb.Presence) -> str:
-    return f"{presence.host}:{presence.grpc_port}"
+    return address_of(presence.host, presence.grpc_port)
 
 
 def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")
+    return host in ("localhost", "::1") or host.startswith("127.")

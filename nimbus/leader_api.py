@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from tupletree._address import address_of
 from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
@@ -128,7 +129,7 @@ class LeaderApi:
             health_inputs.topology(view, one, await self.outline(one), errors.get(one.id, [])) for one in view.records()
         ]
         seeds = self._office.conf["nimbus.seeds"]
-        absent = [f"{host}:{port}" for host, port in health_inputs.absent_nimbuses(view, seeds)]
+        absent = [address_of(host, port) for host, port in health_inputs.absent_nimbuses(view, seeds)]
         return judge(
             health_inputs.ackers(view), health_inputs.supervisors(view, slots), topologies, absent, view.unread
         )

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tupletree._address import address_of
+
 from .cluster_view import ClusterView
 
 _META = "__meta_tupletree_"
@@ -46,5 +48,4 @@ def targets(view: ClusterView) -> list[dict[str, Any]]:
 
 
 def _target(host: str, port: int, **labels: str) -> dict[str, Any]:
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return {"targets": [address], "labels": {_META + name: value for name, value in labels.items()}}
+    return {"targets": [address_of(host, port)], "labels": {_META + name: value for name, value in labels.items()}}

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from tupletree import _address
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
@@ -31,8 +32,7 @@ _RESTART_TIMEOUT_S = 10.0
 
 def address_of(presence: Presence) -> str:
     """Return the gRPC address of a registered process."""
-    host = f"[{presence.host}]" if ":" in presence.host else presence.host
-    return f"{host}:{presence.grpc_port}"
+    return _address.address_of(presence.host, presence.grpc_port)
 
 
 class Peers:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree._address import with_port
 from tupletree.errors import ConfigError
 
 from .slot import Limits
@@ -75,7 +76,7 @@ class SupervisorConfig:
                 shutdown_s=float(conf["supervisor.worker.shutdown.sleep.secs"]),
             ),
             monitor_s=float(conf["supervisor.monitor.frequency.secs"]),
-            seeds=tuple(_with_port(seed, int(conf["nimbus.port"])) for seed in conf["nimbus.seeds"]),
+            seeds=tuple(with_port(seed, int(conf["nimbus.port"])) for seed in conf["nimbus.seeds"]),
             worker_module=conf["supervisor.worker.module"],
             stop_workers=bool(conf["supervisor.stop.workers.on.shutdown"]),
             bundle_delay_s=float(conf["supervisor.bundle.deletion.delay.secs"]),
@@ -84,11 +85,3 @@ class SupervisorConfig:
             audit_max_bytes=int(conf["nimbus.audit.log.max.bytes"]),
             audit_backups=int(conf["nimbus.audit.log.backups"]),
         )
-
-
-def _with_port(seed: str, port: int) -> str:
-    if seed.startswith("["):
-        return seed if not seed.endswith("]") else f"{seed}:{port}"
-    if seed.count(":") > 1:
-        return f"[{seed}]:{port}"
-    return seed if ":" in seed else f"{seed}:{port}"

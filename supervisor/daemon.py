@@ -25,6 +25,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tupletree._address import address_of
 from tupletree._coord.owners import whose
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
@@ -179,7 +180,7 @@ class SupervisorDaemon:
             await rpc.stop(0)
             raise
         keep_port(config.local_dir, rpc.port)
-        self._workers.supervisor_address = f"{config.local_address}:{rpc.port}"
+        self._workers.supervisor_address = address_of(config.local_address, rpc.port)
         self._presence = Presence(
             id=self._supervisor_id,
             host=config.host,
@@ -250,7 +251,7 @@ class SupervisorDaemon:
         addresses = list(self._config.seeds)
         with contextlib.suppress(TupletreeError):
             nimbuses = await self._coordination.call(lambda store: store.nimbuses())
-            addresses += [f"{one.host}:{one.grpc_port}" for one in nimbuses.values()]
+            addresses += [address_of(one.host, one.grpc_port) for one in nimbuses.values()]
         return await find_leader(addresses)
 
     async def _clean_up(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from tupletree._address import address_of
 from tupletree.parallelism import ExecutorTasks
 from tupletree.v1 import topology_pb2
 
@@ -56,7 +57,7 @@ def view(
         presence = presences.get((worker.supervisor_id, worker.port))
         remote_tasks[name] = tasks
         peers[name] = (
-            Peer(presence.worker_id, f"{presence.host}:{presence.port}", tasks) if presence is not None else None
+            Peer(presence.worker_id, address_of(presence.host, presence.port), tasks) if presence is not None else None
         )
     return AssignmentView(
         version=assignment.version,

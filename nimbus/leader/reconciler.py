@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Mapping
 
+from tupletree._address import split_address
 from tupletree._coord.leader import LeaderElection
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
@@ -222,9 +223,9 @@ class Reconciler:
         """Report that a topology cannot be changed, in the log and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
         message = self.leader_state.failed_writes.reason(topology_id)
-        host, _, port = self._election.address.rpartition(":")
+        host, port = split_address(self._election.address, 0)
         complaint = pb.ComponentError(
-            component_id=COMPONENT, host=host, port=int(port), at_unix_s=time.time(), message=message
+            component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message
         )
         with contextlib.suppress(TupletreeError):
             await leading.run(self._store.report_error, topology_id, complaint)

@@ -31,6 +31,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 from kazoo.security import make_digest_acl
 
+from tupletree._address import with_port
 from tupletree._coord.paths import check_path
 from tupletree._daemon.run import EXIT_FAILED, end_now
 from tupletree._log import event
@@ -62,13 +63,7 @@ def connect_string(conf: Mapping[str, Any]) -> str:
     """Return ``host:port,host:port`` from ``zookeeper.servers`` (ports are optional) and ``zookeeper.port``."""
     port = int(conf["zookeeper.port"])
     servers = [str(server) for server in conf["zookeeper.servers"]]
-    return ",".join(server if _has_port(server) else f"{server}:{port}" for server in servers)
-
-
-def _has_port(server: str) -> bool:
-    if server.startswith("["):
-        return not server.endswith("]")
-    return ":" in server
+    return ",".join(with_port(server, port) for server in servers)
 
 
 def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:

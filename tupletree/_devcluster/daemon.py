@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 
+from tupletree._address import address_of
 from tupletree._devcluster.plan import DaemonPlan
 from tupletree._security.tls import Tls
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -82,7 +83,7 @@ class DaemonProcess:
     def not_ready(self) -> list[str]:
         """Return the process's own reasons for not being ready; empty if ready."""
         scheme = "http" if self._context is None else "https"
-        url = f"{scheme}://{self._host}:{self.plan.http_port}/readyz"
+        url = f"{scheme}://{address_of(self._host, self.plan.http_port)}/readyz"
         try:
             with urllib.request.urlopen(url, timeout=2, context=self._context) as reply:
                 reply.read()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tupletree._address import address_of
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard, end_all
 from tupletree._devcluster.plan import ClusterPlan
@@ -71,7 +72,7 @@ class RunningCluster:
         return [daemon for daemon in self.daemons if daemon.plan.role == role]
 
     def address(self, daemon: DaemonProcess) -> str:
-        return f"{self.plan.host}:{daemon.plan.grpc_port}"
+        return address_of(self.plan.host, daemon.plan.grpc_port)
 
     def workers(self) -> list[LiveWorker]:
         """Return the live workers, by supervisor and port."""

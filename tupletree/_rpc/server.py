@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio
 
+from tupletree._address import address_of
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import calls_active, calls_failed, calls_started
 from tupletree._net import bind
@@ -255,7 +256,7 @@ async def start_server(
 
 def _bind(server: grpc.aio.Server, host: str, port: int, tls: Tls | None) -> int:
     bind(host, port).close()  # gRPC itself would neither explain the failure nor stay silent
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = address_of(host, port)
     try:
         if tls is None:
             return server.add_insecure_port(address)

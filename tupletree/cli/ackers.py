@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tupletree._address import address_of
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import count, duration, message_dict, print_json, print_table
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -95,11 +96,11 @@ def acker_dicts(client: NimbusClient) -> list[dict[str, Any]]:
 
 def _acker_dict(client: NimbusClient, summary: nimbus_pb2.AckerSummary) -> dict[str, Any]:
     presence = summary.presence
-    address = f"{presence.host}:{presence.grpc_port}"
+    address = address_of(presence.host, presence.grpc_port)
     acker: dict[str, Any] = {
         "id": presence.id,
         "address": address,
-        "http": f"{presence.host}:{presence.http_port}",
+        "http": address_of(presence.host, presence.http_port),
         "pid": presence.pid,
         "shards_assigned": summary.shards,
         "draining": presence.draining,

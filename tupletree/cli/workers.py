@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from tupletree._address import address_of
 from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def sources_of(
     name = reply.summary.record.name
     check_component(reply, component)
     tasks = _tasks_of(reply, component)
-    addresses = {s.presence.id: f"{s.presence.host}:{s.presence.grpc_port}" for s in client.cluster().supervisors}
+    addresses = {s.presence.id: address_of(s.presence.host, s.presence.grpc_port) for s in client.cluster().supervisors}
     found = []
     for assigned in reply.assignment.workers:
         place = f"{assigned.host}:{assigned.port}"
@@ -89,7 +90,7 @@ def past_sources(
     present = {(one.host, one.port) for one in reply.assignment.workers}
     found, away = set(), []
     for supervisor in client.cluster().supervisors:
-        host, address = supervisor.presence.host, f"{supervisor.presence.host}:{supervisor.presence.grpc_port}"
+        host, address = supervisor.presence.host, address_of(supervisor.presence.host, supervisor.presence.grpc_port)
         try:
             ports = {file.port for file in client.list_logs(address, topology_id, 0)}
         except UnavailableError as error:

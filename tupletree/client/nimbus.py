@@ -18,6 +18,7 @@ import grpc
 from google.protobuf.message import Message
 
 from tupletree import bundle
+from tupletree._address import with_port
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
@@ -75,7 +76,7 @@ class NimbusClient(SupervisorCalls):
         if not named:
             raise ConfigError("no nimbus to ask: nimbus.seeds is empty")
         port = int(conf.get("nimbus.port") or 6627)
-        self.seeds = [_with_port(seed, port) for seed in named]
+        self.seeds = [with_port(seed, port) for seed in named]
         self._security = Security.of_client(conf)
         self._leader_timeout_s = leader_timeout_s
         self._leader: str | None = None
@@ -320,14 +321,6 @@ class NimbusClient(SupervisorCalls):
     def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:
         stub = nimbus_pb2_grpc.NimbusStub(self._channel(address))
         return stub.GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=_GET_LEADER_S)
-
-
-def _with_port(seed: str, port: int) -> str:
-    host, colon, digits = seed.rpartition(":")
-    has_port = bool(colon) and digits.isdecimal() and (host.endswith("]") or ":" not in host)
-    if has_port:
-        return seed
-    return f"[{seed}]:{port}" if ":" in seed and not seed.endswith("]") else f"{seed}:{port}"
 
 
 def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,11 +24,6 @@ def test_the_defaults_are_storms() -> None:
     assert plain.seeds == ("127.0.0.1:6627",)
 
 
-def test_a_seed_without_a_port_gets_the_nimbus_port() -> None:
-    seeds = ["a", "b:1", "::1", "[::1]", "[::1]:2"]
-    assert config(**{"nimbus.seeds": seeds}).seeds == ("a:6627", "b:1", "[::1]:6627", "[::1]:6627", "[::1]:2")
-
-
 def test_a_supervisor_that_listens_everywhere_is_reached_by_name_and_by_its_workers_on_loopback() -> None:
     everywhere = config(**{"bind.host": "0.0.0.0"})
     assert (everywhere.host, everywhere.local_address) == (socket.gethostname(), "127.0.0.1")
