@@ -17,7 +17,6 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -54,9 +53,8 @@ _LAST_WORDS_S = 2.0  # for ending streams to deliver their last verdicts
 class AckerDaemon:
     """One run of the acker process."""
 
-    def __init__(self, config: AckerConfig, conf: Mapping[str, Any], announce_path: str | None) -> None:
+    def __init__(self, config: AckerConfig, announce_path: str | None) -> None:
         self._config = config
-        self._conf = conf
         self._announce_path = announce_path
         self._acker_id = f"acker-{uuid.uuid4().hex[:12]}"
         self._readiness = Readiness()
@@ -70,7 +68,7 @@ class AckerDaemon:
         )
         self._presence = pb.Presence(
             id=self._acker_id,
-            host=config.advertise_host,
+            host=config.host,
             started_unix_s=time.time(),
             version=version("tupletree"),
             pid=os.getpid(),
@@ -105,7 +103,7 @@ class AckerDaemon:
 
     async def _reach_zookeeper(self, stop: asyncio.Event) -> KazooClient | None:
         """Return the ZooKeeper session, or None if ``stop`` is set before the connection is established."""
-        connecting = asyncio.create_task(asyncio.to_thread(connect, self._conf, end_process))
+        connecting = asyncio.create_task(asyncio.to_thread(connect, self._config.conf, end_process))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -114,7 +112,7 @@ class AckerDaemon:
         return connecting.result()
 
     async def _serve(self, client: KazooClient, stop: asyncio.Event, timekeeper: asyncio.Task[None]) -> None:
-        registration = Registration(client, self._config.zookeeper_root, "acker", self._presence)
+        registration = Registration(client, self._config.root, "acker", self._presence)
         try:
             await asyncio.to_thread(registration.start)
             await self._serve_registered(registration, stop, timekeeper)

@@ -57,7 +57,7 @@ def _serve(
             f"refusing to listen on bind.host {conf['bind.host']}, beyond this machine, for a cluster without "
             "zookeeper.auth.user: anybody could change what is stored; security.insecure: true does without"
         )
-    data = os.path.realpath(directory or os.path.join(conf["local.dir"], "zookeeper"))
+    data = os.path.realpath(directory or os.path.expanduser(os.path.join(conf["local.dir"], "zookeeper")))
     server = EmbeddedZooKeeper(data, port or int(conf["zookeeper.port"]), host=str(conf["bind.host"]))
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
