@@ -32,7 +32,7 @@ def admits(limit: int, total: int, own: int, topologies: int) -> bool:
 
 
 class Admission:
-    """Admission control. Call ``set_entries`` after every change; ``room`` waits until inits are admitted."""
+    """Admission control. Call ``set_entries`` after every change; ``wait_for_room`` waits until inits are admitted."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +40,7 @@ class Admission:
         self.waiting = 0
         """Number of messages whose inits are held back."""
         self._held: dict[str, tuple[int, int]] = {}  # by topology: entries, and entries without an init
-        self._falls = asyncio.Event()  # replaced whenever the number of entries falls
+        self._fewer = asyncio.Event()  # replaced whenever the number of entries falls
         self._waiters = 0
 
     @property
@@ -53,12 +53,12 @@ class Admission:
         self._held[topology] = entries, without_init
         self.entries += entries - before
         if entries < before or without_init < without_before:
-            self._fell()
+            self._wake_waiters()
 
     def forget(self, topology: str) -> None:
         """Remove a topology that is no longer served."""
         self.entries -= self._held.pop(topology, (0, 0))[0]
-        self._fell()
+        self._wake_waiters()
 
     def admits(self, topology: str) -> bool:
         """True if inits of a topology may be applied now."""
@@ -67,24 +67,24 @@ class Admission:
         own, _ = self._held.get(topology, (0, 0))
         return admits(self.limit, self.entries, own, len(self._held) + (topology not in self._held))
 
-    async def room(self, topology: str) -> None:
+    async def wait_for_room(self, topology: str) -> None:
         """Wait until inits of a topology may be applied."""
         while not self.admits(topology):
-            await self._fall()
+            await self._wait_for_fewer()
 
-    async def readable(self, topology: str) -> None:
+    async def wait_until_readable(self, topology: str) -> None:
         """Wait until updates of any kind may be applied for a topology."""
         while self._held.get(topology, (0, 0))[1] > self.limit:
-            await self._fall()
+            await self._wait_for_fewer()
 
-    async def _fall(self) -> None:
+    async def _wait_for_fewer(self) -> None:
         self._waiters += 1
         try:
-            await self._falls.wait()
+            await self._fewer.wait()
         finally:
             self._waiters -= 1
 
-    def _fell(self) -> None:
+    def _wake_waiters(self) -> None:
         if self._waiters:
-            self._falls.set()
-            self._falls = asyncio.Event()
+            self._fewer.set()
+            self._fewer = asyncio.Event()

@@ -17,20 +17,19 @@ import os
 import secrets
 import time
 import uuid
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, disconnect, end_process
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer, json_page
 from tupletree._daemon.http_connection import Page
+from tupletree._daemon.task_group import TaskGroup
+from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
-from tupletree._rpc.server import RpcServer, start_server
+from tupletree._rpc.server import start_server
 from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1 import topology_pb2 as pb
@@ -46,8 +45,8 @@ logger = logging.getLogger(__name__)
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.01, 0.5  # between two checks for due rotations
 _DRAIN_POLL_S = 0.05
 _UNTIMED_DRAIN_S = 30.0  # drain timeout if no topology has a message timeout
-_LEAVE_S = 3.0  # to deregister from ZooKeeper
-_LAST_WORDS_S = 2.0  # for ending streams to deliver their last verdicts
+_DEREGISTER_S = 3.0
+_LAST_VERDICTS_S = 2.0  # for ending streams to deliver their last verdicts
 
 
 class AckerDaemon:
@@ -58,126 +57,98 @@ class AckerDaemon:
         self._announce_path = announce_path
         self._acker_id = f"acker-{uuid.uuid4().hex[:12]}"
         self._readiness = Readiness()
+        self._readiness.set("zookeeper", "connecting")
+        self._tasks = TaskGroup()
         self._registry = Registry(secrets.randbits(192))
         self._admission = Admission(config.max_pending)
-        self._service = AckerService(self._acker_id, self._registry, self._admission, self._readiness)
-        self._http = HttpServer(
-            self._readiness,
-            metrics_registry(self._service, self._admission, self._readiness),
-            {"/ledger": self._ledger},
-        )
-        self._presence = pb.Presence(
+        self._service = AckerService(self._acker_id, self._registry, self._admission, self._readiness, self._tasks.fail)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set and the drain is complete."""
+        async with AsyncExitStack() as ends:
+            presence = await self._listen(ends)
+            ends.push_async_callback(self._tasks.cancel)
+            self._tasks.start(self._rotate_ledgers(), "rotation")
+            session = await self._connect(stop)
+            if session is not None:
+                await self._serve(session, presence, stop)
+        event(logger, "acker.stopped", id=self._acker_id)
+
+    async def _listen(self, ends: AsyncExitStack) -> pb.Presence:
+        """Bind both ports and serve; return the presence that names them."""
+        config = self._config
+        add = functools.partial(acker_pb2_grpc.add_AckerServicer_to_server, self._service)
+        rpc = await start_server([add], config.bind_host, config.grpc_port, self._readiness)
+        ends.push_async_callback(rpc.stop, _LAST_VERDICTS_S)
+        metrics = metrics_registry(self._service, self._admission, self._readiness)
+        http = HttpServer(self._readiness, metrics, {"/ledger": self._ledger})
+        ends.push_async_callback(http.stop)
+        return pb.Presence(
             id=self._acker_id,
             host=config.host,
+            grpc_port=rpc.port,
+            http_port=await http.start(config.bind_host, config.http_port),
             started_unix_s=time.time(),
             version=version("tupletree"),
             pid=os.getpid(),
         )
 
-    async def run(self, stop: asyncio.Event) -> int:
-        """Serve until ``stop`` is set and the drain is complete. Returns the exit status."""
-        self._readiness.set("zookeeper", "connecting")
-        rpc = await self._listen()
-        timekeeper = asyncio.create_task(self._keep_time())
-        try:
-            client = await self._reach_zookeeper(stop)
-            if client is not None:
-                await self._serve(client, stop, timekeeper)
-        finally:
-            timekeeper.cancel()
-            await rpc.stop(_LAST_WORDS_S)
-            await self._http.stop()
-        event(logger, "acker.stopped", id=self._acker_id)
-        return 0
-
-    async def _listen(self) -> RpcServer:
-        add = functools.partial(acker_pb2_grpc.add_AckerServicer_to_server, self._service)
-        rpc = await start_server([add], self._config.bind_host, self._config.grpc_port, self._readiness)
-        self._presence.grpc_port = rpc.port
-        try:
-            self._presence.http_port = await self._http.start(self._config.bind_host, self._config.http_port)
-        except BaseException:
-            await rpc.stop(0)
-            raise
-        return rpc
-
-    async def _reach_zookeeper(self, stop: asyncio.Event) -> KazooClient | None:
+    async def _connect(self, stop: asyncio.Event) -> ZooKeeperSession | None:
         """Return the ZooKeeper session, or None if ``stop`` is set before the connection is established."""
-        connecting = asyncio.create_task(asyncio.to_thread(connect, self._config.conf, end_process))
+        connecting = asyncio.create_task(ZooKeeperSession.open(self._config.conf))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not connecting.done():
-            return None
-        return connecting.result()
+        return connecting.result() if connecting.done() else None
 
-    async def _serve(self, client: KazooClient, stop: asyncio.Event, timekeeper: asyncio.Task[None]) -> None:
-        registration = Registration(client, self._config.root, "acker", self._presence)
+    async def _serve(self, session: ZooKeeperSession, presence: pb.Presence, stop: asyncio.Event) -> None:
+        """Serve as a registered acker.
+
+        Raises the error, if any, that can have left a ledger inconsistent: the ledger must not be used any longer.
+        """
         try:
-            await asyncio.to_thread(registration.start)
-            await self._serve_registered(registration, stop, timekeeper)
+            registration = await session.register("acker", presence)
+            self._readiness.set("zookeeper", None)
+            facts = {name: getattr(presence, name) for name in ("id", "host", "grpc_port", "http_port")}
+            announce(self._announce_path, role="acker", **facts)
+            event(logger, "acker.started", limit=self._admission.limit, **facts)
+            await self._tasks.until(stop.wait())
+            await self._tasks.until(self._drain(registration, presence))
         finally:
             # Bounded: an unavailable ZooKeeper must not delay the exit. The presence then expires with the session.
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LEAVE_S):
-                    await asyncio.to_thread(registration.stop)
-                    await asyncio.to_thread(disconnect, client)
+                async with asyncio.timeout(_DEREGISTER_S):
+                    await session.close()
 
-    async def _serve_registered(
-        self, registration: Registration, stop: asyncio.Event, timekeeper: asyncio.Task[None]
-    ) -> None:
-        self._readiness.set("zookeeper", None)
-        facts: dict[str, Any] = {
-            "id": self._acker_id,
-            "host": self._presence.host,
-            "grpc_port": self._presence.grpc_port,
-            "http_port": self._presence.http_port,
-        }
-        announce(self._announce_path, role="acker", **facts)
-        event(logger, "acker.started", limit=self._admission.limit, **facts)
-        stopping, failed = asyncio.create_task(stop.wait()), asyncio.create_task(self._service.failed.wait())
-        await asyncio.wait({stopping, failed, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
-        self._raise_failure(timekeeper)
-        draining = asyncio.create_task(self._drain(registration))
-        await asyncio.wait({draining, failed, timekeeper}, return_when=asyncio.FIRST_COMPLETED)
-        self._raise_failure(timekeeper)
-        await draining
-
-    def _raise_failure(self, timekeeper: asyncio.Task[None]) -> None:
-        """Raise the error, if any, that can have left a ledger inconsistent: the ledger must not be used any longer."""
-        if self._service.failure is not None:
-            raise self._service.failure
-        if timekeeper.done():
-            timekeeper.result()
-
-    async def _drain(self, registration: Registration) -> None:
+    async def _drain(self, registration: Registration, presence: pb.Presence) -> None:
         """Serve until the old trees have ended or the drain timeout expires, then end the streams."""
         self._readiness.set("draining", "finishing the trees it holds")
         self._service.draining = True
         self._registry.begin_drain()
-        self._presence.draining = True
-        registration.update(self._presence)
+        presence.draining = True
+        registration.update(presence)
         limit_s = self._config.drain_timeout_s
         if limit_s is None:
             limit_s = self._registry.longest_timeout_s() or (_UNTIMED_DRAIN_S if self._registry.topologies else 0.0)
         event(logger, "drain.began", id=self._acker_id, limit_s=limit_s, streams=self._service.streams)
         deadline_s = time.monotonic() + limit_s
-        while (waits_for := self._waits_for()) and time.monotonic() < deadline_s:
+        while (left := self._left_to_drain()) and time.monotonic() < deadline_s:
             await asyncio.sleep(_DRAIN_POLL_S)
-        event(logger, "drain.ended", id=self._acker_id, left=waits_for or "nothing")
-        gone = UnavailableError(f"acker {self._acker_id} has ended, although {waits_for}") if waits_for else None
+        event(logger, "drain.ended", id=self._acker_id, left=left or "nothing")
+        gone = UnavailableError(f"acker {self._acker_id} has ended, although {left}") if left else None
         self._service.end_streams(gone)
-        last_s = time.monotonic() + _LAST_WORDS_S
+        last_s = time.monotonic() + _LAST_VERDICTS_S
         while self._service.streams and time.monotonic() < last_s:
             await asyncio.sleep(_DRAIN_POLL_S / 5)
 
-    def _waits_for(self) -> str | None:
+    def _left_to_drain(self) -> str | None:
+        """Return a short reason why the drain is not complete, or None if it is complete."""
         if waits_for := self._registry.drain_waits_for(time.monotonic()):
             return waits_for
         undelivered = self._service.undelivered
         return f"{undelivered} verdicts are not delivered" if undelivered else None
 
-    async def _keep_time(self) -> None:
+    async def _rotate_ledgers(self) -> None:
         """Rotate each topology at its own interval, forever, and forget topologies without streams."""
         while True:
             due_s = self._registry.next_rotation_s()

@@ -31,7 +31,11 @@ class Message:
 
 
 class HeldInits:
-    """A queue of messages. ``apply`` applies inits; ``finish`` is called in order with each fully applied message."""
+    """A queue of messages.
+
+    ``apply`` applies inits. ``finish`` is called in order with each fully applied message; its second argument is True
+    while further messages wait.
+    """
 
     def __init__(
         self,
@@ -39,58 +43,58 @@ class HeldInits:
         topology: str,
         max_roots: int,
         apply: Callable[[Batch], None],
-        finish: Callable[[Message], None],
+        finish: Callable[[Message, bool], None],
     ) -> None:
         self._admission = admission
         self._topology = topology
-        self._most_roots = max_roots
+        self._max_roots = max_roots
         self._apply = apply
         self._finish = finish
         self._messages: deque[Message] = deque()
         self._roots = 0
-        self._more = asyncio.Event()
-        self._falls = asyncio.Event()
+        self._added = asyncio.Event()
+        self._removed = asyncio.Event()
 
     def __bool__(self) -> bool:
         """True while a message waits."""
         return bool(self._messages)
 
-    def take(self, message: Message) -> None:
+    def enqueue(self, message: Message) -> None:
         """Queue the rest of a message. Finish the message at once if no inits remain and the queue is empty."""
         if not self._messages and not message.inits:
-            self._finish(message)
+            self._finish(message, False)
             return
         self._messages.append(message)
         self._roots += message.roots
         self._admission.waiting += bool(message.inits)
-        self._more.set()
+        self._added.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until the next message may be read."""
-        while self._roots > self._most_roots:
-            self._falls.clear()
-            await self._falls.wait()
+        while self._roots > self._max_roots:
+            self._removed.clear()
+            await self._removed.wait()
 
-    async def emptied(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until the queue is empty."""
         while self._messages:
-            self._falls.clear()
-            await self._falls.wait()
+            self._removed.clear()
+            await self._removed.wait()
 
-    async def keep(self) -> None:
+    async def apply_forever(self) -> None:
         """Apply waiting inits as soon as there is room, forever."""
         while True:
             while self._messages:
                 message = self._messages[0]
                 for batch in message.inits:
-                    await self._admission.room(self._topology)
+                    await self._admission.wait_for_room(self._topology)
                     self._apply(batch)
                     await asyncio.sleep(0)
                 self._drop_first()
-                self._finish(message)
-                self._falls.set()
-            self._more.clear()
-            await self._more.wait()
+                self._finish(message, bool(self._messages))
+                self._removed.set()
+            self._added.clear()
+            await self._added.wait()
 
     def close(self) -> None:
         """Discard the waiting messages, which were never confirmed."""
@@ -101,4 +105,4 @@ class HeldInits:
         message = self._messages.popleft()
         self._roots -= message.roots
         self._admission.waiting -= bool(message.inits)
-        self._falls.set()
+        self._removed.set()

@@ -33,7 +33,7 @@ class Linger:
         self._completed = 0
         self._since_s = -math.inf
 
-    def look(self, pending: int, completed: int, now_s: float) -> None:
+    def update(self, pending: int, completed: int, now_s: float) -> None:
         """Update the linger from the trees pending now and the trees completed since the ledgers began."""
         elapsed_s = now_s - self._since_s
         if elapsed_s < WINDOW_S:

@@ -47,7 +47,7 @@ class Topology:
     next_rotation_s: float
     ledgers: dict[int, Ledger] = field(default_factory=dict)
     spouts: dict[int, dict[str, Stream]] = field(default_factory=dict)  # spout task -> worker -> stream for verdicts
-    named: dict[Stream, Hello] = field(default_factory=dict)
+    hellos: dict[Stream, Hello] = field(default_factory=dict)
     streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
     unattended_since_s: float | None = None
     drain_from_version: int = 0
@@ -71,7 +71,7 @@ class Registry:
     def __init__(self, hash_key: int = 0) -> None:
         self.topologies: dict[str, Topology] = {}
         self._hash_key = hash_key
-        self._owners: dict[Stream, Topology] = {}
+        self._topology_of: dict[Stream, Topology] = {}
         self._last_stream = 0
         self._epoch = 0
         self._draining = False
@@ -84,7 +84,7 @@ class Registry:
 
     def flow(self, stream: Stream) -> tuple[int, int]:
         """Return the pending and the completed trees of a stream's topology; (0, 0) if the topology was dropped."""
-        topology = self._owners.get(stream)
+        topology = self._topology_of.get(stream)
         ledgers = topology.ledgers.values() if topology is not None else ()
         return sum(ledger.trees for ledger in ledgers), sum(ledger.totals.completed for ledger in ledgers)
 
@@ -114,8 +114,8 @@ class Registry:
         topology.unattended_since_s = None
         for task in hello.tasks:
             topology.spouts.setdefault(task, {})[hello.worker_id] = stream
-        topology.named[stream] = hello
-        self._owners[stream] = topology
+        topology.hellos[stream] = hello
+        self._topology_of[stream] = topology
         return stream
 
     def close(self, stream: Stream, now_s: float) -> None:
@@ -124,15 +124,15 @@ class Registry:
         Verdicts for its spout tasks then go to the worker's newest remaining stream that named them, so a short-lived
         second stream does not leave the worker without verdicts.
         """
-        topology = self._owners.pop(stream, None)
+        topology = self._topology_of.pop(stream, None)
         if topology is None:
             return
         del topology.streams[stream]
-        hello = topology.named.pop(stream)
+        hello = topology.hellos.pop(stream)
         for task in hello.tasks:
             owners = topology.spouts[task]
             if owners[hello.worker_id] == stream:
-                left = [other for other, said in topology.named.items() if _names(said, task, hello.worker_id)]
+                left = [other for other, said in topology.hellos.items() if _names(said, task, hello.worker_id)]
                 if left:
                     owners[hello.worker_id] = max(left)
                 else:
@@ -144,7 +144,7 @@ class Registry:
 
     def report_version(self, stream: Stream, shard_version: int) -> None:
         """Record the version of the newest shard map that a worker follows."""
-        topology = self._owners.get(stream)
+        topology = self._topology_of.get(stream)
         if topology is None or shard_version <= topology.streams[stream]:
             return
         topology.streams[stream] = shard_version
@@ -155,7 +155,7 @@ class Registry:
 
     def apply(self, stream: Stream, batch: Batch, now_s: float) -> list[tuple[Stream, Verdicts]]:
         """Apply a stream's updates and return verdicts by receiving stream. No-op if the topology was dropped."""
-        topology = self._owners.get(stream)
+        topology = self._topology_of.get(stream)
         if topology is None:
             return []
         ledger = topology.ledgers.get(batch.shard)
@@ -171,9 +171,9 @@ class Registry:
             batch.reset_roots,
             now_s,
         )
-        return self._addressed(topology, verdicts)
+        return self._by_stream(topology, verdicts)
 
-    def _addressed(self, topology: Topology, verdicts: Verdicts) -> list[tuple[Stream, Verdicts]]:
+    def _by_stream(self, topology: Topology, verdicts: Verdicts) -> list[tuple[Stream, Verdicts]]:
         """Group verdicts by the stream that receives them."""
         if not verdicts:
             return []
@@ -199,7 +199,7 @@ class Registry:
             topology.next_rotation_s = now_s + topology.rotation_s
             for ledger in list(topology.ledgers.values()):
                 for verdicts in ledger.rotation(now_s, trees_expire=topology.timeout_s > 0):
-                    yield self._addressed(topology, verdicts)
+                    yield self._by_stream(topology, verdicts)
 
     def forget_unattended(self, now_s: float) -> list[str]:
         """Drop every topology whose last stream closed more than two timeouts ago. Returns their ids."""
@@ -229,9 +229,9 @@ class Registry:
         if topology is None:
             return []
         topology.spouts.clear()  # verdicts of a rotation in progress reach nobody
-        topology.named.clear()
+        topology.hellos.clear()
         for stream in topology.streams:
-            del self._owners[stream]
+            del self._topology_of[stream]
         return list(topology.streams)
 
     # Draining
@@ -263,7 +263,7 @@ class Registry:
         trees = sum(ledger.trees_begun_by(settled_s) for ledger in ledgers)
         if trees:
             return f"{trees} trees are pending"
-        return "workers may have begun trees before they moved" if now_s < settled_s and self._owners else None
+        return "workers may have begun trees before they moved" if now_s < settled_s and self._topology_of else None
 
     def longest_timeout_s(self) -> float:
         """Return the longest message timeout of the topologies served; 0 if there is none."""

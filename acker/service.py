@@ -34,7 +34,10 @@ _MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # inits held per stream: at most 100,0
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
-    """Serves one acker's registry to its workers."""
+    """Serves one acker's registry to its workers.
+
+    ``fail`` gets the error that can have left a ledger inconsistent. The process must then exit.
+    """
 
     def __init__(
         self,
@@ -42,16 +45,15 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         registry: Registry,
         admission: Admission,
         readiness: Readiness,
+        fail: Callable[[BaseException], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.acker_id = acker_id
         self.draining = False
-        self.failed = asyncio.Event()
-        """Set if a ledger can be inconsistent: ``failure`` is the cause, and the process must exit."""
-        self.failure: BaseException | None = None
         self._registry = registry
         self._admission = admission
         self._readiness = readiness
+        self._fail = fail
         self._clock = clock
         self._streams: dict[int, TrackStream] = {}
         self._was_full = False
@@ -65,8 +67,8 @@ class AckerService(acker_pb2_grpc.AckerServicer):
     async def Track(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
         requests = aiter(request_iterator)
         stream = await self._open(requests)
-        holding = self._holding(stream)
-        tasks = asyncio.create_task(self._read(stream, requests, holding)), asyncio.create_task(holding.keep())
+        held = self._held_inits(stream)
+        tasks = asyncio.create_task(self._read(stream, requests, held)), asyncio.create_task(held.apply_forever())
         for task in tasks:
             task.add_done_callback(lambda done: self._read_ended(stream, done))
         try:
@@ -77,7 +79,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         finally:
             for task in tasks:
                 task.cancel()
-            holding.close()
+            held.close()
             self._close(stream)
 
     async def DescribeLedger(self, request: pb.DescribeLedgerRequest, context: Any) -> pb.DescribeLedgerReply:
@@ -131,20 +133,20 @@ class AckerService(acker_pb2_grpc.AckerServicer):
     def recount(self) -> None:
         """Update admission and readiness after a change to the ledgers that no stream made, such as a rotation."""
         for topology_id in self._registry.topologies:
-            self._count_entries(topology_id)
-        self._say_whether_full()
+            self._update_admission(topology_id)
+        self._report_fullness()
 
     def forget(self, topology_id: str) -> None:
         """Release what is held for a topology that the registry has forgotten."""
         self._admission.forget(topology_id)
 
-    def _count_entries(self, topology_id: str) -> None:
+    def _update_admission(self, topology_id: str) -> None:
         topology = self._registry.topologies.get(topology_id)
         if topology is not None:
             entries = topology.entries
             self._admission.set_entries(topology_id, entries, entries - topology.trees)
 
-    def _say_whether_full(self) -> None:
+    def _report_fullness(self) -> None:
         admission = self._admission
         full = f"{admission.entries} entries are held, the limit is {admission.limit}" if admission.full else None
         if admission.full != self._was_full:
@@ -171,8 +173,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             raise ProtocolError("a Track stream begins with a hello") from None
         except TimeoutError:
             raise ProtocolError(f"no hello within {HELLO_TIMEOUT_S:g} s") from None
-        stream = TrackStream(hello)
-        stream.number = self._registry.open(hello, self._clock())
+        stream = TrackStream(hello, self._registry.open(hello, self._clock()))
         self._streams[stream.number] = stream
         self.work.streams_opened += 1
         event(
@@ -190,35 +191,34 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self._streams.pop(stream.number, None)
         event(logger, "stream.closed", topology=stream.hello.topology_id, worker=stream.hello.worker_id)
 
-    def _holding(self, stream: TrackStream) -> HeldInits:
+    def _held_inits(self, stream: TrackStream) -> HeldInits:
         def apply(inits: Batch) -> None:
             self._apply_part(stream, inits)
-            self._say_whether_full()
+            self._report_fullness()
 
-        def finish(message: Message) -> None:
+        def finish(message: Message, is_held: bool) -> None:
             self._registry.report_version(stream.number, message.shard_version)
             stream.confirm(message.sequence)
-            stream.hold(is_held=bool(holding))
+            stream.hold(is_held=is_held)
 
-        most = max(_MAX_HELD, self._admission.limit // _MAX_HELD_SHARE)
-        holding = HeldInits(self._admission, stream.hello.topology_id, most, apply, finish)
-        return holding
+        max_roots = max(_MAX_HELD, self._admission.limit // _MAX_HELD_SHARE)
+        return HeldInits(self._admission, stream.hello.topology_id, max_roots, apply, finish)
 
-    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], holding: HeldInits) -> None:
+    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], held: HeldInits) -> None:
         """Apply a worker's messages until its side of the stream ends and all held inits are applied."""
         sequence = 0
         async for request in requests:
             sequence += 1
-            await self._apply(stream, request, sequence, holding)
-            stream.hold(is_held=bool(holding))
-            await holding.room()
-        await holding.emptied()
+            await self._apply(stream, request, sequence, held)
+            stream.hold(is_held=bool(held))
+            await held.wait_for_room()
+        await held.wait_until_empty()
 
     def _read_ended(self, stream: TrackStream, task: asyncio.Task[None]) -> None:
         """End a stream as its reading ended: without an error, or with an error that is sent to the worker.
 
         An error that no message caused, such as a lack of memory, can leave a ledger half changed. The process must
-        then exit (see ``_fail``): its trees fail and are replayed, whereas a wrong ledger gives wrong verdicts.
+        then exit: its trees fail and are replayed, whereas a wrong ledger gives wrong verdicts.
         """
         if task.cancelled():
             return
@@ -229,39 +229,34 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             event(logger, "stream.refused", level=logging.WARNING, **context)
         stream.end(error)
 
-    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, holding: HeldInits) -> None:
+    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, held: HeldInits) -> None:
         """Apply a message except for the inits that must wait for room."""
         topology_id = stream.hello.topology_id
         batches = check_updates(request, stream.hello, sequence)
-        await self._admission.readable(topology_id)
-        held: list[Batch] = []
+        await self._admission.wait_until_readable(topology_id)
+        waiting: list[Batch] = []
         for batch in batches:
             for number, part in enumerate(batch.parts(_PART)):
                 if number:
                     await asyncio.sleep(0)
-                if not part.init_roots or (not (holding or held) and self._admission.admits(topology_id)):
+                if not part.init_roots or (not (held or waiting) and self._admission.admits(topology_id)):
                     self._apply_part(stream, part)
                     continue
                 self._apply_part(stream, part.others())  # these can free entries
-                held.append(part.inits())
+                waiting.append(part.inits())
         self.work.count(batches)
-        stream.look(*self._registry.flow(stream.number), self._clock())
-        holding.take(Message(sequence, request.updates.shard_version, held))
-        self._say_whether_full()
+        stream.update_linger(*self._registry.flow(stream.number), self._clock())
+        held.enqueue(Message(sequence, request.updates.shard_version, waiting))
+        self._report_fullness()
 
     def _apply_part(self, stream: TrackStream, part: Batch) -> None:
         began_s = self._clock()
         try:
             self.deliver(self._registry.apply(stream.number, part, began_s))
         except Exception as error:
-            self._fail(error)
-            raise
-        self._count_entries(stream.hello.topology_id)
-        self.work.apply_s.observe(self._clock() - began_s)
-
-    def _fail(self, error: BaseException) -> None:
-        if self.failure is None:
-            self.failure = error
             self._readiness.set("ledger", f"updates could not be applied: {type(error).__name__}")
             event(logger, "ledger.failed", level=logging.CRITICAL, cause=f"{type(error).__name__}: {error}")
-            self.failed.set()
+            self._fail(error)
+            raise
+        self._update_admission(stream.hello.topology_id)
+        self.work.apply_s.observe(self._clock() - began_s)

@@ -1,4 +1,4 @@
-"""The acker's side of a Track stream: verdicts and confirmations waiting for the worker, and the pace of replies.
+"""The acker's side of a Track stream: verdicts and confirmations that wait for the worker, and the rate of replies.
 
 Verdicts arise from any worker's updates; a stream collects its own until its single writer takes them. The first reply
 after a pause goes out at once. Further replies go out at most every ``REPLY_INTERVAL_S``, and after a reply with many
@@ -37,21 +37,21 @@ class TrackStream:
     the worker's own trees, which are larger, so only a flood of timeout resets, each one more root, can reach that.)
     """
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(self, hello: Hello, number: int) -> None:
         self.hello = hello
-        self.number = 0  # in the Registry
+        self.number = number  # in the Registry
         self.waiting = 0
         """Number of roots put and not yet taken."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
-        self._confirmed = self._told = 0
-        self._is_held = self._told_held = False
+        self._confirmed = self._sent_confirmed = 0
+        self._is_held = self._sent_held = False
         self._wake = asyncio.Event()
         self._ended = False
         self._error: BaseException | None = None
         self._replied_s = -math.inf
         self._interval_s = REPLY_INTERVAL_S
         self._linger = Linger()
-        self._rest: asyncio.TimerHandle | None = None  # until a confirmation is sent without verdicts
+        self._confirm_timer: asyncio.TimerHandle | None = None  # until a confirmation is sent without verdicts
 
     def put(self, verdicts: Verdicts) -> None:
         """Queue verdicts. No-op once ended, so that a worker that goes on writing cannot keep the stream open."""
@@ -70,7 +70,7 @@ class TrackStream:
         if self._ended:
             return
         self._confirmed = sequence
-        if self._rest is None:
+        if self._confirm_timer is None:
             self._wake.set()
 
     def hold(self, *, is_held: bool) -> None:
@@ -79,9 +79,9 @@ class TrackStream:
             self._is_held = is_held
             self._wake.set()
 
-    def look(self, pending: int, completed: int, now_s: float) -> None:
+    def update_linger(self, pending: int, completed: int, now_s: float) -> None:
         """Update the linger from the pending and the completed trees of the topology."""
-        self._linger.look(pending, completed, now_s)
+        self._linger.update(pending, completed, now_s)
 
     def end(self, error: BaseException | None) -> None:
         """End the stream, with an error unless ``error`` is None. Only the first call takes effect."""
@@ -92,7 +92,7 @@ class TrackStream:
     async def next_reply(self) -> pb.TrackReply | None:
         """Return the worker's next message, or None after a normal end. Raises the error passed to ``end``."""
         await self._due()
-        if not self._pieces and self._confirmed == self._told and self._is_held == self._told_held:
+        if not self._pieces and self._confirmed == self._sent_confirmed and self._is_held == self._sent_held:
             return None
         pause_s = self._replied_s + self._interval_s - time.monotonic()
         if pause_s > 0:
@@ -106,19 +106,19 @@ class TrackStream:
             await self._wake.wait()
             if self._error is not None:
                 raise self._error
-            is_untold = self._confirmed != self._told
+            is_unconfirmed = self._confirmed != self._sent_confirmed
             pause_s = self._replied_s + CONFIRM_INTERVAL_S - time.monotonic()
-            if self._pieces or self._ended or self._is_held != self._told_held or (is_untold and pause_s <= 0):
+            if self._pieces or self._ended or self._is_held != self._sent_held or (is_unconfirmed and pause_s <= 0):
                 break
             self._wake.clear()
-            if is_untold and self._rest is None:
-                self._rest = asyncio.get_running_loop().call_later(pause_s, self._rested)
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+            if is_unconfirmed and self._confirm_timer is None:
+                self._confirm_timer = asyncio.get_running_loop().call_later(pause_s, self._confirm_now)
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
+            self._confirm_timer = None
 
-    def _rested(self) -> None:
-        self._rest = None
+    def _confirm_now(self) -> None:
+        self._confirm_timer = None
         self._wake.set()
 
     def _take(self) -> pb.TrackReply:
@@ -133,10 +133,10 @@ class TrackStream:
         del self._pieces[:count]
         self.waiting -= roots
         self._interval_s = max(BUSY_INTERVAL_S, self._linger.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
-        self._told, self._told_held = self._confirmed, self._is_held
+        self._sent_confirmed, self._sent_held = self._confirmed, self._is_held
         verdicts = [
             pb.Verdicts(task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
             for task, kinds in taken.items()
         ]
         linger_us = round(1e6 * self._linger.pause_s)
-        return pb.TrackReply(confirmed=self._told, verdicts=verdicts, linger_us=linger_us, hold=self._told_held)
+        return pb.TrackReply(confirmed=self._confirmed, verdicts=verdicts, linger_us=linger_us, hold=self._is_held)

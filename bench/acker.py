@@ -31,6 +31,7 @@ import numpy as np
 from bench import _cli
 from bench._processes import cpu_s, peak_rss_mb
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.task_group import TaskGroup
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._rpc.channels import channel
 from tupletree.acker.admission import Admission
@@ -201,7 +202,7 @@ def within_this_process(options: argparse.Namespace) -> dict[str, Any]:
             await asyncio.sleep(0)
 
     async def track() -> int:
-        service, ended = AckerService("bench", Registry(), Admission(20_000_000), Readiness()), 0
+        service, ended = AckerService("bench", Registry(), Admission(20_000_000), Readiness(), TaskGroup().fail), 0
         async for reply in service.Track(requests(), None):
             ended += len(reply.SerializeToString()) and acked(reply)
             if ended >= count:

@@ -26,14 +26,15 @@ from kazoo.protocol.states import KazooState
 
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.leader import Front, LeaderElection
-from tupletree._coord.owners import whose
+from tupletree._coord.owners import find_acl
 from tupletree._coord.presence import Registration
-from tupletree._coord.session import connect, credentials, disconnect, end_process
+from tupletree._coord.session import connect, credentials, disconnect
 from tupletree._coord.store import Leadership, Store
 from tupletree._coord.watch import TreeWatch
 from tupletree._daemon.announce import announce
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.zookeeper_session import end_process
 from tupletree._log import event
 from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
 from tupletree._security.audit import AuditLog
@@ -230,7 +231,7 @@ class NimbusDaemon:
         store: Store | None = getattr(self, "store", None)
         if store is None:
             raise UnavailableError("this nimbus has not reached ZooKeeper yet")
-        return await asyncio.to_thread(whose, store, by, str(named))
+        return await asyncio.to_thread(find_acl, store, by, str(named))
 
     # Wake-ups
 

@@ -72,9 +72,7 @@ async def _ask_leader(address: str) -> nimbus_pb2.GetLeaderReply | None:
 class Bundles:
     """The directory of bundles."""
 
-    def __init__(
-        self, root: Path, leader: Callable[[], Awaitable[str]], received: Received = lambda count: None
-    ) -> None:
+    def __init__(self, root: Path, leader: Callable[[], Awaitable[str]], received: Received) -> None:
         self._root = root
         self._leader = leader
         self._received = received

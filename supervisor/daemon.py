@@ -26,14 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from tupletree._address import address_of
-from tupletree._coord.owners import whose
+from tupletree._coord.owners import find_acl
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
+from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event
 from tupletree._net import ReservedPorts
-from tupletree._rpc.server import MAX_CONTROL_BYTES, RpcServer, start_server
+from tupletree._rpc.server import MAX_CONTROL_BYTES, start_server
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper
@@ -48,7 +49,7 @@ from .effects import Effects
 from .faults import reason
 from .fencing import EpochFence
 from .files import remove_tree
-from .identity import choose_slots, claim, former_port, keep_port, load_id
+from .identity import choose_port, choose_slots, claim, load_id
 from .launcher import OUTPUT, FoundWorker, Launcher
 from .local_assignment import newest_epoch, plan_work
 from .logs.files import last_written_unix_s
@@ -58,10 +59,9 @@ from .presences import WorkerPresences
 from .retention import BundleAges, abandoned_workers, old_logs
 from .service import SupervisorService, summarize
 from .slot import state_name
-from .slot_events import Assigned
+from .slot_events import Assigned, Event
 from .slots import Slots
-from .task_group import TaskGroup
-from .zookeeper_session import ZooKeeperSession
+from .zookeeper_session import EventualSession
 
 log = logging.getLogger(__name__)
 
@@ -80,75 +80,62 @@ class SupervisorDaemon:
         self._config = config
         self._announce_path = announce_path
         self._claim = claim(config.local_dir)
-        self._supervisor_id = load_id(config.local_dir, config.supervisor_id)
-        self._reserved = ReservedPorts()
-        self._readiness = Readiness()
+        self._supervisor_id = supervisor_id = load_id(config.local_dir, config.supervisor_id)
+        self._reserved = reserved = ReservedPorts()
+        self._readiness = readiness = Readiness()
+        readiness.set("assignments", "not read yet")
+        self._wake = asyncio.Event()
         self._epoch = EpochFence()
         self._living: frozenset[str] | None = None  # all topologies with an assignment; None: not known yet
-        self._workers = Launcher(config, self._supervisor_id)
+        self._tasks = TaskGroup()
+        self._session = EventualSession(config.conf, readiness)
+        self._grpc_port = choose_port(config.local_dir, config.bind_host, config.grpc_port, reserved)
+        self._launcher = Launcher(config, supervisor_id, address_of(config.local_address, self._grpc_port))
+        self._found = self._launcher.find()
+        occupied = [one.launched.port for one in self._found if one.launched and one.identity]
+        ports = choose_slots(config.local_dir, config.bind_host, config.slots_ports, occupied, reserved)
+        self._ports = ports
+        self._metrics = metrics = Metrics(config, readiness, ports, lambda: map(state_name, slots))
+        self._bundles = Bundles(Path(config.local_dir, "bundles"), self._find_leader, metrics.received.inc)
+        self._presences = WorkerPresences(self._session, self._tasks, supervisor_id, metrics.removal.observe)
 
-    async def run(self, stop: asyncio.Event) -> int:
-        """Serve until ``stop`` is set. Returns the exit status."""
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
-        self._build()
-        rpc = await self._serve()
-        try:
-            self._background.start(self._slots.keep_time(), "time")
-            following = self._background.start(self._follow(), "assignments")
-            self._background.start(self._clean_up(), "clean-up")
-            self._background.start(self._remove_old_logs(), "old logs")
-            stopping = asyncio.create_task(stop.wait())
-            ends: set[asyncio.Future[Any]] = {stopping, self._background.failed}
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if self._background.failed.done():
-                self._background.failed.result()
-            following.cancel()  # new assignments no longer matter
-            await self._wind_down()
-        finally:
-            await self._background.cancel()
-            await rpc.stop(_GRACE_S)
-            await self._http.stop()
-            await self._coordination.close()
-            self._reserved.release()
-        event(log, "supervisor.stopped", id=self._supervisor_id)
-        return 0
+        def tell(port: int, event: Event) -> None:
+            slots.tell(port, event)
 
-    # Start
-
-    def _build(self) -> None:
-        config = self._config
-        found = self._workers.find()
-        occupied = [one.launched.port for one in found if one.launched and one.identity]
-        ports = choose_slots(config.local_dir, config.bind_host, config.slots_ports, occupied, self._reserved)
-        self._background = TaskGroup()
-        self._wake = asyncio.Event()
-        self._coordination = ZooKeeperSession(config.conf, self._readiness)
-        self._readiness.set("assignments", "not read yet")
-        self._metrics = Metrics(
-            self._readiness,
-            str(config.local_dir),
-            str(config.logs_dir),
-            lambda: [state_name(slot) for slot in self._slots],
-        )
-        self._bundles = Bundles(Path(config.local_dir, "bundles"), self._find_leader, self._metrics.received.inc)
-        took = self._metrics.removal.observe
-        self._presences = WorkerPresences(self._coordination, self._background, self._supervisor_id, took)
         self._effects = Effects(
             config,
-            self._supervisor_id,
+            supervisor_id,
             self._bundles,
-            self._workers,
+            self._launcher,
             self._presences,
-            self._coordination,
-            self._background,
-            self._metrics,
+            self._session,
+            self._tasks,
+            metrics,
+            tell,
+            ports,
         )
-        self._slots = Slots(ports, config.limits, self._effects.carry_out)
-        self._effects.tell, self._effects.ports = self._slots.tell, ports
-        self._ports = ports
-        self._metrics.offer(ports)
-        self._adopt(found)
+        # Slots and effects call each other: ``tell`` is called only from here on.
+        self._slots = slots = Slots(ports, config.limits, self._effects.carry_out)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+        self._adopt(self._found)
+        async with contextlib.AsyncExitStack() as ends:
+            ends.callback(self._reserved.release)
+            ends.push_async_callback(self._session.close)
+            presence = await self._serve(ends)
+            ends.push_async_callback(self._tasks.cancel)
+            self._tasks.start(self._slots.keep_time(), "time")
+            following = self._tasks.start(self._follow_assignments(presence), "assignments")
+            self._tasks.start(self._clean_up(), "clean-up")
+            self._tasks.start(self._remove_old_logs(), "old logs")
+            await self._tasks.until(stop.wait())
+            following.cancel()  # new assignments no longer matter
+            await self._wind_down()
+        event(log, "supervisor.stopped", id=self._supervisor_id)
+
+    # Start
 
     def _adopt(self, found: list[FoundWorker]) -> None:
         """Adopt the live workers of our slots, the newest per slot, and end all other live workers."""
@@ -156,68 +143,58 @@ class SupervisorDaemon:
         for one in reversed(found):
             launched = one.launched
             if one.identity is None:
-                self._workers.remove(one.worker_id)
+                self._launcher.remove(one.worker_id)
             elif launched is None or launched.port not in self._ports or launched.port in taken:
                 self._effects.end_orphan(one)
             elif self._effects.adopt(one):
                 taken.add(launched.port)
                 event(log, "worker.adopted", slot=launched.port, worker=one.worker_id, pid=one.identity.pid)
             else:
-                self._workers.remove(one.worker_id)
+                self._launcher.remove(one.worker_id)
 
-    async def _serve(self) -> RpcServer:
+    async def _serve(self, ends: contextlib.AsyncExitStack) -> Presence:
+        """Bind both ports, serve, and announce; return the presence that names the ports."""
         config = self._config
+        http = HttpServer(self._readiness, self._metrics.registry)
+        ends.push_async_callback(http.stop)
         service = SupervisorService(self._supervisor_id, self._slots, self._epoch, self._wake.set, config.logs_dir)
         add = functools.partial(supervisor_pb2_grpc.add_SupervisorServicer_to_server, service)
-        port = former_port(config.local_dir, config.bind_host, config.grpc_port)
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
-        gate = Gatekeeper(current(), self._whose, audit)
-        rpc = await start_server([add], config.bind_host, port, self._readiness, gate, MAX_CONTROL_BYTES)
-        self._http = HttpServer(self._readiness, self._metrics.registry)
-        try:
-            http_port = await self._http.start(config.bind_host, config.http_port)
-        except BaseException:
-            await rpc.stop(0)
-            raise
-        keep_port(config.local_dir, rpc.port)
-        self._workers.supervisor_address = address_of(config.local_address, rpc.port)
-        self._presence = Presence(
+        gate = Gatekeeper(current(), self._find_acl, audit)
+        rpc = await start_server([add], config.bind_host, self._grpc_port, self._readiness, gate, MAX_CONTROL_BYTES)
+        ends.push_async_callback(rpc.stop, _GRACE_S)
+        presence = Presence(
             id=self._supervisor_id,
             host=config.host,
             grpc_port=rpc.port,
-            http_port=http_port,
+            http_port=await http.start(config.bind_host, config.http_port),
             started_unix_s=time.time(),
             version=version("tupletree"),
             slots=self._ports,
             pid=os.getpid(),
         )
-        facts: dict[str, Any] = {
-            "id": self._supervisor_id,
-            "host": config.host,
-            "grpc_port": rpc.port,
-            "http_port": http_port,
-        }
+        facts = {name: getattr(presence, name) for name in ("id", "host", "grpc_port", "http_port")}
         announce(self._announce_path, role="supervisor", **facts)
         event(log, "supervisor.started", slots=",".join(map(str, self._ports)), **facts)
-        return rpc
+        return presence
 
-    async def _whose(self, by: str, named: Any) -> Acl | None:
+    async def _find_acl(self, by: str, named: Any) -> Acl | None:
         """Return the access list of the topology that a call refers to by name, id or slot port, or None."""
         if by == "port":
             in_slot = [one.topology_id for one in map(summarize, self._slots) if one.port == named]
             by, named = "topology_id", in_slot[0] if in_slot else ""
-        return await self._coordination.call(lambda store: whose(store, by, str(named)))
+        return await self._session.call(lambda store: find_acl(store, by, str(named)))
 
     # Run
 
-    async def _follow(self) -> None:
+    async def _follow_assignments(self, presence: Presence) -> None:
         """Read the assignments on each wake-up, and periodically, and pass them to the slots."""
-        await self._coordination.connect(self._presence, self._wake.set)
-        self._background.start(self._presences.remove_strangers(self._slots.live_workers), "strangers")
+        await self._session.connect(presence, self._wake.set)
+        self._tasks.start(self._presences.remove_strangers(self._slots.live_workers), "strangers")
         while True:
             self._wake.clear()
             try:
-                assignments, records, unread = await self._coordination.call(self._snapshot)
+                assignments, records, unread = await self._session.call(self._snapshot)
             except TupletreeError as error:
                 self._readiness.set("assignments", str(error))
             else:
@@ -250,7 +227,7 @@ class SupervisorDaemon:
         """Return the leader's address, by asking the nimbuses listed in ZooKeeper and in the seeds."""
         addresses = list(self._config.seeds)
         with contextlib.suppress(TupletreeError):
-            nimbuses = await self._coordination.call(lambda store: store.nimbuses())
+            nimbuses = await self._session.call(lambda store: store.nimbuses())
             addresses += [address_of(one.host, one.grpc_port) for one in nimbuses.values()]
         return await find_leader(addresses)
 
@@ -267,12 +244,12 @@ class SupervisorDaemon:
                 with self._contained(f"bundle {digest[:12]}"):
                     await self._bundles.remove(digest, functools.partial(self._needs, digest))
             with self._contained("workers"):
-                names = await asyncio.to_thread(self._workers.names)
+                names = await asyncio.to_thread(self._launcher.names)
                 for worker_id in abandoned_workers(names, self._effects.known_workers):
-                    await asyncio.to_thread(self._workers.remove, worker_id)
+                    await asyncio.to_thread(self._launcher.remove, worker_id)
             for launched in self._effects.live:
                 with self._contained(f"output of worker {launched.worker_id}"):
-                    output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
+                    output = self._launcher.log_dir(launched.work.topology_id, launched.port) / OUTPUT
                     await asyncio.to_thread(limit_output, output, self._config.output_max_bytes)
             await asyncio.sleep(_CLEAN_UP_S)
 

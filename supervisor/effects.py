@@ -12,10 +12,11 @@ import logging
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import assert_never
 
+from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event as log_event
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
@@ -47,9 +48,8 @@ from .slot_events import (
     WorkerExited,
     WorkerLaunched,
 )
-from .task_group import TaskGroup
 from .virtualenv import prepare_python
-from .zookeeper_session import ZooKeeperSession
+from .zookeeper_session import EventualSession
 
 log = logging.getLogger(__name__)
 
@@ -62,27 +62,31 @@ _KILL_AGAIN_S = 1.0
 
 
 class Effects:
-    """Carries out effects. ``tell(port, event)`` and ``ports`` are set once the slots exist."""
+    """Carries out effects, and reports events to the slots at ``ports`` through ``tell(port, event)``."""
 
     def __init__(
         self,
         config: SupervisorConfig,
         supervisor_id: str,
         bundles: Bundles,
-        workers: Launcher,
+        launcher: Launcher,
         presences: WorkerPresences,
-        coordination: ZooKeeperSession,
-        background: TaskGroup,
+        session: EventualSession,
+        tasks: TaskGroup,
         metrics: Metrics,
+        tell: Callable[[int, Event], None],
+        ports: Sequence[int],
     ) -> None:
         self._config = config
         self._supervisor_id = supervisor_id
         self._bundles = bundles
-        self._workers = workers
+        self._launcher = launcher
         self._presences = presences
-        self._coordination = coordination
-        self._background = background
+        self._session = session
+        self._tasks = tasks
         self._metrics = metrics
+        self._tell = tell
+        self._ports = ports
         self._live: dict[str, tuple[LaunchedWorker, WorkerProcess]] = {}
         self._orphans: dict[str, WorkerProcess] = {}
         self._localizing: dict[str, asyncio.Task[None]] = {}
@@ -91,8 +95,6 @@ class Effects:
         self._launching: set[asyncio.Task[None]] = set()
         self._launching_ids: set[str] = set()
         self._reported: dict[tuple[str, int, str], ComponentError] = {}  # by topology, port, message: the last report
-        self.tell: Callable[[int, Event], None] = lambda port, event: None
-        self.ports: Iterable[int] = ()
 
     def carry_out(self, port: int, effect: Effect) -> None:
         """Carry out an effect, in the background if it is slow. Never raises."""
@@ -107,10 +109,10 @@ class Effects:
         later = asyncio.get_running_loop().call_soon
         match effect:
             case Localize(work=work):
-                later(self.tell, port, BundleFailed(work.bundle_sha256, cause))
+                later(self._tell, port, BundleFailed(work.bundle_sha256, cause))
             case Launch(worker_id=worker_id):
                 self._launching_ids.discard(worker_id)
-                later(self.tell, port, LaunchFailed(worker_id, cause))
+                later(self._tell, port, LaunchFailed(worker_id, cause))
             case PutPresence(work=work) | RemovePresence(work=work) | ForgetWorker(work=work):
                 later(self.carry_out, port, ReportError(work, cause))
             case Terminate() | Kill() | ReportError():
@@ -124,7 +126,7 @@ class Effects:
                 self._localize(work)
             case Launch(work=work, worker_id=worker_id):
                 self._launching_ids.add(worker_id)
-                task = self._background.start(self._launch(port, work, worker_id), f"launch-{port}")
+                task = self._tasks.start(self._launch(port, work, worker_id), f"launch-{port}")
                 self._launching.add(task)
                 task.add_done_callback(self._launching.discard)
             case PutPresence(work=work, worker=worker):
@@ -147,7 +149,7 @@ class Effects:
     def _localize(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
         if sha256 not in self._localizing:
-            self._localizing[sha256] = self._background.start(self._fetch(work), f"localize-{sha256[:12]}")
+            self._localizing[sha256] = self._tasks.start(self._fetch(work), f"localize-{sha256[:12]}")
 
     async def _fetch(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
@@ -165,8 +167,8 @@ class Effects:
             self._metrics.misses.inc()
         self._withdrawn.discard(sha256)
         del self._localizing[sha256]
-        for port in self.ports:
-            self.tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
+        for port in self._ports:
+            self._tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
 
     def withdraw_bundles(self, in_use: Collection[str]) -> None:
         """Cancel the localization of bundles that no slot needs any more, and forget their interpreters."""
@@ -186,18 +188,18 @@ class Effects:
         try:
             directory = self._bundles.directory(work.bundle_sha256)
             python = self._pythons[work.bundle_sha256]
-            launched, process = await asyncio.to_thread(self._workers.launch, worker_id, port, work, directory, python)
+            launched, process = await asyncio.to_thread(self._launcher.launch, worker_id, port, work, directory, python)
             self._watch(launched, process)
         except Exception as error:
             cause = reason(log, "worker.unlaunched", error, slot=port, topology=work.topology_id)
             if not cause.startswith("the worker on port"):
                 cause = f"the worker on port {port} cannot be launched: {cause}"
-            self.tell(port, LaunchFailed(worker_id, cause))
+            self._tell(port, LaunchFailed(worker_id, cause))
             return
         finally:
             self._launching_ids.discard(worker_id)
         self._metrics.launches.labels(str(port)).inc()
-        self.tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
+        self._tell(port, WorkerLaunched(Worker(worker_id, process.pid)))
 
     async def launches_done(self) -> None:
         """Wait for the launches in progress, so that none is interrupted between its files and its process."""
@@ -213,23 +215,23 @@ class Effects:
         launched = found.launched
         self._metrics.adoptions.inc()
         self._watch(launched, process)
-        self.tell(launched.port, WorkerAdopted(launched.work, Worker(launched.worker_id, process.pid)))
+        self._tell(launched.port, WorkerAdopted(launched.work, Worker(launched.worker_id, process.pid)))
         return True
 
     def end_orphan(self, found: FoundWorker) -> None:
         """End a live worker that belongs to no slot."""
         process = None if found.identity is None else WorkerProcess.adopt(found.identity)
         if process is None:
-            self._workers.remove(found.worker_id)
+            self._launcher.remove(found.worker_id)
             return
         self._orphans[found.worker_id] = process
-        self._background.start(self._end_orphan(found.worker_id, process), f"orphan-{process.pid}")
+        self._tasks.start(self._end_orphan(found.worker_id, process), f"orphan-{process.pid}")
 
     async def _end_orphan(self, worker_id: str, process: WorkerProcess) -> None:
         while True:
             try:
                 await self._end(worker_id, process)
-                await asyncio.to_thread(self._workers.remove, worker_id)
+                await asyncio.to_thread(self._launcher.remove, worker_id)
                 break
             except Exception as error:
                 reason(log, "orphan.failed", error, worker=worker_id, pid=process.pid)
@@ -260,12 +262,12 @@ class Effects:
 
     def _watch(self, launched: LaunchedWorker, process: WorkerProcess) -> None:
         self._live[launched.worker_id] = (launched, process)
-        output = self._workers.log_dir(launched.work.topology_id, launched.port) / OUTPUT
+        output = self._launcher.log_dir(launched.work.topology_id, launched.port) / OUTPUT
 
         def on_exit(kind: ExitKind, text: str) -> None:
             if kind is ExitKind.ERROR and (said := last_line(output, launched.output_start)):
                 text = f"{text}: {said}"
-            self.tell(launched.port, WorkerExited(launched.worker_id, kind, text))
+            self._tell(launched.port, WorkerExited(launched.worker_id, kind, text))
 
         try:
             process.watch(on_exit)
@@ -288,9 +290,9 @@ class Effects:
         self._live.pop(worker_id)
 
         def remove() -> Awaitable[object]:
-            return asyncio.to_thread(self._workers.remove, worker_id)
+            return asyncio.to_thread(self._launcher.remove, worker_id)
 
-        self._background.start(self._logged("worker.unremoved", remove, worker=worker_id), f"forget-{port}")
+        self._tasks.start(self._logged("worker.unremoved", remove, worker=worker_id), f"forget-{port}")
 
     async def _logged(self, name: str, work: Callable[[], Awaitable[object]], **context: object) -> None:
         """Run background work. Any exception is logged as the event ``name``."""
@@ -333,7 +335,7 @@ class Effects:
             del self._reported[next(iter(self._reported))]
 
         def send() -> Awaitable[object]:
-            return self._coordination.call(lambda store: store.report_error(topology_id, error))
+            return self._session.call(lambda store: store.report_error(topology_id, error))
 
         report = self._logged("error.unreported", send, topology=topology_id, message=message)
-        self._background.start(report, f"report-{port}")
+        self._tasks.start(report, f"report-{port}")

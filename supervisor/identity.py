@@ -73,16 +73,13 @@ def choose_slots(
     return tuple(chosen)
 
 
-def former_port(local_dir: str, host: str, configured: int) -> int:
-    """Return the gRPC port to bind: as configured, or for 0 the last run's port, which live workers know."""
-    if configured:
-        return configured
-    former = next(iter(_load_ports(Path(local_dir, "grpc-port.json"))), 0)
-    return former if former and _is_free(host, former) else 0
-
-
-def keep_port(local_dir: str, port: int) -> None:
-    _store(Path(local_dir, "grpc-port.json"), json.dumps([port]))
+def choose_port(local_dir: str, host: str, configured: int, reserved: ReservedPorts) -> int:
+    """Return the gRPC port to bind: as configured, or for 0 the last run's port, which live workers know, if free."""
+    path = Path(local_dir, "grpc-port.json")
+    former = next(iter(_load_ports(path)), 0)
+    port = configured or (former if former and _is_free(host, former) else reserved.take(1, host)[0])
+    _store(path, json.dumps([port]))
+    return port
 
 
 def _load_ports(path: Path) -> list[int]:

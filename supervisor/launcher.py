@@ -58,11 +58,11 @@ class FoundWorker:
 class Launcher:
     """Launches workers and finds them after a restart. Methods block on disk I/O."""
 
-    def __init__(self, config: SupervisorConfig, supervisor_id: str) -> None:
+    def __init__(self, config: SupervisorConfig, supervisor_id: str, supervisor_address: str) -> None:
         self._config = config
         self._supervisor_id = supervisor_id
         self._root = Path(config.local_dir, "workers")
-        self.supervisor_address = ""  # set before the first launch, once the port is known
+        self._supervisor_address = supervisor_address
 
     def log_dir(self, topology_id: str, port: int) -> Path:
         return Path(self._config.logs_dir, topology_id, str(port))
@@ -126,7 +126,7 @@ class Launcher:
             "topology_id": launched.work.topology_id,
             "worker_id": launched.worker_id,
             "supervisor_id": self._supervisor_id,
-            "supervisor_address": self.supervisor_address,
+            "supervisor_address": self._supervisor_address,
             "host": self._config.host,
             "port": launched.port,
             "bind_host": self._config.bind_host,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import get_args
 
 from prometheus_client import Counter, Histogram
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.metrics import daemon_registry
 
+from .config import SupervisorConfig
 from .slot import State
 from .slot_events import ExitKind, StopReason
 
@@ -63,11 +64,16 @@ class Metrics:
     """The metrics, and the registry that holds them."""
 
     def __init__(
-        self, readiness: Readiness, local_dir: str, logs_dir: str, states: Callable[[], Iterable[str]]
+        self,
+        config: SupervisorConfig,
+        readiness: Readiness,
+        ports: Sequence[int],
+        states: Callable[[], Iterable[str]],
     ) -> None:
-        self.registry = registry = daemon_registry("supervisor", readiness, {"local": local_dir, "logs": logs_dir})
+        directories = {"local": config.local_dir, "logs": config.logs_dir}
+        self.registry = registry = daemon_registry("supervisor", readiness, directories)
         registry.register(_SlotStates(states))
-        registry.register(_Files(local_dir, logs_dir))
+        registry.register(_Files(config.local_dir, config.logs_dir))
         self.launches = Counter(
             "tupletree_supervisor_worker_launches", "Workers launched, by slot.", ["slot"], registry=registry
         )
@@ -85,9 +91,7 @@ class Metrics:
             buckets=_NOTICED_S,
             registry=registry,
         )
-
-    def offer(self, ports: Iterable[int]) -> None:
-        """Export the counters of slots from the start, at 0, so that the first crash is visible as an increase."""
+        # Exported from the start, at 0, so that the first crash is visible as an increase.
         for port in map(str, ports):
             self.launches.labels(port)
             for cause in CAUSES:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tupletree._coord.store import Store
+from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event
 from tupletree.errors import NotFoundError, TupletreeError
 from tupletree.v1.topology_pb2 import WorkerPresence
 
 from .faults import reason
-from .task_group import TaskGroup
-from .zookeeper_session import ZooKeeperSession
+from .zookeeper_session import EventualSession
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +43,15 @@ class WorkerPresences:
 
     def __init__(
         self,
-        coordination: ZooKeeperSession,
-        background: TaskGroup,
+        session: EventualSession,
+        tasks: TaskGroup,
         supervisor_id: str,
-        removal_took: Callable[[float], None] = lambda seconds: None,
+        observe_removal_s: Callable[[float], None],
     ) -> None:
-        self._removal_took = removal_took
-        self._coordination = coordination
-        self._background = background
+        self._session = session
+        self._group = tasks
         self._supervisor_id = supervisor_id
+        self._observe_removal_s = observe_removal_s
         self._wishes: dict[tuple[str, int], _Wish] = {}
         self._candidates: dict[tuple[str, int], set[str]] = {}  # ids of workers that the node can show
         self._busy: set[tuple[str, int]] = set()
@@ -69,7 +69,7 @@ class WorkerPresences:
         self._candidates.setdefault(key, set()).add(wish.worker_id)
         if key not in self._busy:
             self._busy.add(key)
-            task = self._background.start(self._fulfil(key), f"presence-{port}")
+            task = self._group.start(self._fulfil(key), f"presence-{port}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -95,8 +95,8 @@ class WorkerPresences:
     async def _attempt(self, key: tuple[str, int], wish: _Wish) -> bool:
         shown = {wish.worker_id, *self._candidates.get(key, ())}
         try:
-            await self._coordination.connected.wait()
-            await self._coordination.call(self._write(key, wish, shown))
+            await self._session.connected.wait()
+            await self._session.call(self._write(key, wish, shown))
         except NotFoundError:
             return True  # the topology was removed with all its nodes
         except TupletreeError as error:
@@ -106,7 +106,7 @@ class WorkerPresences:
         if left:
             self._candidates[key] = left
         if wish.presence is None:
-            self._removal_took(time.monotonic() - wish.since_s)
+            self._observe_removal_s(time.monotonic() - wish.since_s)
         name = "presence.put" if wish.presence else "presence.removed"
         event(log, name, topology=key[0], slot=key[1], worker=wish.worker_id)
         return True
@@ -122,10 +122,10 @@ class WorkerPresences:
 
     async def remove_strangers(self, live_worker_ids: Callable[[], Collection[str]]) -> None:
         """Remove the nodes of workers that died while no supervisor process was running on this machine."""
-        await self._coordination.connected.wait()
+        await self._session.connected.wait()
         while True:
             try:
-                shown = await self._coordination.call(self._shown)
+                shown = await self._session.call(self._shown)
                 break
             except TupletreeError as error:
                 event(log, "presence.unread", cause=str(error))

@@ -20,7 +20,7 @@ from .logs.search import DEFAULT_MATCHES, Match, Query, matcher, search
 from .logs.search import End as SearchEnd
 from .logs.tail import Start, tail
 from .profiler import DEFAULT_PER_SECOND, Profiler
-from .slot import Running, Slot, knows, live_worker, state_name
+from .slot import Running, Slot, knows, live_worker, state_name, work_of
 from .slot_events import WorkerBeat
 from .slots import Slots, log
 
@@ -46,7 +46,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         self._logs_dir = Path(logs_dir)
         self._searches = asyncio.Semaphore(MAX_SEARCHES)
         self._readers = 0
-        self._inspections = Profiler()
+        self._profiler = Profiler()
 
     async def Wake(self, request: pb.WakeRequest, context: Any) -> pb.WakeReply:
         self._epoch.admit(request.epoch)
@@ -121,7 +121,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     ) -> AsyncIterator[pb.ProfileWorkerReply]:
         pid = self._pid_of(request.topology_id, request.port)
         directory = self._log_dir(request.topology_id, request.port)
-        path = await self._inspections.profile(
+        path = await self._profiler.profile(
             pid, directory, request.seconds, request.format or "flamegraph", request.per_second or DEFAULT_PER_SECOND
         )
         event(log, "worker.profiled", slot=request.port, topology=request.topology_id, pid=pid, file=path.name)
@@ -130,7 +130,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             yield pb.ProfileWorkerReply(data=piece.data)
 
     async def DumpStacks(self, request: pb.DumpStacksRequest, context: Any) -> pb.DumpStacksReply:
-        return pb.DumpStacksReply(text=await self._inspections.stacks(self._pid_of(request.topology_id, request.port)))
+        return pb.DumpStacksReply(text=await self._profiler.stacks(self._pid_of(request.topology_id, request.port)))
 
     async def RestartWorker(self, request: pb.RestartWorkerRequest, context: Any) -> pb.RestartWorkerReply:
         if request.epoch != OPERATOR:
@@ -140,7 +140,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
 
     def _check_topology(self, request: pb.BeatRequest) -> None:
         """Reject a heartbeat for another topology's worker: the caller is authorized for one topology only."""
-        works = [getattr(slot.state, "work", None) for slot in self._slots if knows(slot, request.worker_id)]
+        works = [work_of(slot) for slot in self._slots if knows(slot, request.worker_id)]
         if any(work is not None and work.topology_id != request.topology_id for work in works):
             raise ForbiddenError(f"worker {request.worker_id} is not one of topology {request.topology_id}")
 
@@ -150,8 +150,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     def _pid_of(self, topology_id: str, port: int) -> int:
         """Return the pid of a topology's worker in a slot. Raises NotFoundError."""
         for slot in self._slots:
-            worker = live_worker(slot)
-            work = getattr(slot.state, "work", None)
+            worker, work = live_worker(slot), work_of(slot)
             if slot.port == port and worker is not None and work is not None and work.topology_id == topology_id:
                 return worker.pid
         raise NotFoundError(f"no worker of {topology_id[:200]} runs on port {port} of this supervisor")
@@ -159,8 +158,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
 
 def summarize(slot: Slot) -> pb.SlotSummary:
     """Summarize a slot for ListSlots."""
-    state, worker = slot.state, live_worker(slot)
-    work = getattr(state, "work", None)
+    state, worker, work = slot.state, live_worker(slot), work_of(slot)
     return pb.SlotSummary(
         port=slot.port,
         state=state_name(slot),

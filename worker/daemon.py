@@ -21,11 +21,12 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from tupletree._coord.session import connect, disconnect, end_process
+from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
+from tupletree._daemon.zookeeper_session import end_process
 from tupletree._log import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._wire.names import topology_name

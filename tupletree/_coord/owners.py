@@ -6,7 +6,7 @@ from tupletree._coord.store import Store
 from tupletree._security.rights import Acl, acl_of
 
 
-def whose(store: Store, by: str, named: str) -> Acl | None:
+def find_acl(store: Store, by: str, named: str) -> Acl | None:
     """Return the access list of the topology that a call refers to, or None if there is no such topology.
 
     ``by``: "name" or "port" look up ``named`` as a topology name, any other field as an id. Blocks. Raises

@@ -33,7 +33,6 @@ from kazoo.security import make_digest_acl
 
 from tupletree._address import with_port
 from tupletree._coord.paths import check_path
-from tupletree._daemon.run import EXIT_FAILED, end_now
 from tupletree._log import event
 from tupletree._security.files import read_secret
 from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError, UsageError
@@ -116,11 +115,6 @@ def check_request(request: Any) -> None:
         raise UsageError(
             f"a request to ZooKeeper ({kind}) cannot be encoded: {type(error).__name__}: {error}"
         ) from error
-
-
-def end_process() -> None:
-    """End the process: the ``on_death`` of daemons, which without a session would neither work nor be replaced."""
-    end_now(EXIT_FAILED)
 
 
 def unstarted(conf: Mapping[str, Any]) -> Session:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.task_group import TaskGroup
 from tupletree.config import defaults
 from tupletree.supervisor.bundles import Bundles
 from tupletree.supervisor.config import SupervisorConfig
@@ -23,6 +24,7 @@ from tupletree.supervisor.processes import WorkerProcess
 from tupletree.supervisor.slot import Delayed, Empty, Slot, Starting
 from tupletree.supervisor.slot_events import (
     Assigned,
+    Event,
     ForgetWorker,
     Kill,
     PutPresence,
@@ -31,8 +33,7 @@ from tupletree.supervisor.slot_events import (
     Worker,
 )
 from tupletree.supervisor.slots import Slots
-from tupletree.supervisor.task_group import TaskGroup
-from tupletree.supervisor.zookeeper_session import ZooKeeperSession
+from tupletree.supervisor.zookeeper_session import EventualSession
 
 BAD = LocalAssignment("bad-1-1", "ba" * 32, 1, "{}", ((1, 1),))
 GOOD = LocalAssignment("good-1-1", "90" * 32, 1, "{}", ((1, 1),))
@@ -74,21 +75,26 @@ class World:
                     process.close()  # so that nobody can watch it
                 return LaunchedWorker(worker_id, port, work, 0.0), process
 
-        self.background = TaskGroup()
-        readiness = Readiness()
-        coordination = ZooKeeperSession(conf, readiness)
+        self.tasks = TaskGroup()
+        readiness, ports = Readiness(), [BAD_PORT, GOOD_PORT]
+        session = EventualSession(conf, readiness)
+        metrics = Metrics(config, readiness, ports, list)
         self.effects = Effects(
             config,
             "me",
-            SomeBundles(directory, self._no_leader),
-            SomeWorkers(config, "me"),
-            WorkerPresences(coordination, self.background, "me"),
-            coordination,
-            self.background,
-            Metrics(readiness, str(directory), str(directory), list),
+            SomeBundles(directory, self._no_leader, metrics.received.inc),
+            SomeWorkers(config, "me", "127.0.0.1:1"),
+            WorkerPresences(session, self.tasks, "me", metrics.removal.observe),
+            session,
+            self.tasks,
+            metrics,
+            self._tell,
+            ports,
         )
-        self.slots = Slots([BAD_PORT, GOOD_PORT], config.limits, self.effects.carry_out)
-        self.effects.tell, self.effects.ports = self.slots.tell, [BAD_PORT, GOOD_PORT]
+        self.slots = Slots(ports, config.limits, self.effects.carry_out)
+
+    def _tell(self, port: int, event: Event) -> None:
+        self.slots.tell(port, event)
 
     async def _no_leader(self) -> str:
         raise AssertionError("nothing is fetched here")
@@ -99,7 +105,7 @@ class World:
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
             while not condition():
-                assert not self.background.failed.done(), self.background.failed
+                assert self.tasks.failure is None
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
@@ -107,8 +113,8 @@ class World:
         for process in self.processes:
             process.signal_group(9)
         await self.until(lambda: all(isinstance(one.state, Empty | Delayed) for one in self.slots))
-        assert not self.background.failed.done()
-        await self.background.cancel()
+        assert self.tasks.failure is None
+        await self.tasks.cancel()
 
 
 def run(directory: Path, raises: Callable[[str], object], scenario: Callable[[World], Any]) -> None:

@@ -31,7 +31,7 @@ def bundles_from(server: BundleServer, root: Path) -> Bundles:
     async def leader() -> str:
         return await find_leader([server.address])
 
-    return Bundles(root, leader)
+    return Bundles(root, leader, [].append)
 
 
 def wheel(directory: Path, name: str, version: str) -> Path:

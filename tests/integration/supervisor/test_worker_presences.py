@@ -13,11 +13,11 @@ from tupletree._coord import paths
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store, encode
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.task_group import TaskGroup
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.config import defaults
 from tupletree.supervisor.presences import WorkerPresences
-from tupletree.supervisor.task_group import TaskGroup
-from tupletree.supervisor.zookeeper_session import ZooKeeperSession
+from tupletree.supervisor.zookeeper_session import EventualSession
 from tupletree.v1.topology_pb2 import Presence, TopologyRecord, WorkerPresence
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ def worker(worker_id: str) -> WorkerPresence:
     return WorkerPresence(worker_id=worker_id, supervisor_id="me", host="127.0.0.1", port=PORT)
 
 
-class SlowToHear(ZooKeeperSession):
+class SlowToHear(EventualSession):
     """Learns what it asked for only after something else has happened."""
 
     def __init__(self, conf: Mapping[str, Any], happens: Callable[[], Awaitable[None]]) -> None:
@@ -67,7 +67,8 @@ def test_the_node_of_a_worker_that_died_unseen_goes_and_that_of_its_successor_st
 
         conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
         coordination = SlowToHear(conf, successor_is_put)
-        presences = WorkerPresences(coordination, TaskGroup(), "me")
+        took: list[float] = []
+        presences = WorkerPresences(coordination, TaskGroup(), "me", took.append)
         await coordination.connect(Presence(id="me"), lambda: None)
         await presences.remove_strangers(lambda: {"successor"} if is_replaced else set())
         await presences.settled()
@@ -86,8 +87,9 @@ def test_a_worker_whose_successors_came_and_went_while_zookeeper_was_away_is_not
 
     async def run() -> None:
         conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
-        coordination = ZooKeeperSession(conf, Readiness())
-        presences = WorkerPresences(coordination, TaskGroup(), "me")
+        coordination = EventualSession(conf, Readiness())
+        took: list[float] = []
+        presences = WorkerPresences(coordination, TaskGroup(), "me", took.append)
         coordination.connected.set()  # as if there had been a session: each attempt fails until there is one
         presences.remove(TOPOLOGY, PORT, "first")
         await asyncio.sleep(0)

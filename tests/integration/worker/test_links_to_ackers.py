@@ -33,7 +33,9 @@ class RunningAcker:
     def __init__(self, acker_id):
         self.id = acker_id
         self.registry = Registry()
-        self.service = AckerService(acker_id, self.registry, Admission(1_000_000), Readiness())
+        self.failures = []
+        admission = Admission(1_000_000)
+        self.service = AckerService(acker_id, self.registry, admission, Readiness(), self.failures.append)
         self.address = ""
 
     @contextlib.asynccontextmanager

@@ -78,8 +78,12 @@ class Worker:
             await self.changed.wait()
 
 
-def service_of(registry: Registry | None = None) -> AckerService:
-    return AckerService("acker-1", registry or Registry(), Admission(LIMIT), Readiness())
+def raise_failure(error: BaseException) -> None:
+    raise error
+
+
+def service_of(registry: Registry | None = None, fail: Callable[[BaseException], None] = raise_failure) -> AckerService:
+    return AckerService("acker-1", registry or Registry(), Admission(LIMIT), Readiness(), fail)
 
 
 def test_the_acks_of_a_message_make_room_for_its_inits() -> None:
@@ -176,13 +180,13 @@ class Exhausted(Registry):
 
 def test_updates_that_cannot_be_applied_end_the_acker() -> None:
     async def scenario() -> None:
-        service = service_of(Exhausted())
+        failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        service = service_of(Exhausted(), failed.set_result)
         worker = Worker(service, "a-1")
         worker.send(**inits(range(1, 2)))
-        await service.failed.wait()
+        assert isinstance(await failed, MemoryError)
         with pytest.raises(MemoryError):
             await worker.task
-        assert isinstance(service.failure, MemoryError)
         reply = service.describe()
         assert (reply.ready, list(reply.reasons)) == (False, ["ledger: updates could not be applied: MemoryError"])
 

@@ -19,7 +19,7 @@ from tupletree.v1 import acker_pb2 as pb
 def run(scenario: Callable[[TrackStream], Awaitable[None]]) -> None:
     async def within() -> None:
         async with asyncio.timeout(10):
-            await scenario(TrackStream(Hello("wc-1", "w1", frozenset({1, 2}), 30.0, 1)))
+            await scenario(TrackStream(Hello("wc-1", "w1", frozenset({1, 2}), 30.0, 1), 1))
 
     asyncio.run(within())
 
@@ -190,8 +190,8 @@ def test_a_worker_that_writes_on_does_not_keep_an_ended_stream_from_its_end() ->
 
 def test_where_trees_take_long_a_reply_says_so_and_the_next_one_waits() -> None:
     async def scenario(stream: TrackStream) -> None:
-        stream.look(0, 0, 0.0)
-        stream.look(5_000, 50_000, 1.0)  # trees take 100 ms
+        stream.update_linger(0, 0, 0.0)
+        stream.update_linger(5_000, 50_000, 1.0)  # trees take 100 ms
         stream.put(Verdicts(acked={1: array("Q", range(1, 1_001))}))
         assert (await reply_of(stream)).linger_us == 12_500
         assert stream._interval_s == 0.0125

@@ -89,7 +89,7 @@ def test_who_waits_goes_on_when_there_is_room() -> None:
         admission = Admission(100)
         admission.set_entries("a", 101)
         assert admission.full
-        waiting = await started(admission.room("a"))
+        waiting = await started(admission.wait_for_room("a"))
         admission.set_entries("a", 102)
         admission.set_entries("a", 100)
         await asyncio.sleep(0)
@@ -105,7 +105,7 @@ def test_a_topology_that_is_forgotten_makes_room() -> None:
         admission = Admission(100)
         admission.set_entries("a", 100)
         admission.set_entries("b", 50)
-        waiting = await started(admission.room("b"))
+        waiting = await started(admission.wait_for_room("b"))
         assert not waiting.done()
         admission.forget("a")
         await waiting
@@ -118,7 +118,10 @@ def test_a_flood_of_acks_without_inits_stops_its_own_topology_alone() -> None:
     async def scenario() -> None:
         admission = Admission(100)
         admission.set_entries("a", 150, without_init=101)
-        mine, others = await started(admission.readable("a")), await started(admission.readable("b"))
+        mine, others = (
+            await started(admission.wait_until_readable("a")),
+            await started(admission.wait_until_readable("b")),
+        )
         assert others.done()
         assert not mine.done()
         admission.set_entries("a", 149, without_init=100)

@@ -9,8 +9,8 @@ from tupletree.acker.linger import BUSY_PER_S, MAX_S, SHARE, WINDOW_S, Linger
 
 def after_a_window(pending: int, rate_per_s: float) -> Linger:
     gathering = Linger()
-    gathering.look(0, 1_000, 0.0)
-    gathering.look(pending, 1_000 + round(rate_per_s * WINDOW_S), WINDOW_S)
+    gathering.update(0, 1_000, 0.0)
+    gathering.update(pending, 1_000 + round(rate_per_s * WINDOW_S), WINDOW_S)
     return gathering
 
 
@@ -38,7 +38,7 @@ def test_trees_that_wait_for_minutes_do_not_hold_the_others_up_for_longer_than_t
 
 def test_a_look_within_the_window_and_one_after_the_ledgers_began_anew_gather_nothing() -> None:
     gathering = after_a_window(12_000, 200_000)
-    gathering.look(0, 11_001, 1.5 * WINDOW_S)
+    gathering.update(0, 11_001, 1.5 * WINDOW_S)
     assert gathering.pause_s == pytest.approx(SHARE * 0.06)
-    gathering.look(12_000, 50, 2.5 * WINDOW_S)
+    gathering.update(12_000, 50, 2.5 * WINDOW_S)
     assert gathering.pause_s == 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from tupletree._coord.owners import whose
+from tupletree._coord.owners import find_acl
 from tupletree._coord.store import Store
 from tupletree._security.current import Security
 from tupletree._security.guard import Gatekeeper
@@ -36,4 +36,4 @@ def test_who_shows_no_token_is_refused_before_anybody_looks_into_zookeeper() -> 
 
 @pytest.mark.parametrize("id", ["", ".", "..", "../supervisors", "a/b", "a\x00", "a\nb", "\ud800"])
 def test_what_is_no_name_of_a_node_is_nobody_s_topology(id: str) -> None:
-    assert whose(Store(KazooClient(), "/tupletree"), "topology_id", id) is None
+    assert find_acl(Store(KazooClient(), "/tupletree"), "topology_id", id) is None
