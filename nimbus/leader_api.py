@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from tupletree._address import address_of
@@ -13,6 +14,7 @@ from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
 from tupletree._coord.versioned import Versioned
+from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._health.assessment import Verdict, judge
 from tupletree._log import event
 from tupletree._security.current import current
@@ -22,7 +24,6 @@ from tupletree.v1 import topology_pb2 as pb
 
 from . import health_inputs, rpc_replies
 from .cluster_view import ClusterView
-from .error_cache import ErrorCache
 from .leader import cluster_state, lifecycle
 from .leader.reconciler import Reconciler
 from .metrics import NimbusMetrics
@@ -35,6 +36,7 @@ from .visibility import visible
 log = logging.getLogger("tupletree.nimbus")
 
 _ATTEMPTS = 20
+_ERRORS_KEPT_S = 10.0
 _OLD_S = 1.0  # maximum age of the cached list of nimbuses
 
 
@@ -73,9 +75,9 @@ class LeaderApi:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
-        self._recent_errors = ErrorCache(self.errors)
+        self._recent_errors: TtlCache[str, list[pb.ComponentError]] = TtlCache(_ERRORS_KEPT_S)
         self._slots = SlotCache()
-        self._peers: tuple[float, dict[str, pb.Presence], int] = (float("-inf"), {}, 0)  # read at; nimbuses; holders
+        self._nimbuses: TtlCache[None, tuple[dict[str, pb.Presence], int]] = TtlCache(_OLD_S)  # and holders
 
     @property
     def office(self) -> Office:
@@ -101,16 +103,13 @@ class LeaderApi:
         if loaded is None:
             loaded = await reconciler.fresh()
         self._forget_outlines(loaded)
-        if time.monotonic() - self._peers[0] > _OLD_S:
-            nimbuses = await asyncio.to_thread(office.store.nimbuses)
-            holders = await asyncio.to_thread(office.store.candidates)
-            self._peers = (time.monotonic(), nimbuses, holders)
+        nimbuses, holders = await self._nimbuses.get(None, self._read_nimbuses)
         leadership = office.leadership
         return ClusterView(
             loaded=loaded if is_whole else visible(loaded, caller.get(), current().admins),
-            nimbuses=self._peers[1],
+            nimbuses=nimbuses,
             leader_id=leadership.identity if leadership is not None else "",
-            holders=self._peers[2],
+            holders=holders,
             ackers=reconciler.ackers.alive(),
             ledgers=reconciler.ackers.ledgers,
             leader_state=reconciler.leader_state,
@@ -119,6 +118,10 @@ class LeaderApi:
             now_unix_s=time.time(),
             silences=reconciler.ackers.silences,
         )
+
+    async def _read_nimbuses(self) -> tuple[dict[str, pb.Presence], int]:
+        store = self._office.store
+        return await asyncio.to_thread(store.nimbuses), await asyncio.to_thread(store.candidates)
 
     async def verdict(self) -> Verdict:
         """Return the verdict on the cluster, which covers only the topologies that the caller may see."""
@@ -136,7 +139,7 @@ class LeaderApi:
 
     async def recent_errors(self, topology_ids: Iterable[str]) -> dict[str, list[pb.ComponentError]]:
         """Return the errors of the given topologies from a cache of a few seconds, newest first, by topology id."""
-        return await self._recent_errors.of(topology_ids)
+        return {one: await self._recent_errors.get(one, partial(self.errors, one)) for one in topology_ids}
 
     async def errors(self, topology_id: str) -> list[pb.ComponentError]:
         """Return the errors of a topology, newest first."""

@@ -3,7 +3,7 @@
     request -> POST from a foreign site?   -> 403
             -> user not allowed?           -> 401 or 403           Authorizer.allow, the only access check
             -> another nimbus leads?       -> forward to leader    leader_proxy.py
-            -> response cached?            -> cached response      page_cache.py
+            -> response cached?            -> cached response      of the last second
             -> otherwise                   -> build the response   handlers.py
 
 GET never changes state; every change is a POST. Bodies are JSON of at most 1 MB.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from http import HTTPStatus
 from typing import Final
 
@@ -29,6 +29,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper, caller
 from tupletree.errors import TupletreeError
@@ -40,12 +41,14 @@ from . import openapi, requests
 from .auth import Authorizer
 from .handlers import Handlers
 from .leader_proxy import LeaderProxy
-from .page_cache import PageCache
 from .routes import ENDPOINTS, PREFIX, Endpoint
 
 log = logging.getLogger("tupletree.http")
 
 _PATTERN: Final = "tupletree.pattern"
+_FRESH_S: Final = 1.0  # each response is built at most once in this time, regardless of the number of clients
+_MAX_CACHED: Final = 256
+_MAX_CACHED_BYTES: Final = 16 * 1024 * 1024
 _OWN_PATHS: Final = ("/healthz", "/readyz", "/metrics")
 _STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
 _HEADERS: Final = (
@@ -76,7 +79,9 @@ class WebApplication:
         self._config = config
         self._authorizer = Authorizer(keeper or Gatekeeper(current()))
         self._pages = Handlers(leader_api, config)
-        self._recent = PageCache()
+        self._recent: TtlCache[Hashable, tuple[str, bytes]] = TtlCache(  # content type and text
+            _FRESH_S, max_entries=_MAX_CACHED, max_weight=_MAX_CACHED_BYTES, weigh=lambda built: len(built[1])
+        )
         self._forwarding = LeaderProxy(leader_api.office)
         routes: list[BaseRoute] = [
             Route("/healthz", self._healthz),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +16,7 @@ import h11
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.current import current
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import Presence
@@ -38,7 +38,7 @@ class LeaderProxy:
 
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._nimbuses: tuple[float, dict[str, Presence]] = (float("-inf"), {})
+        self._leaders: TtlCache[str, Presence] = TtlCache(_KNOWN_S)
 
     def applies(self, request: Request) -> bool:
         """True if another nimbus leads, as far as this nimbus knows, and the request was not forwarded already."""
@@ -68,13 +68,14 @@ class LeaderProxy:
         leadership = self._office.leadership
         if leadership is None:
             raise UnavailableError("no nimbus leads at the moment")
-        known = self._nimbuses[1]
-        if leadership.identity not in known or time.monotonic() - self._nimbuses[0] > _KNOWN_S:
-            known = await asyncio.to_thread(self._office.store.nimbuses)
-            self._nimbuses = (time.monotonic(), known)
-        presence = known.get(leadership.identity)
-        if presence is None:
-            raise UnavailableError(f"the leader {leadership.address} is not registered at the moment")
+
+        async def read() -> Presence:
+            nimbuses = await asyncio.to_thread(self._office.store.nimbuses)
+            if leadership.identity not in nimbuses:
+                raise UnavailableError(f"the leader {leadership.address} is not registered at the moment")
+            return nimbuses[leadership.identity]
+
+        presence = await self._leaders.get(leadership.identity, read)
         return presence.host, presence.http_port
 
 
