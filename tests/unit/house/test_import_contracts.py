@@ -56,6 +56,16 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
         ("worker/planted.py", "import tupletree.cli", "tupletree.worker.planted -> tupletree.cli"),
         ("tupletree/errors.py", "import tupletree.topology", "tupletree.errors -> tupletree.topology"),
         ("tupletree/context.py", "import tupletree.component", "No cycles are allowed in tupletree."),
+        (
+            "tupletree/_coord/planted.py",
+            "import tupletree._daemon.run",
+            "tupletree._coord.planted -> tupletree._daemon.run",
+        ),
+        (
+            "acker/hash_table.py",
+            "import tupletree.acker.ledger",
+            "tupletree.acker.hash_table -> tupletree.acker.ledger",
+        ),
         ("worker/rotating_map.py", "import time", "tupletree.worker.rotating_map -> time"),
     ],
 )
