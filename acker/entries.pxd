@@ -24,8 +24,8 @@ cdef class Entries:
     cdef readonly dict births
     cdef readonly int cohort
     cdef object _totals, _is_dead, _late
-    cdef list _living
-    cdef long long[::1] _held
+    cdef list _live_cohorts
+    cdef long long[::1] _cohort_sizes
     cdef u8[::1] _dead_view
     cdef long long _dead, _change
     cdef u32 _born
@@ -34,7 +34,7 @@ cdef class Entries:
     cdef int add_one(self, u64 root, u64 mixed, u64 value, u32 task, u32 born, int flags) except -1
     @cython.locals(old=cython.int, new=cython.int)
     cdef int touch_one(self, Py_ssize_t slot, int flags=*) except -1
-    cdef int begin_one(self, Py_ssize_t slot, u32 task) except -1
+    cdef int record_init_one(self, Py_ssize_t slot, u32 task) except -1
     cdef int end_one(self, Py_ssize_t slot, u64 root, u64 mixed, Ended ended) except -1
     cdef int _count_tree(self, u32 born, int change) except -1
-    cpdef settle(self)
+    cpdef flush_counts(self)

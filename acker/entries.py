@@ -2,10 +2,10 @@
 
 An entry's state is one byte (acker/entry_state.py), which includes the number of its cohort. The youngest ``buckets``
 cohorts are alive. A rotation expires the oldest cohort: from then on its entries no longer count. They are removed by
-``clear`` in steps, by ``spare_trees``, or by the first update for their root.
+``clear`` in steps, by ``revive_trees``, or by the first update for their root.
 
-The methods for a single entry compile to C. They sum up changes to the number of trees by birth: call ``settle`` after
-changing entries one by one.
+The methods for a single entry compile to C. They sum up changes to the number of trees by birth: call ``flush_counts``
+after changing entries one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .verdicts import Totals, Verdicts, add_verdicts
 
 MAX_COHORTS = 60  # of 63: one or two more are being cleared
 _WINDOW = 1 << 16  # slots scanned at once
-_NEAR = 4096  # ticks
+_MAX_TICKS_COUNTED = 4096  # ticks
 _LATEST = (1 << 32) - 1
 
 
@@ -59,8 +59,8 @@ class Entries:
         """Tick -> number of trees with an init that were born in that tick."""
         self._totals = totals
         self.cohort = buckets  # the youngest
-        self._living = list(range(buckets, 0, -1))  # youngest first
-        self._held = array("q", bytes(8 * (COHORT + 1)))  # entries of each cohort
+        self._live_cohorts = list(range(buckets, 0, -1))  # youngest first
+        self._cohort_sizes = array("q", bytes(8 * (COHORT + 1)))  # entries of each cohort
         self._dead = 0  # entries whose cohort has expired
         self._is_dead: NDArray[np.bool_] = np.zeros(256, np.bool_)  # by state
         self._dead_view = self._is_dead.data.cast("B")
@@ -90,9 +90,9 @@ class Entries:
     def add(self, roots: U64, hashes: U64, values: U64 | int, tasks: U32 | int, born: int, flags: int) -> None:
         """Add entries for roots that are absent."""
         self.table.insert(NewEntries(roots, values, tasks, born, flags | self.cohort), hashes)
-        self._held[self.cohort] += len(roots)
+        self._cohort_sizes[self.cohort] += len(roots)
         if not flags & OPEN:
-            self._begin(born, len(roots))
+            self._begin_trees(born, len(roots))
 
     def touch(self, slots: Index, flags: int = 0) -> None:
         """Move updated entries to the youngest cohort, which renews their lifetime, and set ``flags``."""
@@ -100,44 +100,44 @@ class Entries:
         old = states.take(slots)
         is_old = (old & np.uint8(COHORT)) != self.cohort
         if is_old.any():
-            self._count_out(old[is_old])
-            self._held[self.cohort] += int(np.count_nonzero(is_old))
+            self._uncount(old[is_old])
+            self._cohort_sizes[self.cohort] += int(np.count_nonzero(is_old))
             states[slots] = old & np.uint8(OPEN | FAILED) | np.uint8(self.cohort | flags)
         elif flags:
             states[slots] = old | np.uint8(flags)
 
-    def begin(self, slots: Index, tasks: U32) -> None:
+    def record_inits(self, slots: Index, tasks: U32) -> None:
         """Record that the inits of these entries have arrived."""
         self.table.tasks[slots] = tasks
         self.table.states[slots] &= np.uint8(255 ^ OPEN)
         for born, trees in _counted(self.table.births.take(slots)):
-            self._begin(born, trees)
+            self._begin_trees(born, trees)
 
     def report(self, slots: Index, roots: U64, into: dict[int, array[int]]) -> None:
         """Report ended trees, all with a known task. The caller must remove them next."""
         add_verdicts(into, self.table.tasks.take(slots), roots)
-        self._settle(self.table.births.take(slots))
+        self._end_trees(self.table.births.take(slots))
 
     def remove(self, places: Places) -> None:
         """Remove entries that were touched in this batch."""
-        self._held[self.cohort] -= len(places.slots)
+        self._cohort_sizes[self.cohort] -= len(places.slots)
         self.table.remove(places)
 
-    def _begin(self, born: int, trees: int) -> None:
+    def _begin_trees(self, born: int, trees: int) -> None:
         self.trees += trees
         self.births[born] = self.births.get(born, 0) + trees
 
-    def _settle(self, births: U32) -> None:
+    def _end_trees(self, births: U32) -> None:
         self.trees -= len(births)
         for born, trees in _counted(births):
             self.births[born] -= trees
             if not self.births[born]:
                 del self.births[born]
 
-    def _count_out(self, states: U8) -> None:
+    def _uncount(self, states: U8) -> None:
         counts = np.bincount(states & np.uint8(COHORT))
         for cohort in counts.nonzero()[0].tolist():
-            self._held[cohort] -= int(counts[cohort])
+            self._cohort_sizes[cohort] -= int(counts[cohort])
 
     # One entry
 
@@ -152,7 +152,7 @@ class Entries:
     def add_one(self, root: int, mixed: int, value: int, task: int, born: int, flags: int) -> None:
         """Add an entry for a root that is absent."""
         self.table.insert_one(root, mixed, value, task, born, flags | self.cohort)
-        self._held[self.cohort] += 1
+        self._cohort_sizes[self.cohort] += 1
         if not flags & OPEN:
             self._count_tree(born, 1)
 
@@ -162,11 +162,11 @@ class Entries:
         new = old & ~COHORT | self.cohort | flags
         if new != old:
             self.table.state_view[slot] = new
-            self._held[old & COHORT] -= 1
-            self._held[self.cohort] += 1
+            self._cohort_sizes[old & COHORT] -= 1
+            self._cohort_sizes[self.cohort] += 1
         return new
 
-    def begin_one(self, slot: int, task: int) -> None:
+    def record_init_one(self, slot: int, task: int) -> None:
         """Record that an entry's init has arrived."""
         self.table.task_view[slot] = task
         self.table.state_view[slot] &= 255 - OPEN
@@ -176,20 +176,20 @@ class Entries:
         """Remove an ended tree with a known task that was touched in this batch, and add it to ``ended``."""
         ended.add(self.table.task_view[slot], root)
         self._count_tree(self.table.birth_view[slot], -1)
-        self._held[self.cohort] -= 1
+        self._cohort_sizes[self.cohort] -= 1
         self.table.remove_one(slot, mixed)
 
     def _count_tree(self, born: int, change: int) -> None:
         if born != self._born:
-            self.settle()
+            self.flush_counts()
             self._born = born
         self._change += change
 
-    def settle(self) -> None:
+    def flush_counts(self) -> None:
         """Update ``trees`` and ``births`` with the changes made one by one."""
         if self._change:
             change, self._change = self._change, 0
-            self._begin(self._born, change)
+            self._begin_trees(self._born, change)
             if not self.births[self._born]:
                 del self.births[self._born]
 
@@ -197,11 +197,15 @@ class Entries:
 
     def age(self) -> None:
         """Begin a new cohort and expire the oldest."""
-        young = next(number for number in range(1, COHORT + 1) if number not in self._living and not self._held[number])
-        self._dead += self._held[self._living.pop()]
-        self._living.insert(0, young)
+        young = next(
+            number
+            for number in range(1, COHORT + 1)
+            if number not in self._live_cohorts and not self._cohort_sizes[number]
+        )
+        self._dead += self._cohort_sizes[self._live_cohorts.pop()]
+        self._live_cohorts.insert(0, young)
         self.cohort = young
-        self._is_dead[:] = ~np.isin(np.arange(256) & COHORT, [0, *self._living])
+        self._is_dead[:] = ~np.isin(np.arange(256) & COHORT, [0, *self._live_cohorts])
 
     def clear(self, step: int) -> Iterator[Verdicts]:
         """Remove dead entries, at most ``step`` at a time, and yield the expired trees."""
@@ -220,7 +224,7 @@ class Entries:
             verdicts, self._late = self._late, Verdicts()
             yield verdicts
 
-    def spare_trees(self) -> None:
+    def revive_trees(self) -> None:
         """Move dead trees to the youngest cohort, and remove all other dead entries."""
         while self._dead:
             for start in range(0, len(self.table), _WINDOW):
@@ -246,7 +250,7 @@ class Entries:
         if trees.size:
             self.report(trees, roots[is_tree], into.expired)
             self._totals.timeouts += len(trees)
-        self._count_out(states)
+        self._uncount(states)
         self._dead -= len(slots)
         table.remove(table.places(slots))
         return True
@@ -256,7 +260,7 @@ def _counted(ticks: U32) -> list[tuple[int, int]]:
     """Return each tick with the number of its occurrences."""
     first = int(ticks.min(initial=_LATEST))
     since = ticks - np.uint32(first)
-    if int(since.max(initial=0)) < _NEAR:
+    if int(since.max(initial=0)) < _MAX_TICKS_COUNTED:
         counts = np.bincount(since)
         found = counts.nonzero()[0]
         return list(zip((found + first).tolist(), counts[found].tolist(), strict=True))

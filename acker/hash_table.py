@@ -17,7 +17,8 @@ So no update ever waits for a table to be rebuilt, and there is never a second t
 An entry takes 29 bytes, plus 8 for its two buckets, plus a thirty-second of both as spare room.
 
 The methods for a single entry (``find_one`` and so on) serve small batches, for which a dozen numpy calls would cost
-more. Compiled to C, they access the arrays' memory directly; ``_blind`` and ``_look`` enclose every step that moves it.
+more. Compiled to C, they access the arrays' memory directly; ``_release_views`` and ``_renew_views`` enclose every step
+that moves it.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ I32: TypeAlias = NDArray[np.int32]
 U8: TypeAlias = NDArray[np.uint8]
 Index: TypeAlias = NDArray[np.int64]
 
-_LEAST = 64  # slots and buckets
-_SINGLE = 16  # up to this number, entries are faster handled one by one
-_STEP = 4096  # slots and buckets: small tables double, others grow by at least this
-_REBUCKETED = 1 << 15  # most buckets that one removal gives up
+_MIN_SIZE = 64  # slots and buckets
+_MAX_SINGLE = 16  # up to this number, entries are faster handled one by one
+_MIN_GROWTH = 4096  # slots and buckets: small tables double, others grow by at least this
+_MAX_REBUCKETED = 1 << 15  # most buckets that one removal gives up
 _32 = np.uint64(32)
 
 
@@ -77,17 +78,17 @@ class Table:
 
     def __init__(self, key: int = 0) -> None:
         self._hash = KeyedHash(key)
-        self.roots: U64 = np.zeros(_LEAST, np.uint64)
-        self.values: U64 = np.zeros(_LEAST, np.uint64)
-        self.tasks: U32 = np.zeros(_LEAST, np.uint32)
-        self.births: U32 = np.zeros(_LEAST, np.uint32)
-        self.states: U8 = np.zeros(_LEAST, np.uint8)
-        self._next: I32 = np.full(_LEAST, -1, np.int32)
-        self._heads: I32 = np.full(_LEAST, -1, np.int32)
-        self._buckets = self._half = _LEAST  # buckets in use; the largest power of two up to their number
+        self.roots: U64 = np.zeros(_MIN_SIZE, np.uint64)
+        self.values: U64 = np.zeros(_MIN_SIZE, np.uint64)
+        self.tasks: U32 = np.zeros(_MIN_SIZE, np.uint32)
+        self.births: U32 = np.zeros(_MIN_SIZE, np.uint32)
+        self.states: U8 = np.zeros(_MIN_SIZE, np.uint8)
+        self._next: I32 = np.full(_MIN_SIZE, -1, np.int32)
+        self._heads: I32 = np.full(_MIN_SIZE, -1, np.int32)
+        self._buckets = self._half = _MIN_SIZE  # buckets in use; the largest power of two up to their number
         self._count = 0
-        self._blind()
-        self._look()
+        self._release_views()
+        self._renew_views()
 
     def __len__(self) -> int:
         """Number of entries. They occupy the slots below this number."""
@@ -110,7 +111,7 @@ class Table:
         slots = self._heads.take(bucket).astype(np.int64)
         before = np.full_like(slots, -1)
         left = ((self.roots.take(slots) != roots) & (slots >= 0)).nonzero()[0]
-        while left.size > _SINGLE:
+        while left.size > _MAX_SINGLE:
             at = slots.take(left)
             before[left] = at
             slots[left] = at = self._next.take(at)
@@ -150,8 +151,8 @@ class Table:
         stays = (self.states.take(before) != 0) | (before < 0)
         if not stays.all():
             before, bucket, after = before[stays], bucket[stays], after[stays]
-        self._point(before, bucket, after)
-        self._close_ranks(slots)
+        self._link_to(before, bucket, after)
+        self._fill_gaps(slots)
         self._shrink()
 
     # One entry
@@ -243,20 +244,20 @@ class Table:
             left, at = left[is_on], at[is_on]
         return before
 
-    def _point(self, before: Index, bucket: Index, to: Index) -> None:
+    def _link_to(self, before: Index, bucket: Index, to: Index) -> None:
         """Make each slot in ``before`` point to ``to``; if the slot is -1, the bucket."""
         first = (before < 0).nonzero()[0]
         self._heads[bucket.take(first)] = to.take(first)
         later = (before >= 0).nonzero()[0]
         self._next[before.take(later)] = to.take(later)
 
-    def _close_ranks(self, removed: Index) -> None:
+    def _fill_gaps(self, removed: Index) -> None:
         """Move the last entries into the emptied slots."""
         end = self._count - len(removed)
         moving = self.states[end : self._count].nonzero()[0] + end
         into = removed[removed < end]
         places = self.places(moving)
-        self._point(places.before, places.bucket, into)
+        self._link_to(places.before, places.bucket, into)
         for column in self._columns():
             column[into] = column.take(moving)
         self.states[end : self._count] = 0
@@ -273,12 +274,12 @@ class Table:
         If memory runs out, the table is unchanged except for unused room.
         """
         if count > len(self.roots):
-            self._resize(count + max(count // 32, min(count, _STEP)) + _LEAST)
+            self._resize(count + max(count // 32, min(count, _MIN_GROWTH)) + _MIN_SIZE)
         while self._buckets < 2 * count:
-            end = min(max(2 * count, self._buckets + min(self._buckets, _STEP)), 2 * self._half)
+            end = min(max(2 * count, self._buckets + min(self._buckets, _MIN_GROWTH)), 2 * self._half)
             if end > len(self._heads):
                 self._resize_heads(end + end // 32)
-            slots = self._chained(self._buckets - self._half, end - self._half)
+            slots = self._slots_of(self._buckets - self._half, end - self._half)
             hashes = self.hashes(self.roots.take(slots))
             self._heads[self._buckets - self._half : end - self._half] = -1
             self._heads[self._buckets : end] = -1
@@ -287,22 +288,22 @@ class Table:
 
     def _shrink(self) -> None:
         """Release some of the unused room, if there is much."""
-        if self._buckets > 8 * self._count + _STEP:
+        if self._buckets > 8 * self._count + _MIN_GROWTH:
             half = self._half if self._buckets > self._half else self._half // 2
-            end = max(half, 4 * self._count, _LEAST, self._buckets - _REBUCKETED)
-            slots = self._chained(end, self._buckets)
+            end = max(half, 4 * self._count, _MIN_SIZE, self._buckets - _MAX_REBUCKETED)
+            slots = self._slots_of(end, self._buckets)
             self._set_buckets(end)
             self._link(slots, self.hashes(self.roots.take(slots)))
             if len(self._heads) > 2 * end:
                 self._resize_heads(end + end // 32)
         if len(self.roots) > self._count + self._count // 2 + 4096:
-            self._resize(self._count + self._count // 8 + _LEAST)
+            self._resize(self._count + self._count // 8 + _MIN_SIZE)
 
     def _set_buckets(self, buckets: int) -> None:
         self._buckets = buckets
         self._half = 1 << buckets.bit_length() - 1
 
-    def _chained(self, first: int, end: int) -> Index:
+    def _slots_of(self, first: int, end: int) -> Index:
         """Return the slots of all entries in these buckets."""
         slots = self._heads[first:end]
         found = [slots := slots[slots >= 0]]
@@ -315,27 +316,27 @@ class Table:
         roots, *others = self._columns()
         # The number of slots is the length of ``roots``, which never exceeds the others, even if a step fails.
         columns = (*others, roots) if slots > len(roots) else (roots, *others)
-        self._blind()
+        self._release_views()
         try:
             for column in columns:
                 column.resize(slots, refcheck=False)
         finally:
-            self._look()
+            self._renew_views()
 
     def _resize_heads(self, buckets: int) -> None:
-        self._blind()
+        self._release_views()
         try:
             self._heads.resize(buckets, refcheck=False)
         finally:
-            self._look()
+            self._renew_views()
 
-    def _blind(self) -> None:
+    def _release_views(self) -> None:
         """Release the memoryviews: an array cannot be resized while a view exists."""
         nothing: Any = None
         self.root_view = self.value_view = self.task_view = self.birth_view = self.state_view = nothing
         self._next_view = self._head_view = nothing
 
-    def _look(self) -> None:
+    def _renew_views(self) -> None:
         """Renew the memoryviews: Python reads single items three times as fast from them as from an array."""
         self.root_view, self.value_view = self.roots.data, self.values.data
         self.task_view, self.birth_view = self.tasks.data, self.births.data

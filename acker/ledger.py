@@ -62,11 +62,11 @@ __all__ = ["Ledger", "Totals", "Verdicts"]
 TICKS_PER_S = 10
 """Resolution of an entry's birth. Reported ages depend on this resolution; expiry never does."""
 
-_PART = 8_192  # updates per set of numpy calls: their working set stays in the caches
-_FEW = 4_096 if IS_COMPILED else 32  # below this, updates are faster one by one
-_NEAR = 150_000 if IS_COMPILED else 0  # with fewer entries (they fit in the caches) large batches are, too
+_MAX_PART = 8_192  # updates per set of numpy calls: their working set stays in the caches
+_MIN_ARRAY_UPDATES = 4_096 if IS_COMPILED else 32  # below this, updates are faster one by one
+_MIN_ARRAY_ENTRIES = 150_000 if IS_COMPILED else 0  # with fewer entries (they fit in the caches) large batches are, too
 _KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # types of the columns, with bytes per item
-_NUMBERS = np.arange(_PART, dtype=np.uint16)
+_NUMBERS = np.arange(_MAX_PART, dtype=np.uint16)
 
 Ids: TypeAlias = "Sequence[int] | U64"
 Tasks: TypeAlias = "Sequence[int] | U32"
@@ -84,36 +84,36 @@ class Ledger:
         if not 2 <= buckets <= MAX_COHORTS:
             raise UsageError(f"a ledger needs at least 2 buckets, and at most {MAX_COHORTS}, not {buckets}")
         self.totals = Totals()
-        self._pending = Entries(buckets, hash_key, self.totals)
-        self._began: int | None = None  # the tick from which births are counted
+        self._entries = Entries(buckets, hash_key, self.totals)
+        self._first_tick: int | None = None  # the tick from which births are counted
 
     def __len__(self) -> int:
         """Number of entries: pending trees, and partial values without an init (yet or forever)."""
-        return len(self._pending)
+        return len(self._entries)
 
     @property
     def trees(self) -> int:
         """Number of pending trees: entries whose init has arrived."""
-        return self._pending.trees
+        return self._entries.trees
 
     @property
     def bytes_held(self) -> int:
         """Memory held, computed as the size of the table's arrays."""
-        return self._pending.table.nbytes
+        return self._entries.table.nbytes
 
     def ack_value(self, root: int) -> int | None:
         """Return the XOR of all edges reported so far for a tree, or None if there is no entry."""
-        return self._pending.value(root)
+        return self._entries.value(root)
 
     def oldest_age_s(self, now_s: float) -> float:
         """Return the seconds since the oldest pending tree's first update, to one tick; 0 without pending trees."""
-        born = min(self._pending.births, default=None)
-        return 0.0 if born is None else max(0.0, now_s - (born + (self._began or 0)) / TICKS_PER_S)
+        born = min(self._entries.births, default=None)
+        return 0.0 if born is None else max(0.0, now_s - (born + (self._first_tick or 0)) / TICKS_PER_S)
 
     def trees_begun_by(self, time_s: float) -> int:
         """Return the number of pending trees whose first update came at ``time_s`` or earlier, to one tick."""
-        until = int(time_s * TICKS_PER_S) - (self._began or 0)
-        return sum(trees for born, trees in self._pending.births.items() if born <= until)
+        until = int(time_s * TICKS_PER_S) - (self._first_tick or 0)
+        return sum(trees for born, trees in self._entries.births.items() if born <= until)
 
     def apply(
         self,
@@ -133,9 +133,9 @@ class Ledger:
         occur in any sequence, and repeatedly. 10,000 updates take about a millisecond.
         """
         tick = int(now_s * TICKS_PER_S)
-        if self._began is None:
-            self._began = tick
-        born, verdicts, totals = max(0, tick - self._began), Verdicts(), self.totals
+        if self._first_tick is None:
+            self._first_tick = tick
+        born, verdicts, totals = max(0, tick - self._first_tick), Verdicts(), self.totals
         totals.inits += len(init_roots)
         totals.acks += len(ack_roots)
         totals.fails += len(fail_roots)
@@ -143,11 +143,11 @@ class Ledger:
         if len(init_roots):
             self._init(init_roots, init_values, init_tasks, born, verdicts)
         if len(ack_roots):
-            self._each(self._ack_many, ack_each, (ack_roots, ack_values), born, verdicts)
+            self._apply_kind(self._ack_many, ack_each, (ack_roots, ack_values), born, verdicts)
         if len(fail_roots):
-            self._each(self._fail_many, fail_each, (fail_roots,), born, verdicts)
+            self._apply_kind(self._fail_many, fail_each, (fail_roots,), born, verdicts)
         if len(reset_roots):
-            self._each(self._reset_many, reset_each, (reset_roots,), born, verdicts)
+            self._apply_kind(self._reset_many, reset_each, (reset_roots,), born, verdicts)
         return verdicts
 
     def rotate(self, now_s: float, *, trees_expire: bool = True) -> Verdicts:
@@ -166,16 +166,16 @@ class Ledger:
         without message timeouts) entries with a task stay pending, so only the others are removed.
         """
         del now_s  # expiry is counted in rotations; the caller keeps the time
-        self._pending.age()
+        self._entries.age()
         if trees_expire:
-            yield from self._pending.clear(step)
+            yield from self._entries.clear(step)
         else:
-            self._pending.spare_trees()
+            self._entries.revive_trees()
 
     def _init(self, roots: Ids, values: Ids, tasks: Tasks, born: int, verdicts: Verdicts) -> None:
-        self._each(self._init_many, init_each, (roots, values, tasks), born, verdicts)
+        self._apply_kind(self._init_many, init_each, (roots, values, tasks), born, verdicts)
 
-    def _each(
+    def _apply_kind(
         self,
         many: Callable[..., None],
         each: Callable[..., None],
@@ -186,19 +186,19 @@ class Ledger:
         """Apply updates of one kind in batches or one by one, in order for each root."""
         count = len(columns[0])
         # One by one, each update that finds a dead entry costs as much as a whole batch.
-        if count < _FEW or len(self._pending) == len(self._pending.table) < _NEAR:
-            each(self._pending, self.totals, *_items(columns), born, verdicts)
+        if count < _MIN_ARRAY_UPDATES or len(self._entries) == len(self._entries.table) < _MIN_ARRAY_ENTRIES:
+            each(self._entries, self.totals, *_items(columns), born, verdicts)
         else:
             arrays = _arrays(columns)
-            for start in range(0, count, _PART):
-                self._part(many, each, [column[start : start + _PART] for column in arrays], born, verdicts)
-        self._pending.settle()
+            for start in range(0, count, _MAX_PART):
+                self._apply_part(many, each, [column[start : start + _MAX_PART] for column in arrays], born, verdicts)
+        self._entries.flush_counts()
 
-    def _part(
+    def _apply_part(
         self, many: Callable[..., None], each: Callable[..., None], columns: list[Any], born: int, verdicts: Verdicts
     ) -> None:
         while True:
-            hashes = self._pending.table.hashes(columns[0])
+            hashes = self._entries.table.hashes(columns[0])
             again = _repeated(columns[0], hashes)
             if again is None:
                 many(columns[0], hashes, *columns[1:], born, verdicts)
@@ -207,14 +207,14 @@ class Ledger:
             roots, *rest = (column[first] for column in columns)
             many(roots, hashes[first], *rest, born, verdicts)
             columns = [column[again] for column in columns]
-            if min(len(roots), len(columns[0])) < _FEW:
+            if min(len(roots), len(columns[0])) < _MIN_ARRAY_UPDATES:
                 break
-        each(self._pending, self.totals, *_items(columns), born, verdicts)
+        each(self._entries, self.totals, *_items(columns), born, verdicts)
 
     # Batches of updates with distinct roots
 
     def _init_many(self, roots: U64, hashes: U64, values: U64, tasks: U32, born: int, verdicts: Verdicts) -> None:
-        places = self._pending.find(roots, hashes)
+        places = self._entries.find(roots, hashes)
         known = (places.slots >= 0).nonzero()[0]
         if known.size:
             self._init_known(places.take(known), roots.take(known), values.take(known), tasks.take(known), verdicts)
@@ -226,16 +226,16 @@ class Ledger:
         if len(begun) < len(roots):
             roots, hashes, values, tasks = (column.take(begun) for column in (roots, hashes, values, tasks))
         if begun.size:
-            self._pending.add(roots, hashes, values, tasks, born, 0)
+            self._entries.add(roots, hashes, values, tasks, born, 0)
 
     def _init_known(self, places: Places, roots: U64, values: U64, tasks: U32, verdicts: Verdicts) -> None:
-        pending, table = self._pending, self._pending.table
+        pending, table = self._entries, self._entries.table
         pending.touch(places.slots)
         was_open = (table.states.take(places.slots) >= OPEN).nonzero()[0]
         places, roots = places.take(was_open), roots.take(was_open)
         slots = places.slots
         table.values[slots] = left = table.values.take(slots) ^ values.take(was_open)
-        pending.begin(slots, tasks.take(was_open))
+        pending.record_inits(slots, tasks.take(was_open))
         is_failed = table.states.take(slots) >= FAILED
         acked, failed = (left == 0).nonzero()[0], (is_failed & (left != 0)).nonzero()[0]
         pending.report(slots.take(acked), roots.take(acked), verdicts.acked)
@@ -246,7 +246,7 @@ class Ledger:
             pending.remove(places.take(np.concatenate((acked, failed))))
 
     def _ack_many(self, roots: U64, hashes: U64, values: U64, born: int, verdicts: Verdicts) -> None:
-        pending, table = self._pending, self._pending.table
+        pending, table = self._entries, self._entries.table
         places = pending.find(roots, hashes)
         new = (places.slots < 0).nonzero()[0]
         added = roots.take(new), hashes.take(new), values.take(new)
@@ -266,7 +266,7 @@ class Ledger:
             pending.add(*added, 0, born, OPEN)
 
     def _fail_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
-        pending, table = self._pending, self._pending.table
+        pending, table = self._entries, self._entries.table
         places = pending.find(roots, hashes)
         new, known = (places.slots < 0).nonzero()[0], (places.slots >= 0).nonzero()[0]
         places, known_roots = places.take(known), roots.take(known)
@@ -282,7 +282,7 @@ class Ledger:
             pending.add(roots.take(new), hashes.take(new), 0, 0, born, OPEN | FAILED)
 
     def _reset_many(self, roots: U64, hashes: U64, born: int, verdicts: Verdicts) -> None:
-        pending, table = self._pending, self._pending.table
+        pending, table = self._entries, self._entries.table
         slots = pending.find(roots, hashes).slots
         new, known = (slots < 0).nonzero()[0], (slots >= 0).nonzero()[0]
         slots, known_roots = slots.take(known), roots.take(known)

@@ -1,7 +1,7 @@
 """Updates applied one by one to a ledger's entries: the rules of acker/ledger.py, with one loop per kind of update.
 
 When compiled, the loops use no Python objects, and columns are arrays of C integers. Columns of one kind have the same
-length. The caller must call ``settle`` afterwards.
+length. The caller must call ``flush_counts`` afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def init_each(
         state = pending.touch_one(slot)
         if not state & OPEN:
             continue
-        pending.begin_one(slot, task)
+        pending.record_init_one(slot, task)
         left = table.value_view[slot] ^ value
         table.value_view[slot] = left
         if not left:

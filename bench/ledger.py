@@ -7,6 +7,8 @@ in any order within a round, as arrays like those that come from the wire; ``win
 end as acked. Rates are per second of processor time: one core's. ``many_pending`` is the same on top of the largest
 number of trees in ``--pending``: compiled, that is by whole arrays, and the others one after the other.
 *Small batches*: microseconds of an ``apply`` of 1 to 4,000 updates, a quarter of them inits, 10,000 trees pending.
+``--halves`` measures only these, with either half of the rules alone: all updates by the loops of scalar_ops.py, or all
+by whole arrays; in turns, the medians of five.
 *Memory*, for each number of trees, in a process of its own: resident bytes for each pending tree once all are there,
 and as computed; the highest of both on the way from a half of that number, so that growth is in it; and the peak.
 *Stalls*, there: the longest ``apply`` of 4,096 inits while growing, and the longest step of the rotation that expires
@@ -23,7 +25,7 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -32,12 +34,14 @@ from numpy.typing import NDArray
 
 from bench import _cli
 from bench._processes import peak_rss_mb
+from tupletree.acker import ledger as rules
 from tupletree.acker.ledger import Ledger
 
 U64: TypeAlias = NDArray[np.uint64]
 Batch: TypeAlias = "tuple[array[int], array[int], array[int], array[int], array[int]]"
 NONE: Final = array("Q")
 SPOUT_TASKS: Final = 4
+SIZES: Final = 1, 10, 100, 400, 1000, 4000
 KEY: Final = 0x5DEECE66D_9E3779B97F4A7C15_BF58476D1CE4E5B9
 
 
@@ -166,8 +170,21 @@ def memory(pending: int) -> dict[str, float]:
     return {**figures, "longest_rotation_step_ms": round(max(steps) * 1e3, 1), "rotation_s": round(sum(steps), 2)}
 
 
+def halves(sizes: Sequence[int]) -> dict[str, Any]:
+    """Return the microseconds of small batches by each half of the rules alone, in turns: the medians of five."""
+    limits = {"loops": sys.maxsize, "arrays": 0}
+    took = {(size, half): list[float]() for size in sizes for half in limits}
+    for _ in range(5):
+        for (size, half), found in took.items():
+            rules._MIN_ARRAY_UPDATES, rules._MIN_ARRAY_ENTRIES = limits[half], 0
+            found.append(small_batch_us(size))
+    return {f"apply_{size}_{half}_us": round(statistics.median(found), 1) for (size, half), found in took.items()}
+
+
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure everything."""
+    """Measure everything, or the halves."""
+    if arguments.halves:
+        return halves(SIZES)
     count, batch, window = arguments.rounds, arguments.batch, arguments.window
     numbers = [int(number) for number in arguments.pending.split(",")]
     result: dict[str, Any] = {
@@ -177,7 +194,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "updates_per_s_batches_of_1024": round(updates_per_s(count * 2, 3, 1024, window)),
         "updates_per_s_many_pending": round(updates_per_s(count // 2, 3, batch, window, max(numbers))),
     }
-    result |= {f"apply_{updates}_us": round(small_batch_us(updates), 1) for updates in (1, 10, 100, 400, 1000, 4000)}
+    result |= {f"apply_{updates}_us": round(small_batch_us(updates), 1) for updates in SIZES}
     for number in numbers:
         command = [sys.executable, "-m", "bench.ledger", "--only-memory", str(number)]
         told = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -190,6 +207,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=8192, help="trees that begin in a round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--window", type=int, default=50_000, help="trees pending (%(default)s)")
+    parser.add_argument("--halves", action="store_true", help="measure the two halves of the rules, in turns")
     parser.add_argument("--pending", default="1000000,10000000", help="trees to measure memory with (%(default)s)")
 
 

@@ -90,7 +90,7 @@ class InitsCountAgain(Rules):
 
     class ledger(Ledger):  # type: ignore[misc]
         def _init(self, roots, values, tasks, *rest):  # type: ignore[no-untyped-def]
-            table = self._pending.table
+            table = self._entries.table
             for root, value in zip(roots, values, strict=True):
                 slot = table.find_one(root, table.hash_one(root))
                 if slot >= 0:

@@ -199,7 +199,7 @@ def test_every_initialised_tree_ends_exactly_once(seed: int, steps: list[str]) -
         for of in (verdicts.acked, verdicts.failed, verdicts.expired):
             ended += [root for of_task in of.values() for root in of_task]
         totals = ledger.totals
-        assert ledger.trees == len(started) - len(ended) == sum(ledger._pending.births.values())
+        assert ledger.trees == len(started) - len(ended) == sum(ledger._entries.births.values())
         assert totals.completed + totals.failed + totals.timeouts == len(ended)
     assert sorted(ended) == sorted(started) == sorted(roots)
 

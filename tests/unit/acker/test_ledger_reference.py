@@ -21,7 +21,7 @@ from tupletree.acker.hash_table import Table
 from tupletree.acker.ledger import Ledger, Verdicts
 
 KINDS = ("acked", "failed", "expired", "reset")
-LIMITS = (1, 64, ledger_module._FEW, sys.maxsize)
+LIMITS = (1, 64, ledger_module._MIN_ARRAY_UPDATES, sys.maxsize)
 """Below how many updates a batch is applied one after the other: never, where some are, as it is here, always."""
 FIGURES = ("inits", "acks", "fails", "resets", "completed", "failed", "timeouts")
 
@@ -89,8 +89,8 @@ class Both:
 @contextmanager
 def one_after_the_other_below(limit: int, entries: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_module, "_FEW", limit)
-        patch.setattr(ledger_module, "_NEAR", entries)
+        patch.setattr(ledger_module, "_MIN_ARRAY_UPDATES", limit)
+        patch.setattr(ledger_module, "_MIN_ARRAY_ENTRIES", entries)
         yield
 
 
@@ -117,17 +117,20 @@ def history(rng: random.Random, both: Both, steps: int, roots: int, most: int) -
     st.sampled_from([3, 40, 1000, 5000]),
     st.sampled_from([5, 31, 32, 63, 64, 65, 300]),
     st.sampled_from(LIMITS),
-    st.sampled_from([0, 30, ledger_module._NEAR]),
+    st.sampled_from([0, 30, ledger_module._MIN_ARRAY_ENTRIES]),
 )
 def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int, limit: int, entries: int) -> None:
     with one_after_the_other_below(limit, entries):
         history(random.Random(seed), Both(), 40, roots, most)
 
 
-@pytest.mark.parametrize("size", [ledger_module._FEW - 1, ledger_module._FEW, ledger_module._FEW + 1])
+@pytest.mark.parametrize(
+    "size",
+    [ledger_module._MIN_ARRAY_UPDATES - 1, ledger_module._MIN_ARRAY_UPDATES, ledger_module._MIN_ARRAY_UPDATES + 1],
+)
 def test_batches_around_the_limit(size: int) -> None:
     rng = random.Random(size)
-    with one_after_the_other_below(ledger_module._FEW):
+    with one_after_the_other_below(ledger_module._MIN_ARRAY_UPDATES):
         history(rng, Both(), 12, 3 * size, size)
         both = Both()
         trees = {rng.getrandbits(64): rng.getrandbits(64) for _ in range(size)}
@@ -246,7 +249,7 @@ def structured(kind: str, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["counting", "high bits", "multiples", "both halves"])
-@pytest.mark.parametrize("limit", [ledger_module._FEW, sys.maxsize])
+@pytest.mark.parametrize("limit", [ledger_module._MIN_ARRAY_UPDATES, sys.maxsize])
 def test_roots_that_a_peer_has_chosen_spread_over_the_buckets(kind: str, limit: int) -> None:
     """Without the key nobody can choose those that lie together: chains stay as short as for random ones."""
     with one_after_the_other_below(limit):
@@ -258,7 +261,7 @@ def spread(kind: str) -> None:
     roots, none = array("Q", structured(kind, count)), array("Q")
     ledger.apply(roots, array("Q", [1] * count), array("I", [1] * count), none, none, none, none, 0.0)
     assert len(ledger) == count
-    table = ledger._pending.table
+    table = ledger._entries.table
     lengths, slots = 0, table._heads[: table._buckets]
     while (slots := slots[slots >= 0]).size:
         lengths, slots = lengths + 1, table._next.take(slots)
@@ -306,12 +309,12 @@ def test_bytes_for_a_tree_stay_below_48_while_the_table_grows() -> None:
     assert len(ledger) > 390_000
 
 
-@pytest.mark.parametrize("size", [ledger_module._FEW - 1, ledger_module._PART + 1])
+@pytest.mark.parametrize("size", [ledger_module._MIN_ARRAY_UPDATES - 1, ledger_module._MAX_PART + 1])
 def test_numpy_arrays_and_lists_will_do_as_well(size: int) -> None:
     ledger = Ledger()
     roots = np.arange(1, size + 1, dtype=np.uint64)
     tasks = np.ones(size, np.uint32)
-    with one_after_the_other_below(ledger_module._FEW):
+    with one_after_the_other_below(ledger_module._MIN_ARRAY_UPDATES):
         assert not ledger.apply(roots, roots, tasks, [], [], [], [], 0.0)
         assert plain(ledger.apply([], [], [], roots.tolist(), roots.tolist(), [], [], 0.0)) == {
             "acked": {1: roots.tolist()}
@@ -320,7 +323,7 @@ def test_numpy_arrays_and_lists_will_do_as_well(size: int) -> None:
 
 def test_many_updates_that_find_dead_entries_are_not_applied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them would cost what a whole batch does."""
-    most, size, each = [0], 2 * ledger_module._FEW, ledger_module.ack_each
+    most, size, each = [0], 2 * ledger_module._MIN_ARRAY_UPDATES, ledger_module.ack_each
 
     def seen(pending: Any, totals: Any, roots: Any, *rest: Any) -> None:
         most[0] = max(most[0], len(roots))
@@ -338,6 +341,6 @@ def test_many_updates_that_find_dead_entries_are_not_applied_one_by_one(monkeypa
     none = array("Q")
     late = array("Q", [root for root, _ in trees[size // 4 :]]), array("Q", [value for _, value in trees[size // 4 :]])
     assert not both.ledger.apply(none, none, array("I"), *late, none, none, 0.0)
-    assert most[0] < ledger_module._FEW
+    assert most[0] < ledger_module._MIN_ARRAY_UPDATES
     list(rotation)
     assert len(both.ledger) == len(late[0])
