@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tupletree._health.assessment import LATELY_S, stall_s
 from tupletree._address import address_of, split_address
+from tupletree._health.assessment import LATELY_S, stall_s
 from tupletree._health.errors import Complaint, complaints
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree.parallelism import executors_of_record, task_ranges

@@ -43,7 +43,8 @@ class TaskGroup:
         """Run ``end`` and return its result. If a task fails first, cancel ``end`` and raise the task's exception."""
         ending = asyncio.ensure_future(end)
         try:
-            await asyncio.wait({ending, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            waited: set[asyncio.Future[Any]] = {ending, self._failed}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             return self._failed.result() if self._failed.done() else ending.result()
         finally:
             ending.cancel()
