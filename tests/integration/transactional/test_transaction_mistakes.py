@@ -9,7 +9,7 @@ import pytest
 from batch_components import SIZE, Commit, Counting, Gather, Numbers, Story, Stretch
 
 from tupletree import BasicBolt
-from tupletree._stores import memory_nodes
+from tupletree._stores import memory_nodes, node_encoding
 from tupletree._stores.nodes import Create, DeposedError
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import EmitError, ReportedFailedException, TopologyError
@@ -292,8 +292,8 @@ def test_a_topology_without_ackers_is_refused(cluster):
 
 def test_state_written_by_a_newer_version_is_not_touched(cluster):
     store = memory_nodes.registered(cluster._progress_root)
-    data = layout.encode_stored(layout.epoch_path("numbers"), "somebody")
-    newer = data.replace(bytes([layout.FORMAT]), bytes([layout.FORMAT + 1]), 1)
+    data = node_encoding.encode_stored(layout.epoch_path("numbers"), "somebody")
+    newer = data.replace(bytes([node_encoding.FORMAT]), bytes([node_encoding.FORMAT + 1]), 1)
     store.write([Create(layout.epoch_path("numbers"), newer)])
     one = builder()
     one.set_bolt("sum", Commit("sum", Story())).global_grouping("numbers")

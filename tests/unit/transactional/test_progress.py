@@ -11,6 +11,7 @@ import pytest
 from interrupted_store import InterruptedStore, interruptions
 
 from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.node_encoding import encode_stored
 from tupletree._stores.nodes import TRIES, Check, Create, Delete, Node, Put, StateStore, Write
 from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UnavailableError, UsageError
@@ -296,7 +297,7 @@ def test_who_is_deposed_by_a_newer_version_stands_down_like_everybody() -> None:
 def test_progress_that_is_none_is_an_internal_error_that_names_the_path(value: list[Any]) -> None:
     store = MemoryStore()
     path = layout.progress_path(ID)
-    store.write([Create(path, layout.encode_stored(path, *value))])
+    store.write([Create(path, encode_stored(path, *value))])
     with pytest.raises(InternalError, match=f"{path} holds something else"):
         Progress.take_over(store, ID, "first")
 
