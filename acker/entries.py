@@ -8,7 +8,7 @@ The methods for a single entry compile to C. They sum up changes to the number o
 after changing entries one by one.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ more. Compiled to C, they access the arrays' memory directly; ``_release_views``
 that moves it.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -40,7 +40,7 @@ therefore exist twice: test_ledger_reference.py checks both against a plain dict
 measures both.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ limited by its pending trees, while the CPU is idle, loses up to a quarter of th
 rates that usually leave the CPU idle.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 

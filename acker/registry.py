@@ -19,7 +19,7 @@ last stream moved count as old. The drain is complete when all old trees have en
 Pure: ``now_s`` is any monotonic clock; streams are numbers assigned by ``open``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -4,7 +4,7 @@ Roots come from outside. Without the key, an attacker cannot choose roots that c
 must be chosen at random, once per process.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import numpy as np
 from numpy.typing import NDArray

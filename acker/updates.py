@@ -4,7 +4,7 @@ A message is validated as a whole before any part is applied, so a malformed mes
 errors here are ProtocolErrors: no correct worker sends such a message, so the stream ends.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """The results of a ledger: verdicts on trees, and running totals."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from dataclasses import dataclass, field

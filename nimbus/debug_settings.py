@@ -4,7 +4,7 @@ The settings are part of the topology's record, and workers follow the record. A
 itself: workers check the clock, and the next change removes expired settings from the record. Times are Unix seconds.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Inputs of the cluster health verdict, derived from the state of the leader. Pure."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Masking of secrets in configurations: values that look like a secret are replaced by asterisks."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ Workers are known by their reports. A worker without a report for a minute is le
 ZooKeeper is gone. Any nimbus answers on behalf of the leader; without a leader, Prometheus keeps its last targets.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Any
 

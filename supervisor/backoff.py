@@ -9,7 +9,7 @@ because a worker that keeps crashing costs its machine more than it gives its to
 Localizing a bundle: 1 s, 2 s, … 30 s from the first failure on, because an immediate retry would fail the same way.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 FIRST_S = 1.0
 MAX_S = 30.0

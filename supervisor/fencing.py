@@ -3,7 +3,7 @@
 A leader that was deposed without noticing keeps sending commands under its old epoch. They are rejected here.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from tupletree.errors import AuthorityError
 

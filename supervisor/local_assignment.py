@@ -5,7 +5,7 @@ a ``LocalAssignment`` holds exactly the data that a process gets at its start an
 code, configuration and executors. (A worker follows the addresses of its peers and ackers by itself.)
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Collection, Iterable, Mapping

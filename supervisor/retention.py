@@ -4,7 +4,7 @@ A bundle is kept for a while after no slot needs it any more, so that a worker t
 submitted again, can reuse it.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

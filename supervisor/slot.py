@@ -31,7 +31,7 @@ The states are Storm's (WAITING_FOR_BLOB_LOCALIZATION is Localizing, WAITING_FOR
 KILL_AND_RELAUNCH are both Stopping, because ``desired`` tells what follows). Time is in monotonic seconds.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never

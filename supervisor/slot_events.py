@@ -3,7 +3,7 @@
 An event says what happened, an effect what to do. ``slots.py`` has effects carried out in the order given.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from dataclasses import dataclass
 from enum import Enum

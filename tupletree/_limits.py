@@ -5,7 +5,7 @@ end of an error message, or None. Nothing here recurses, so a value nested 100,0
 value nested 51 levels deep.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import re

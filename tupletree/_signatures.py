@@ -8,7 +8,7 @@ a coroutine or rows: ``check_returned`` refuses these when the method is called.
 ``CALLED`` alone defines the allowed forms. The arguments of a method are those of its base class.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import functools
 import inspect

@@ -4,7 +4,7 @@ The code of a spout's class is inspected, not run: some method passes ``msg_id``
 Emits in other code are not detected; there, the statistics show the problem once a message has failed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator, Mapping
 from types import CodeType

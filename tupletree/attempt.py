@@ -13,7 +13,7 @@ two facts follows the rule by which any task recognises a dead attempt on its ow
                              when an attempt of a later epoch was seen, or when its txid is committed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import NamedTuple
 

@@ -4,7 +4,7 @@ This module is separate from ``component.py`` because the worker's collectors ar
 and a compiled class needs a compiled base (docs/adr/0016). Users import collectors from ``tupletree.component``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -7,7 +7,7 @@ A combining word count sends each distinct word of a thousand sentences once, wi
 associative and commutative: sums, counts, maxima, sets.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

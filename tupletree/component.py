@@ -11,7 +11,7 @@ Output streams are declared on the class: ``outputs = ["word"]`` for the default
 the network inside ``execute`` or ``next_tuple``. All other components share one run loop per worker, which is faster.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar

@@ -1,6 +1,6 @@
 """The context of a task: its place in the topology, its configuration, and the metrics and status that it registers."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import copy
 from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,7 @@ Each call is checked as early as possible: a grouping at once if its source is a
 is created (a bolt may name a source that is set later, which makes cycles possible).
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -15,7 +15,7 @@ InternalError      a bug or a broken machine; crash
 The mapping to gRPC status codes is in ``tupletree._rpc.status``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 
 class TupletreeError(Exception):

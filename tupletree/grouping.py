@@ -13,7 +13,7 @@ custom             chosen by a ``CustomGrouping`` of the user
 =================  ==================================================================================
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -8,7 +8,7 @@ do no I/O: adding to a counter costs about as much as adding to a number.
 task (docs/guides/metrics.md).
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import contextlib
 import math

@@ -9,7 +9,7 @@ Three ways to declare streams::
         declarer.declare_stream("commands", ["cmd"], direct=True)
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

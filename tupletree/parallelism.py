@@ -11,7 +11,7 @@ ascending by component id::
 Nimbus, workers and LocalCluster all derive the same numbers from the same spec with these functions.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Mapping

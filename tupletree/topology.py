@@ -10,7 +10,7 @@ Every detectable mistake is a TopologyError, raised by the call that makes it if
 latest. Cycles are allowed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import dataclasses
 import io

@@ -10,7 +10,7 @@ call, the values of the whole batch, some hundred tuples, stay in memory; keepin
 ``Bolt``, which may hold tuples until it acks them, receives tuples with their own lists of values.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -14,7 +14,7 @@ a cycle never holds more than the sum of these bounds plus the tuples in flight.
 whose components emit two tuples per tuple received.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -5,7 +5,7 @@ Control messages are queued in the executor's inbox, like the batches of a bolt 
 on their own thread.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ Cost: ``put``, ``get``, ``pop`` and ``in`` look into at most ``buckets`` diction
 O(buckets) whatever they hold.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar, overload

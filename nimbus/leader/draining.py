@@ -11,7 +11,7 @@ quiet reports, and each has sent a report since the last worker became quiet:
 Spouts know every pending tree, so no tracked tuple is cut off. Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

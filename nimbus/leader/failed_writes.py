@@ -5,7 +5,7 @@ unrelated to the topology: ZooKeeper was unavailable during the write, or somebo
 only when they repeat. Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ Both are counted once per decision and updated with each change. The cost of a d
 the number of topologies plus supervisors, not to their product.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,7 +4,7 @@ All of this state can be lost: a new leader starts without any and rebuilds it f
 loop's thread touches it.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Collection, Iterator, Mapping

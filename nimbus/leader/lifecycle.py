@@ -15,7 +15,7 @@ flight finish. It ends when none are left (draining.py), and at the latest after
 that the operator gives. Times are Unix seconds, so that the wait survives a change of leaders.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import math

@@ -13,7 +13,7 @@ workers start again. The time that reading the cluster takes does not matter.
 Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ that one topology gives up becomes free for others only in the next decision, af
 written. No slot is therefore ever promised twice. Nimbus decides again after each round of changes, until none is left.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -22,7 +22,7 @@ Based on Storm's DefaultScheduler and EvenScheduler, with three differences:
   in its slot.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

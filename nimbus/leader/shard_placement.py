@@ -8,7 +8,7 @@ A new acker gets shards of new topologies and of dead and draining ackers. Only 
 acker, to even out the load: the spouts are paused by then, and trees still pending fail at once and are replayed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ its first tuple. The rules that tell them apart:
     bolts of transactional topologies do, joins can)                  whole message timeout
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import math

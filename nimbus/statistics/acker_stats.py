@@ -1,6 +1,6 @@
 """History of an acker's ledger over the last ten minutes. Times are seconds of a monotonic clock."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import deque
 from collections.abc import Sequence

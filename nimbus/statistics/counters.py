@@ -9,7 +9,7 @@
 system streams, whose names begin with ``__`` or ``$``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from typing import Final

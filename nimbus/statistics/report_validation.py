@@ -4,7 +4,7 @@ Workers run user code, and their reports are added to those of other workers, st
 therefore have bounds that no worker reaches in its lifetime, and the number and length of names are limited.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter

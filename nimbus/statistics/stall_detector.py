@@ -4,7 +4,7 @@ A task stalls in two ways: tuples wait and none is executed, or trees of a spout
 is not stalled. Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Iterable

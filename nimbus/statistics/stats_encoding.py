@@ -4,7 +4,7 @@ Entries that do not fit are left out. Ended workers are kept first, since runnin
 next leader.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import zlib

@@ -4,7 +4,7 @@
 last read. In very large topologies, most tasks have nothing new to report.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable
 from itertools import zip_longest

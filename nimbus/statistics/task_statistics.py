@@ -4,7 +4,7 @@ Most reports of most tasks repeat the report before. A repeated report only adva
 are known to be unchanged. The samples skipped meanwhile are added when a counter changes.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections import deque

@@ -4,7 +4,7 @@ Nimbus keeps at most ``MAX_BYTES_TOGETHER`` per topology and returns only valid 
 Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Chart data of a component: the last ten minutes in points of five seconds, on a monotonic clock."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import deque
 from collections.abc import Sequence

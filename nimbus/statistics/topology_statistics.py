@@ -15,7 +15,7 @@ Rates cover the last few seconds; capacity is the share of the last ten minutes 
 Times are seconds of a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ A row is the time and the counters, as doubles, exact up to 2^53. Unchanged coun
 a monotonic clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Iterable, Mapping

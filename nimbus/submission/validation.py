@@ -5,7 +5,7 @@ checked before the first byte of the bundle is read, except that the bundle cont
 describes.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 import re

@@ -1,6 +1,6 @@
 """Responses about ackers, an addition to Storm's API: each acker, its shards, and their tuple trees."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Translation of operators' HTTP requests to lifecycle requests. Invalid input raises UsageError."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Mapping

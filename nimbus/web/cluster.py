@@ -1,6 +1,6 @@
 """Responses about the cluster and its daemons, with Storm's fields. Resources are not scheduled; their fields are 0."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -1,6 +1,6 @@
 """The response about one component, with Storm's fields."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
 """Storm's JSON formats of times, latencies, windows, ids and log links."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 description of the REST API, generated from the tables of paths and fields."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections.abc import Sequence

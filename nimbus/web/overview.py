@@ -1,6 +1,6 @@
 """Activity of every topology in the last ten minutes, for the UI's first view. An addition to Storm's API."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable
 from typing import Any, Final

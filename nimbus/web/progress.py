@@ -3,7 +3,7 @@
 User code of any version may have written a status. The status is passed on unchanged, and missing fields stay missing.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
 """Parsing and validation of REST requests, and encoding of responses."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import re

@@ -4,7 +4,7 @@ A type is ``string``, ``integer``, ``number``, ``boolean`` or ``any``, with the 
 a list, a dict is an object, and a dict with the single key ``*`` is an object with arbitrary keys.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Any, Final
 

@@ -3,7 +3,7 @@
 The notation of types is that of schema_objects.py.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from typing import Final

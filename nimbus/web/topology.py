@@ -1,6 +1,6 @@
 """Responses about topologies, with Storm's fields."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

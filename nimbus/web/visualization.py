@@ -1,6 +1,6 @@
 """Traffic between components: metrics by stream, and the graph drawn by Storm's UI."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections.abc import Callable

@@ -24,7 +24,7 @@ C4  After a failure no PREPARE is sent before all tasks have acked an INITSTATE.
 Source: Apache Storm's checkpoint spout (seed 004); rounds, and the store's epoch, are not Storm's.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Every step has a round number, which increases with each step that a checkpoint 
 task that has seen a round knows that all earlier rounds are over.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ and JSON takes 40 bytes per executor. From 64 KiB of JSON, an assignment is stor
 number of tasks.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import zlib
 from typing import Final, TypeVar

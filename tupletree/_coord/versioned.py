@@ -1,6 +1,6 @@
 """Stored values with their versions, for compare-and-set."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -12,7 +12,7 @@ separate as on several machines:
     <cluster>/<name>/logs/               its logs.dir; workers log below their supervisor's
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

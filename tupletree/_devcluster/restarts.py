@@ -4,7 +4,7 @@ The first restart is immediate; each further restart doubles the pause, up to a 
 start (port in use, disk full) does not keep the machine busy. After a steady run, the pause is reset.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Final
 

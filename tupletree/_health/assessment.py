@@ -11,7 +11,7 @@ A fault makes the verdict worse; a note does not. A *warning* is a note that des
 command, the REST interface and the web UI all show these findings, in these words.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ An error is *over* when its component has recovered: every worker that runs the 
 *   the error is ten minutes old: the component continued after it and has not reported it again.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

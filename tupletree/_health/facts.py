@@ -1,6 +1,6 @@
 """The facts that a health verdict is based on, as the leading nimbus knows them."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

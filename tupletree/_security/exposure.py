@@ -4,7 +4,7 @@ On the loopback interface, only this machine's users can reach a daemon. Any oth
 on the network can read or change the traffic, and tokens, so that not everybody who can connect has all rights.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import ipaddress
 from collections.abc import Mapping

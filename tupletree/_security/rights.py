@@ -13,7 +13,7 @@ change anything.
 A call or a path without a row here is refused: a new call or path needs a new row.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 import json

@@ -1,6 +1,6 @@
 """Encoding of the values in nodes: ``[format, …]`` in msgpack (tupletree._wire.codec)."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable
 from typing import Any

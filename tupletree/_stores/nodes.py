@@ -4,7 +4,7 @@ A cluster uses ZooKeeper (zookeeper_nodes.py). ``MemoryStore`` (memory_nodes.py)
 LocalCluster and for the simulation, which crashes everything around the store.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Sequence
 from dataclasses import dataclass

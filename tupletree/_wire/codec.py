@@ -24,7 +24,7 @@ therefore be nested at most ``MAX_NESTED`` levels deep; lists and dicts between 
 possible within a day of either end, arrives equal as well, in a time zone that can represent it.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import datetime as dt
 import math

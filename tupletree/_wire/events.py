@@ -15,7 +15,7 @@ edges are 16 hexadecimal digits, as JSON numbers lack the precision; ``task`` is
     left_out  both     count: events dropped because there were too many
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import math

@@ -8,7 +8,7 @@ The buckets are logarithmic: from a microsecond to 1,000 s, each bound is at mos
 use fewer bounds (``BOUNDS_S``), all of which are bounds here, too, so that ``coarse`` is exact.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ A level with an end (``until_unix_s``) applies until then. Afterwards its ``rese
 otherwise the level counts as never set.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from typing import Final

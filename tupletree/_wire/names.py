@@ -1,6 +1,6 @@
 """The structure of topology ids."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 
 def topology_name(topology_id: str) -> str:

@@ -1,6 +1,6 @@
 """Packed arrays of ids: unsigned little-endian integers, 8 bytes each for roots and edges, 4 for task ids."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import sys
 from array import array

@@ -5,7 +5,7 @@ never fails: a status that cannot be encoded is replaced by a status with the re
 object within the size limit, which every JSON encoder and every UTF-8 terminal can handle.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -14,7 +14,7 @@ little as makes it true, and ``Tree.shifts_s`` says by how much; below that, a d
 time on the way.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The configuration keys of a cluster and its daemons. A topology cannot change them."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Final
 

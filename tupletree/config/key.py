@@ -1,6 +1,6 @@
 """One configuration key: its default, kind, unit, range and documentation; and short ways to write keys down."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Sequence
 from dataclasses import dataclass

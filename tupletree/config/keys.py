@@ -7,7 +7,7 @@ cluster and cannot be changed by a topology. The ``spark`` family accepts any ke
 ``tupletree.config`` loads and checks values against this table; ``deploy/conf/tupletree.yaml`` is this table as YAML.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Final
 

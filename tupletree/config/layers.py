@@ -1,6 +1,6 @@
 """The layers of a topology's configuration: the defaults, the cluster's, the topology's and the component's."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 from collections.abc import Mapping

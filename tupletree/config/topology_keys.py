@@ -1,6 +1,6 @@
 """The configuration keys that travel with a topology: its own, and those of transactions, states and pipelines."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Final
 

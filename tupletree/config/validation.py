@@ -1,6 +1,6 @@
 """Validation of configurations against the table of keys."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import difflib
 import math

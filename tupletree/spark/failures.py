@@ -5,7 +5,7 @@ these lines. For an exception in a Python worker it is the worker's own tracebac
 line with its condition (``[DIVIDE_BY_ZERO] …``), sometimes behind the last ``Caused by:``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 import traceback

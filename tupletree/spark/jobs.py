@@ -18,7 +18,7 @@
 Times are seconds of a monotonic clock. ``control`` is an object that the shell acks or fails.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence

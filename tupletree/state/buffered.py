@@ -18,7 +18,7 @@ Changes prepared by an earlier process are only in the store. A newly opened sta
 until it is told to commit these changes.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice

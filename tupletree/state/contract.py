@@ -13,7 +13,7 @@ after it was committed. Prepared changes survive the process: the next process t
 rolls them back, as the framework directs.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Options of ``topology.state.provider.config`` for each built-in provider, checked before any state is opened."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import difflib
 import json

@@ -20,7 +20,7 @@ last to open the namespace and the step is above the last executed step. So a co
 connection changes nothing, and a command that the client repeats after a lost reply is not executed twice.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """Batch processing API: batch bolts, committers, and the collector through which they emit."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
 """Collectors that detect differences between two emissions of a batch, by number of tuples and by checksum."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import zlib
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ A crash after ``Record`` and before the commit tree is complete leaves a transac
 The next coordinator begins with exactly this transaction.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 from collections.abc import Sequence

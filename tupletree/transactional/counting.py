@@ -34,7 +34,7 @@ task does not know the batch. When it gets the first control tuple of the commit
 which is possible only after such a crash. The control tuple is failed, and the whole transaction is replayed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

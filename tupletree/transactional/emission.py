@@ -1,6 +1,6 @@
 """Emission for one batch: the attempt of every tuple is checked, and tuples are counted per receiving task."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections import Counter
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ Every write except that of the epoch itself is one store transaction with a chec
 a replaced coordinator can change the store.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from tupletree._stores.node_encoding import decode_record
 from tupletree._stores.nodes import Check

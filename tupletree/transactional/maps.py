@@ -9,7 +9,7 @@
 Many tasks, in one or several processes, can share a map.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Collection, Mapping
 

@@ -13,7 +13,7 @@ suffice, because the two emitters would write different nodes.
 A late write, executed after its reply was given up for lost, fails in the same way, or makes the next write fail once.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from dataclasses import dataclass

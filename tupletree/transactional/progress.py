@@ -12,7 +12,7 @@ fails. If the late write comes first, the next call conflicts, reads again and f
 Not thread-safe.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -11,7 +11,7 @@ any error the cache is unchanged, but the store can have changed (the reply can 
 Nobody else writes to the folder under the same epoch.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

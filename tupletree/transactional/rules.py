@@ -40,7 +40,7 @@ Requirements on the caller:
 Then every transaction has taken effect once on each key: the invariant at the last commit.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import copy
 from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ The first value of every emitted tuple is the attempt that was passed to the emi
 ``outputs = ["attempt", "line"]``.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,6 +1,6 @@
 """Progress of transactional topologies, read from the store without taking over."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from dataclasses import dataclass
 

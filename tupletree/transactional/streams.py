@@ -1,6 +1,6 @@
 """Internal streams of a transactional topology, in addition to the streams that its components declare."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from tupletree.outputs import REPORT_STREAM, Stream
 

@@ -6,7 +6,7 @@ interval before the end of a window counts as *at* that end: time jumps there, a
 belong to the next window. Time never goes backwards: every tuple is in exactly the windows of its time.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 
 class ArrivalTime:

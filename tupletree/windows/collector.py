@@ -1,6 +1,6 @@
 """Collector of a windowed bolt. Emits are anchored to the tuples of the window, which are acked at their eviction."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn

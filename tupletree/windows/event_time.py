@@ -6,7 +6,7 @@ known once every stream has brought a tuple, is updated at intervals, and never 
 announced watermark is *late*: its windows are possibly evaluated already.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable
 

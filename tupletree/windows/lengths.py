@@ -3,7 +3,7 @@
 Inside this package times are whole microseconds, so that window boundaries can be compared exactly.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import datetime as dt
 import math

@@ -18,7 +18,7 @@ All kept tuples must be back before the next window is evaluated. New tuples wai
 because an untracked tuple is never replayed.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import enum
 import itertools

@@ -1,6 +1,6 @@
 """Settings of a windowed bolt, windows and time, and their validation."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ count as length and a time as slide, windows without new tuples are skipped too:
 are not evaluated over and over.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The argument of ``execute_window``."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ these bits. If the table does not have the init, the acker gets one more update.
 up costs the acker less than a dictionary would cost here.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@
 kept out of the loop.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable
 

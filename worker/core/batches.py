@@ -5,7 +5,7 @@ tree has root 0. A row of several trees has root 0 too; its (root, edge) pairs a
 the same worker get rows by reference. For another worker, rows are encoded as a ``worker_pb2.Batch`` (worker.proto).
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import sys
 from array import array

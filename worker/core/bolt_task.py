@@ -1,6 +1,6 @@
 """Tasks of bolts that anchor and ack explicitly, with the trees that such a task has begun itself."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -15,7 +15,7 @@ with spouts, an own tree ends with a verdict of its acker or with its timeout he
 itself is lost, its inputs are still pending at their spouts.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@
 These methods run once per tuple. Code is repeated in them to save calls (bench/word_count).
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -9,7 +9,7 @@ Latencies are sampled, by default from every 20th tuple (``topology.stats.sample
 per bucket.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ Twister of ``random.Random``, asked for thousands of bits in one call. Most of t
 integer and splitting it. When compiled, ``random.Random`` only seeds a generator in C.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Callable

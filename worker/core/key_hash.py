@@ -5,7 +5,7 @@ polynomial of IEEE 802.3, as in zlib, in its table-driven form (Sarwate, "Comput
 Table Look-Up", CACM 1988). Source of the encoding: the MessagePack format of strings and numbers.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import zlib
 from array import array

@@ -1,6 +1,6 @@
 """Output buffers of one task, one per (stream, receiving task): rows emitted but not yet handed over."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -8,7 +8,7 @@ A stream has one chooser per subscribing component. Fields groupings agree acros
 ``hash(values of the fields) mod number of tasks`` over the ascending task ids. The hash is of the canonical encoding.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter

@@ -3,7 +3,7 @@
 An executor drives a task on one thread.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import functools
 from collections import deque

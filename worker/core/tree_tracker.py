@@ -1,6 +1,6 @@
 """The tasks as their collectors see them. A tracer may stand between a collector and its task (trace_filter.py)."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Sequence, Sized
 from typing import Any, Protocol

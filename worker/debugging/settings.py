@@ -3,7 +3,7 @@
 A switch with an end is in force only until the end, even if nobody removes the switch from the record.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,7 +5,7 @@ A step takes a few milliseconds, unless one call of user code takes longer or ma
 clock.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Hashable, Iterable, Sequence
 

@@ -10,7 +10,7 @@ An ack value is the xor of all reports for a root, in any grouping. So if an ent
 difference is told as an ack. This holds for inits too: an init is told only once.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from ..core.ack_updates import AckUpdates
 

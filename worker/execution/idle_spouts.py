@@ -6,7 +6,7 @@ them, so the source is polled whenever its run loop wakes. Rests use the time of
 time.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 

@@ -5,7 +5,7 @@ whose rows look far too large is divided before encoding. A row that is larger t
 that has a value which cannot be encoded (for example nested too deeply), is refused, and the other rows are sent.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Statistics of a task, as the message sent to nimbus."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Mapping
 from typing import Any

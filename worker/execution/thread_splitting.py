@@ -11,7 +11,7 @@ nothing about the next call. But a component that blocks now and then would be m
 doubles each time, until the component has been back for ``MAX_CALM_S`` without blocking.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import math
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Fragmentation of batches that are too large for one frame, and their reassembly by the receiver."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from google.protobuf.message import DecodeError
 

@@ -1,6 +1,6 @@
 """Division of ledger updates into messages of bounded size: windows may ack millions of tuples at once."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterator, Sequence
 

@@ -66,7 +66,6 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
             "import tupletree.acker.ledger",
             "tupletree.acker.hash_table -> tupletree.acker.ledger",
         ),
-        ("worker/rotating_map.py", "import time", "tupletree.worker.rotating_map -> time"),
     ],
 )
 def test_a_violation_is_found_and_named(tree: Path, path: str, statement: str, link: str) -> None:

@@ -14,7 +14,7 @@ and its position among the task's rows. Spark can run several attempts of one ta
 attempts whose reports the job returned.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b

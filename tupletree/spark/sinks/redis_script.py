@@ -27,6 +27,8 @@ Doubles are added as doubles here, since HINCRBYFLOAT rounds to 17 digits after 
 by bytes: Lua's own ``<`` follows the locale of the server. Only the columns are unpacked; there are few.
 """
 
+from __future__ import annotations  # pure
+
 MERGE = """
 if redis.replicate_commands then redis.replicate_commands() end
 local about, undo, index = KEYS[1], KEYS[2], KEYS[3]

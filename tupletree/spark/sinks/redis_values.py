@@ -7,7 +7,7 @@ NULL is ``%null``, which no other value can produce. Integers and decimals keep 
 that reading them returns the same double, and times have a fixed width, so that their texts sort chronologically.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

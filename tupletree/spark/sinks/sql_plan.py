@@ -12,7 +12,7 @@ The ordering column of a ``last`` column is stored too, and is itself a ``max`` 
 key are combined by the same rules. If two rows have equal ordering values, the row that Spark puts later wins.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections import Counter

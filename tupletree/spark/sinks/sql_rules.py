@@ -6,7 +6,7 @@ rule ``tupletree_undo_<table>`` holds the rows touched by n as they were in S(n 
 commit: a newer attempt of n first restores S(n - 1) from it.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from enum import Enum, auto
 from typing import NamedTuple

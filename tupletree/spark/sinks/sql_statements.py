@@ -3,7 +3,7 @@
 In the upsert clause, ``stored`` is the existing row and ``excluded`` the new row.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ The text of times and dates sorts chronologically. The text of decimals does not
 and compared by functions that Tupletree registers on its connection.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import decimal
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ the end of the partition when it is first seen. The names make it possible to de
 same transactional id. Offsets are positions in a log, not records: compaction and transactions leave gaps.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import itertools
 from collections.abc import Mapping, Sequence

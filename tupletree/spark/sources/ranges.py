@@ -15,7 +15,7 @@ skips to the first line that begins in the piece, and reads to the end of the la
 range together have each of its lines once.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -11,7 +11,7 @@ So decisions need two listings: ``published`` must come from a listing made afte
 shown the highest number that counts (see offers.py).
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections.abc import Iterable, Mapping

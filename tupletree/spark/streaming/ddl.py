@@ -4,7 +4,7 @@ columns  name type, name type, …        a name may be in backquotes
 type     BIGINT, STRING, …, DECIMAL(10, 2), ARRAY<type>, MAP<type, type>, STRUCT<name: type, …>
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from typing import NoReturn

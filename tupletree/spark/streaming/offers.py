@@ -30,7 +30,7 @@ An offset is the last position that a query has read, inclusive: ``{"txid": 12}`
 segment of each task.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import re
 from collections.abc import Collection, Iterable, Mapping

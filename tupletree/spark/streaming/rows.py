@@ -1,6 +1,6 @@
 """Conversion of tuple values to Arrow files, and back."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import functools
 import json

@@ -5,7 +5,7 @@ function that reads stored rows and returns changes. The database does these rea
 transaction, isolated from every other transaction on the same table.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping

@@ -1,6 +1,6 @@
 """Validation of table names and keys, and encoding of values as JSON text."""
 
-from __future__ import annotations
+from __future__ import annotations  # pure
 
 import json
 import re
