@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hand_driven import HandDriven
 from local_components import Do, DoBasic, Latch, Log
 
@@ -16,20 +15,6 @@ from tupletree.worker.engine import Engine
 from tupletree.worker.execution.call_durations import CallDurations
 
 ENOUGH_S = 60
-
-
-@pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster() as running:
-        yield running
-
-
-@pytest.fixture
-def latch() -> Iterator[Latch]:
-    """What a component waits for; opened at the end whatever happens, so that no thread stays behind."""
-    made = Latch()
-    yield made
-    made.set()
 
 
 class Waits(Spout):

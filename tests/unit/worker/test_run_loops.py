@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from local_components import Do, DoBasic, Keep, Latch, Log
+from run_loop_scene import ENOUGH_S, components_of, emitted_by, feeder_of_two, has_turned, loops, tasks_of, two_branches
 
 from tupletree import Spout, TopologyBuilder
-from tupletree.testing import FeederSpout, LocalCluster, local_cluster
+from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.execution import run_loop
-from tupletree.worker.execution.run_loop import RunLoop
-
-ENOUGH_S = 60
-
-
-@pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster() as running:
-        yield running
-
-
-@pytest.fixture
-def latch() -> Iterator[Latch]:
-    """What a component waits for; opened at the end whatever happens, so that no thread stays behind."""
-    made = Latch()
-    yield made
-    made.set()
 
 
 @pytest.fixture
@@ -41,44 +24,6 @@ def hurried_threads() -> Iterator[None]:
     sys.setswitchinterval(2e-6)
     yield
     sys.setswitchinterval(before_s)
-
-
-def loops(cluster: LocalCluster) -> Sequence[RunLoop]:
-    return cluster._find("t").engine.loops
-
-
-def components_of(loop: RunLoop) -> set[str]:
-    return {executor.component_id for executor in loop.executors}
-
-
-def emitted_by(cluster: LocalCluster, component: str) -> int:
-    """Tuples handed over by the tasks of a component."""
-    statistics = cluster._find("t").engine.statistics()
-    return sum(stream.transferred for task in statistics if task.component_id == component for stream in task.streams)
-
-
-def tasks_of(cluster: LocalCluster, component: str) -> list[int]:
-    executors = cluster._find("t").engine.executors
-    return [task.task_id for executor in executors if executor.component_id == component for task in executor.tasks]
-
-
-def has_turned(cluster: LocalCluster, since: dict[RunLoop, int]) -> bool:
-    """Whether each of these loops has made ten rounds more."""
-    cluster._find("t").engine.wake()
-    return all(loop.turns > turns + 10 for loop, turns in since.items())
-
-
-def two_branches(feeder: Spout, left: Any, right: Any) -> TopologyBuilder:
-    """spout -> left by stream "left", spout -> right by stream "right"."""
-    builder = TopologyBuilder()
-    builder.set_spout("spout", feeder)
-    builder.set_bolt("left", left).shuffle_grouping("spout", "left")
-    builder.set_bolt("right", right).shuffle_grouping("spout", "right")
-    return builder
-
-
-def feeder_of_two() -> FeederSpout:
-    return FeederSpout({"left": ["n"], "right": ["n"]})
 
 
 def test_executors_share_one_loop_and_declared_blocking_ones_have_their_own(cluster: LocalCluster) -> None:
@@ -320,112 +265,6 @@ def test_ticks_in_real_time_reach_an_idle_bolt(cluster: LocalCluster) -> None:
     cluster.submit("t", builder.create_topology())
     cluster.wait_until(lambda: len(ticks) >= 2, ENOUGH_S)
     assert ticks[1] - started_s >= 2
-
-
-class Closing(Do):
-    """Logs its task when it is cleaned up."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__()
-        self.log = log
-
-    def cleanup(self) -> None:
-        self.log.append(self.context.component_id)
-
-
-def test_killing_a_topology_ends_its_threads_and_closes_its_components(cluster: LocalCluster) -> None:
-    log = Log()
-    cluster.submit("t", two_branches(feeder_of_two(), Closing(log), Closing(log)).create_topology())
-    threads = loops(cluster)
-    cluster.kill("t")
-    assert sorted(log) == ["left", "right"]
-    assert not any(thread.is_alive() for thread in threads)
-
-
-def test_killing_a_topology_with_a_stuck_bolt_closes_the_others_and_leaves_no_spout_running(
-    cluster: LocalCluster, latch: Latch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_cluster, "STOP_TIMEOUT_S", ENOUGH_S)
-    log, entered = Log(), Latch()
-    feeder = feeder_of_two()
-
-    def execute(tup: Any, collector: Any) -> None:
-        entered.set()
-        latch.wait()
-
-    cluster.submit("t", two_branches(feeder, DoBasic(execute), Closing(log)).create_topology())
-    feeder.feed([0], None, "left")
-    assert entered.wait(ENOUGH_S)
-    engine = cluster._find("t").engine
-    killer = threading.Thread(target=cluster.kill, args=("t",))
-    killer.start()
-    cluster.wait_until(
-        lambda: [components_of(loop) for loop in engine.loops if loop.is_alive()] == [{"left"}], ENOUGH_S
-    )
-    assert list(log) == ["right"]
-    latch.set()
-    killer.join(ENOUGH_S)
-    assert not any(loop.is_alive() for loop in engine.loops)
-
-
-def test_an_exception_ends_every_loop_of_its_topology(cluster: LocalCluster) -> None:
-    feeder = feeder_of_two()
-
-    def raise_it(tup: Any, collector: Any) -> None:
-        raise ValueError("broken")
-
-    builder = two_branches(feeder, DoBasic(raise_it), Do())
-    builder.set_bolt("alone", Do()).shuffle_grouping("spout", "right").set_blocking()
-    cluster.submit("t", builder.create_topology())
-    threads = loops(cluster)
-    feeder.feed([1], 1, "left")
-    with pytest.raises(local_cluster.TaskFailure, match="'left' failed: ValueError: broken"):
-        cluster.wait_quiet()
-    for thread in threads:
-        thread.join(ENOUGH_S)
-        assert not thread.is_alive()
-
-
-@pytest.mark.parametrize("raised", [SystemExit("bye"), asyncio.CancelledError("no more")])
-def test_what_is_no_exception_ends_the_topology_too(cluster: LocalCluster, raised: BaseException) -> None:
-    """On the thread of a run loop these would end the thread alone: nothing runs any more, and all looks well."""
-    feeder = feeder_of_two()
-
-    def raise_it(tup: Any, collector: Any) -> None:
-        raise raised
-
-    cluster.submit("t", two_branches(feeder, DoBasic(raise_it), Do()).create_topology())
-    feeder.feed([1], 1, "left")
-    with pytest.raises(local_cluster.TaskFailure, match=f"failed: {type(raised).__name__}: {raised}"):
-        cluster.wait_quiet()
-
-
-class Exiting(Spout):
-    """Ends the process, as it thinks, at the call that it is told."""
-
-    outputs = ("n",)
-
-    def __init__(self, at: str) -> None:
-        self.at = at
-
-    def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self._reached("open")
-
-    def next_tuple(self) -> None:
-        self._reached("next_tuple")
-
-    def _reached(self, call: str) -> None:
-        if call == self.at:
-            sys.exit(f"in {call}")
-
-
-@pytest.mark.parametrize("call", ["open", "next_tuple"])
-def test_a_spout_that_calls_sys_exit_ends_its_topology(cluster: LocalCluster, call: str) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("spout", Exiting(call))
-    with pytest.raises(local_cluster.TaskFailure, match=f"component 'spout' failed: SystemExit: in {call}"):
-        cluster.submit("t", builder.create_topology())
-        cluster.wait_until(lambda: False, ENOUGH_S)
 
 
 def test_an_idle_topology_uses_hardly_any_processor_time(cluster: LocalCluster) -> None:

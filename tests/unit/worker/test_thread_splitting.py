@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,20 +18,6 @@ from tupletree.worker.execution.spout_executor import LONG_CALL_S
 from tupletree.worker.execution.thread_splitting import FIRST_CALM_S, MAX_CALM_S, SplitBackoff
 
 ENOUGH_S = 60
-
-
-@pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster() as running:
-        yield running
-
-
-@pytest.fixture
-def latch() -> Iterator[Latch]:
-    """What a component waits for; opened at the end whatever happens, so that no thread stays behind."""
-    made = Latch()
-    yield made
-    made.set()
 
 
 class OpensSlowly(Spout):

@@ -105,14 +105,6 @@ def test_updates_may_be_copied_while_another_thread_adds_to_them() -> None:
     assert set().union(*(part.fails for part in parts)) == set(range(1, 401))
 
 
-@pytest.fixture
-def latch() -> Iterator[Latch]:
-    """What a component waits for; opened at the end whatever happens, so that no thread stays behind."""
-    made = Latch()
-    yield made
-    made.set()
-
-
 class EmitsForEach(Spout):
     """Emits a tuple for each of two bolts in its first call."""
 
