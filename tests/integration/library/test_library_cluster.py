@@ -104,14 +104,16 @@ def cli(cluster: DevCluster, capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def running(cli: Cli, cluster: DevCluster, topology_file: Path) -> Iterator[str]:
-    """A topology with both workers ready; gone afterwards."""
-    submitted = cli.json("submit", topology_file, "--name", "numbers")
+def running(cli: Cli, topology_file: Path) -> str:
+    """A topology with both workers ready, submitted where a test before has ended it."""
+    if not cli.json("list"):
+        cli("submit", topology_file, "--name", "numbers")
     wait_until(lambda: cli.json("describe", "numbers")["workers_ready"] == 2, 60)
-    yield submitted["id"]
-    if any(summary.record.name == "numbers" for summary in cluster.client.list()):
-        cluster.client.kill("numbers", wait_secs=0)
-    wait_until(lambda: not cluster.client.list(), 60)
+    return str(cli.json("list")[0]["id"])
+
+
+def ended(cluster: DevCluster, name: str) -> bool:
+    return name not in {summary.record.name for summary in cluster.client.list()}
 
 
 def acked(cli: Cli) -> int:
@@ -123,7 +125,7 @@ def statuses(cli: Cli) -> dict[str, Any]:
     return {one["component"]: one["status"] for one in cli.json("describe", "numbers")["statuses"]}
 
 
-def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, running: str) -> None:
+def test_a_submitted_topology_is_listed_and_described(cli: Cli, running: str) -> None:
     [listed] = cli.json("list")
     assert (listed["name"], listed["id"], listed["status"]) == ("numbers", running, "active")
     assert (listed["workers"], listed["executors"], listed["tasks"]) == (2, 4, 6)
@@ -138,6 +140,9 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     }
     assert "double" in cli("describe", "numbers")
 
+
+def test_rates_and_statuses_are_shown(cli: Cli, running: str) -> None:
+    wait_until(lambda: acked(cli) > 100, 30)
     [view] = [json.loads(line) for line in cli("monitor", "numbers", "-i", "1.5", "-n", "1", "--json").splitlines()]
     assert view["total"]["acked_per_s"] > 0
     assert {f["component"] for f in view["components"]} == {"double", "numbers", "sink"}
@@ -149,6 +154,9 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     assert view["statuses"][0]["status"]["colour"] == "\x1b[31mred"
     assert "colour: \\x1b[31mred" in cli("monitor", "numbers", "-i", "0.5", "-n", "1")
 
+
+def test_ackers_and_a_healthy_cluster_are_shown(cli: Cli, running: str) -> None:
+    wait_until(lambda: acked(cli) > 100, 30)
     ackers = cli.json("ackers")
     assert [acker["ready"] for acker in ackers] == [True, True]
     assert sum(len(acker["shards"]) for acker in ackers) == 2
@@ -170,49 +178,13 @@ def test_a_topology_from_submission_to_its_end(cli: Cli, cluster: DevCluster, ru
     }
     assert cli("health").startswith("healthy\n")
 
+
+def test_errors_of_components_are_shown(cli: Cli, running: str) -> None:
     wait_until(lambda: cli.json("errors", "numbers"), 30)
     error = cli.json("errors", "numbers")[0]
     assert (error["component_id"], error["message"]) == ("double", "ValueError: three is odd")
     assert "three is odd" in cli("errors", "numbers")
     assert cli("errors", "numbers", "-m", "sink") == "no errors\n"
-
-    [record] = cli.json("deactivate", "numbers")
-    assert record["status"] == "inactive"
-    cli("activate", "numbers")
-    before = acked(cli)
-    wait_until(lambda: acked(cli) > before, 30)
-
-    cli("rebalance", "numbers", "-n", "1", "-e", "double=4", "--wait", "0")
-    wait_until(lambda: (now := cli.json("list")[0])["workers_used"] == 1 == now["workers_ready"], 60)
-    assert cli.json("list")[0]["executors"] == 6
-
-    [record] = cli.json("kill", "numbers", "--wait", "0")
-    assert record["status"] == "killed"
-    wait_until(lambda: cli.json("list") == [], 60)
-    assert cli("list") == "no topologies\n"
-
-
-def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str) -> None:
-    wait_until(lambda: "doubling three" in cli("logs", "numbers", "-m", "double", "-n", "1000"), 30)
-    lines = [json.loads(line) for line in cli("logs", "numbers", "--json").splitlines()]
-    places = {f"{w.host}:{w.port}" for w in cluster.client.describe("numbers").assignment.workers}
-    assert {line["worker"] for line in lines} == places
-    port = min(places).rpartition(":")[2]
-    assert "|" not in cli("logs", "numbers", "--worker", port, "-n", "1").partition(" ")[0]
-
-    seed = cluster.client.seeds[0]
-    command = [sys.executable, "-m", "tupletree", "logs", "numbers", "-f", "-n", "1", "--nimbus", seed]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
-        try:
-            seen: list[str] = []
-            stream = following.stdout or ()
-            threading.Thread(target=lambda: seen.extend(stream), daemon=True).start()
-            wait_until(lambda: len(seen) >= 2, 30, what="the last line of each log is shown")
-            before = len(seen)
-            cli("kill", "numbers", "--wait", "0")  # workers log their end
-            wait_until(lambda: len(seen) > before, 30, what="a line written since is shown")
-        finally:
-            following.terminate()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +226,47 @@ def test_errors_of_the_client_have_their_types(cluster: DevCluster, running: str
         cluster.client.describe("nobody")
     with pytest.raises(UsageError):
         cluster.client.rebalance("numbers", executors={"double": 99})
+
+
+def test_a_topology_is_deactivated_activated_rebalanced_and_killed(cli: Cli, running: str) -> None:
+    [record] = cli.json("deactivate", "numbers")
+    assert record["status"] == "inactive"
+    cli("activate", "numbers")
+    before = acked(cli)
+    wait_until(lambda: acked(cli) > before, 30)
+
+    cli("rebalance", "numbers", "-n", "1", "-e", "double=4", "--wait", "0")
+    wait_until(lambda: (now := cli.json("list")[0])["workers_used"] == 1 == now["workers_ready"], 60)
+    assert cli.json("list")[0]["executors"] == 6
+
+    [record] = cli.json("kill", "numbers", "--wait", "0")
+    assert record["status"] == "killed"
+    wait_until(lambda: cli.json("list") == [], 60)
+    assert cli("list") == "no topologies\n"
+
+
+def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str) -> None:
+    wait_until(lambda: "doubling three" in cli("logs", "numbers", "-m", "double", "-n", "1000"), 30)
+    lines = [json.loads(line) for line in cli("logs", "numbers", "--json").splitlines()]
+    places = {f"{w.host}:{w.port}" for w in cluster.client.describe("numbers").assignment.workers}
+    assert {line["worker"] for line in lines} == places
+    port = min(places).rpartition(":")[2]
+    assert "|" not in cli("logs", "numbers", "--worker", port, "-n", "1").partition(" ")[0]
+
+    seed = cluster.client.seeds[0]
+    command = [sys.executable, "-m", "tupletree", "logs", "numbers", "-f", "-n", "1", "--nimbus", seed]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        try:
+            seen: list[str] = []
+            stream = following.stdout or ()
+            threading.Thread(target=lambda: seen.extend(stream), daemon=True).start()
+            wait_until(lambda: len(seen) >= 2, 30, what="the last line of each log is shown")
+            before = len(seen)
+            cli("kill", "numbers", "--wait", "0")  # workers log their end
+            wait_until(lambda: len(seen) > before, 30, what="a line written since is shown")
+        finally:
+            following.terminate()
+    wait_until(lambda: ended(cluster, "numbers"), 60)
 
 
 def test_named_code_reaches_the_workers_and_progress_is_told(
@@ -299,7 +312,7 @@ def test_named_code_reaches_the_workers_and_progress_is_told(
         wait_until(lambda: [e for e in client.describe("shipped").errors if "late import" in e.message], 60)
     finally:
         client.kill("shipped", wait_secs=0)
-        wait_until(lambda: not client.list(), 60)
+        wait_until(lambda: ended(cluster, "shipped"), 60)
 
 
 def test_an_unreachable_nimbus_is_one_sentence_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
