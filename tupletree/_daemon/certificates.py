@@ -40,11 +40,11 @@ class CertificateWatch:
         self._contexts.append(context)
         return context
 
-    async def keep(self, look_s: float = LOOK_S) -> None:
-        """Check the files every ``look_s`` seconds, forever."""
+    async def keep(self) -> None:
+        """Check the files every ``LOOK_S`` seconds, forever."""
         while True:
             self.look(time.time())
-            await asyncio.sleep(look_s)
+            await asyncio.sleep(LOOK_S)
 
     def look(self, now_unix_s: float) -> None:
         """Reload changed files, and warn once a day if the certificate expires soon."""
