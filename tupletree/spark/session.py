@@ -167,14 +167,14 @@ def reach(url: str) -> None:
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
-    from pyspark.logger import PySparkLogger
-
     remote, master = wanted.get("spark.remote"), wanted.get("spark.master", "")
     if remote is None:
         _find_java()
     reach(remote or master)
     if not master.startswith("local["):
         _send_local_modules()
+    from pyspark.logger import PySparkLogger
+
     # These loggers print two hundred lines of Java for a misspelt column; failures.py reports the cause instead.
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
