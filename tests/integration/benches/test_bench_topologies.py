@@ -40,8 +40,7 @@ def words(**changed: Any) -> Namespace:
     "changed",
     [
         {},
-        {"spouts": 2},
-        {"split": "many"},
+        {"spouts": 2, "split": "many"},
         {"split": "combined"},
         {"ackers": 0, "workers": 1},
         {"state": "default"},

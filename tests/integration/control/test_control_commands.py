@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import spinning_topology
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.integration.control.conftest import Console
-from tupletree.testing import wait_until
+from tupletree.testing import DevCluster, wait_until
 
 
 def ports(console: Console) -> list[int]:
@@ -222,6 +223,27 @@ def test_what_threads_are_doing_and_what_cannot_be_profiled(console: Console, tm
     assert "no such worker" in console.refusal("profile", "words", "1")
 
 
+@pytest.fixture
+def spinning(words: DevCluster) -> Iterator[str]:
+    """The name of a topology whose worker is busy, in the third slot."""
+    words.client.submit("spinning", spinning_topology.topology())
+    wait_until(lambda: words.client.describe("spinning").summary.workers_ready == 1, 90)
+    yield "spinning"
+    words.client.kill("spinning", wait_secs=0)
+    wait_until(lambda: [one.record.name for one in words.client.list()] == ["words"], 60, what="it is gone")
+
+
+def test_a_worker_is_profiled_in_each_format(console: Console, spinning: str, tmp_path: Path) -> None:
+    path = tmp_path / "profile"
+    for kind, begins in (("flamegraph", b"<?xml"), ("speedscope", b"{"), ("raw", b"")):
+        told = console.json("profile", spinning, "--seconds", "1", "--format", kind, "-o", path)
+        data = path.read_bytes()
+        assert (told["bytes"], told["file"]) == (len(data), str(path))
+        assert data.startswith(begins)
+        assert b"spin_here" in data
+        assert os.listdir(tmp_path) == ["profile"]
+
+
 def test_the_clusters_configuration_and_versions(console: Console) -> None:
     assert console("config", "get", "nimbus.port", "--remote").strip() == console.seed.rpartition(":")[2]
     assert console.json("config", "get", "nimbus.port", "--remote")["remote"] is True
@@ -305,6 +327,7 @@ def test_health_names_a_killed_acker_a_silent_supervisor_and_what_is_down(consol
     wait_until(lambda: kinds()[0] == 0, 90)
 
 
+@pytest.mark.long
 def test_health_without_zookeeper_and_without_a_leader(console: Console) -> None:
     console.cluster.kill("zookeeper")
     status, out, _ = console.run("health", "--json", "--timeout", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from kazoo.client import KazooClient
@@ -217,7 +218,10 @@ def test_an_absent_zookeeper_is_one_sentence() -> None:
         connect(conf)
 
 
-def test_requests_resume_after_a_restart_of_zookeeper(store: Store, zookeeper: EmbeddedZooKeeper) -> None:
+def test_requests_resume_after_a_restart_of_zookeeper(
+    store: Store, open_session: Callable[[int], KazooClient], zookeeper: EmbeddedZooKeeper
+) -> None:
+    store = Store(open_session(2000), store.root)  # a server that is starting may take a connection and not answer
     wakes = Wakes()
     watch = store.watch_topologies(wakes)
     wakes.wait_beyond(0)

@@ -56,9 +56,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ("--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
     run(sys.executable, "-m", "pip", "wheel", *options, "-w", directory, source, cwd=directory)
     (wheel,) = directory.glob("tupletree-*.whl")
-    run(sys.executable, "-m", "venv", directory / "venv", cwd=directory)
+    run(sys.executable, "-m", "venv", "--without-pip", directory / "venv", cwd=directory)
     bin_ = directory / "venv" / "bin"
-    run(bin_ / "python", "-m", "pip", "install", "--no-deps", "--quiet", wheel, cwd=directory)
+    install = ("pip", "--python", bin_ / "python", "install", "--no-deps", "--quiet")
+    run(sys.executable, "-m", *install, wheel, cwd=directory)
     (library,) = (directory / "venv" / "lib").glob("python*/site-packages")
     # A directory in a .pth file is searched, but .pth files in it are not followed: they name the checkout.
     (library / "borrowed.pth").write_text("\n".join(site.getsitepackages()) + "\n")
