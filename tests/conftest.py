@@ -7,6 +7,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies
@@ -21,6 +22,12 @@ from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 TESTS = Path(__file__).parent
 LONG = ("chaos", "fuzz", "network")
 """Folders of which every test is marked as long: ``make test-long``."""
+QUICK = ("simulation", "unit")
+"""Folders whose files take seconds. They come last, so that two processes end at about the same time."""
+SPARK = Path("integration", "spark")
+"""A folder whose tests compute where others wait: its files run beside those of others."""
+ONE_CLUSTER = ("integration/badinput",)
+"""Folders whose files share a cluster, and so run in one process."""
 
 
 def pytest_sessionstart() -> None:
@@ -29,16 +36,42 @@ def pytest_sessionstart() -> None:
     strategies.text().validate()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of long folders."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of long folders, and put files in the order in which processes take them."""
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in LONG:
             item.add_marker(pytest.mark.long)
+    if hasattr(config, "workerinput"):  # a process of pytest-xdist
+        ranks = _ranks({item.path.relative_to(TESTS) for item in items})
+        items.sort(key=lambda item: ranks[item.path.relative_to(TESTS)])
 
 
-@pytest.fixture(scope="module")
+def _ranks(files: set[Path]) -> dict[Path, tuple[bool, float, Path]]:
+    """Return a sort key for each file: Spark's evenly among the others, quick ones last."""
+    quick = {file for file in files if file.parts[0] in QUICK}
+    spark = {file for file in files if file.is_relative_to(SPARK)}
+    groups = (sorted(spark), sorted(files - quick - spark), sorted(quick))
+    return {file: (file in quick, at / len(group), file) for group in groups for at, file in enumerate(group)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return the scheduler of ``--dist loadfile``, with the files of one cluster as one file."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByCluster(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return next((folder for folder in ONE_CLUSTER if f"tests/{folder}/" in file), file)
+
+    return ByCluster(config, log)
+
+
+@pytest.fixture(scope="session")
 def zookeeper() -> Iterator[EmbeddedZooKeeper]:
-    """A real ZooKeeper for the tests of one module, which may kill and restart it but leave it running."""
+    """A real ZooKeeper for all tests of a process, which may kill and restart it but leave it running."""
     with tempfile.TemporaryDirectory(prefix="tupletree-zookeeper-") as directory:
         guard = Guard(directory, remove=True)
         try:

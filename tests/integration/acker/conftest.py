@@ -43,8 +43,10 @@ def connect() -> Iterator[Callable[..., HandWorker]]:
 
 
 @pytest.fixture(scope="module")
-def shared_acker(zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AckerProcess]:
+def shared_acker(
+    zookeeper: EmbeddedZooKeeper, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AckerProcess]:
     """One acker for all tests of a module that leave no trace in it."""
-    acker = AckerProcess(tmp_path_factory.mktemp("acker"), zookeeper, "/test-shared-acker")
+    acker = AckerProcess(tmp_path_factory.mktemp("acker"), zookeeper, f"/test-{request.path.stem}")
     yield acker
     acker.close()
