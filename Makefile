@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
-COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd worker/*.pxd acker/*.pxd)
+COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd worker/core/*.pxd acker/*.pxd)
 COMPILES += $(patsubst %.pxd,%.py,$(filter %.pxd,$(COMPILES)))
 PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
 PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)
@@ -16,8 +16,16 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
-# What runs a second time without what was compiled, where anything was.
-PURE_TESTS := tests/unit tests/simulation tests/integration/semantics tests/integration/library
+# Two processes, each a file at a time, in the order of tests/conftest.py.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# What runs a second time without what was compiled, where anything was: the tests that call compiled modules.
+PURE_TESTS := $(addprefix tests/unit/,acker windows worker test_tuples.py benches/test_bench_parts.py)
+PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registered_metrics.py platform/test_latency_buckets.py)
+PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py) tests/simulation
+PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
+# How much the tests of simulations and of random inputs try in make test-long.
+LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
+LARGE += WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 
 .PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
 
@@ -47,13 +55,13 @@ servers:
 demo: setup ## count words on a whole cluster, by tuples and with Spark, with crashes; compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
-test: setup servers ## run the tests but the long ones, and those near the hot path again in plain Python
-	@$(PYTHON) -m pytest tests -m "not long" -n 2 --dist loadfile $(PYTEST_ARGS)
+test: setup servers ## run the tests but the long ones, and those of compiled modules again in plain Python
+	@$(PYTHON) -m pytest tests -m "not long" $(TWO) $(PYTEST_ARGS)
 	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
-		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 2 --dist loadfile $(PYTEST_ARGS) || [ $$? -eq 5 ]
+		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) $(TWO) $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
-	@$(PYTHON) -m pytest tests -m long -n 2 --dist loadfile $(PYTEST_ARGS)
+	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized" $(TWO) $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)

@@ -1,6 +1,7 @@
 """Ledger and pending map over a faulty network: whatever happens, no tree is acked too early and none is forgotten.
 
-    python -m pytest tests/simulation/test_tracking.py            400 histories in a few seconds
+    python -m pytest tests/simulation/test_tracking.py            100 histories, and 33 hostile ones
+    make test-long                                                300 histories, and 100 hostile ones
     TRACKING_SEEDS=100000 python -m pytest ...                    as many as you like
 
 A failure names its seed and tells the story of the tree concerned.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -18,8 +20,11 @@ from tracking_world import World
 
 from tupletree.acker.ledger import Ledger
 
-SEEDS = int(os.environ.get("TRACKING_SEEDS", "300"))
+SEEDS = int(os.environ.get("TRACKING_SEEDS", "100"))
 BLOCKS = 10
+HISTORIES = 60  # looked at for what happened in them
+
+pytestmark = pytest.mark.sized
 
 
 def run(seed: int, rules: Rules | None = None, *, hostile: bool = False) -> World:
@@ -29,10 +34,15 @@ def run(seed: int, rules: Rules | None = None, *, hostile: bool = False) -> Worl
         raise Violation(f"seed {seed} (hostile={hostile}): {error}") from None
 
 
+@lru_cache(maxsize=2 * HISTORIES)
+def history(seed: int) -> World:
+    return run(seed)
+
+
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_acked_only_when_processed_and_every_tree_ends(block: int) -> None:
     for seed in range(block, SEEDS, BLOCKS):
-        world = run(seed)
+        world = history(seed)
         assert not world.unacked, f"seed {seed}"
         assert set(world.ended) == set(world.emitted), f"seed {seed}"
 
@@ -46,7 +56,7 @@ def test_repeated_inits_and_acks_never_ack_too_early(block: int) -> None:
 
 def test_the_histories_contain_what_they_are_meant_to() -> None:
     """A simulation in which nothing goes wrong proves nothing."""
-    worlds = [run(seed) for seed in range(60)]
+    worlds = [history(seed) for seed in range(HISTORIES)]
     ends = [how for world in worlds for how in world.ended.values()]
     for how in ("acked", "failed", "timed out", "lost with its acker"):
         assert ends.count(how) > 10, how

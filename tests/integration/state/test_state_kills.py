@@ -19,6 +19,10 @@ from tupletree.errors import AuthorityError
 
 HERE = Path(__file__).parent
 PROVIDERS = ["sqlite", "redis"]
+KILLS = int(os.environ.get("WRITER_KILLS", "2"))
+
+
+pytestmark = pytest.mark.sized
 
 
 @pytest.fixture(params=PROVIDERS)
@@ -79,7 +83,7 @@ def test_a_writer_that_is_killed_anywhere_leaves_a_checkpoint(
     opened: Callable[[], State], place: StatePlace, provider: str
 ) -> None:
     told = 0
-    for kill in range(6):
+    for kill in range(KILLS):
         with writer(provider, place) as lines:
             for count, line in enumerate(lines):
                 word, txid = line.split()
@@ -99,7 +103,7 @@ def test_a_redis_that_is_killed_anywhere_has_a_checkpoint_when_it_is_back(
 ) -> None:
     place = place_of("redis")
     told = 0
-    for kill in range(4):
+    for kill in range(KILLS):
         with writer("redis", place) as lines:
             for count, line in enumerate(lines):
                 word, txid = line.split()

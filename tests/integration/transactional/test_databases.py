@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
 import signal
 import sqlite3
@@ -28,6 +29,7 @@ from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 A = TransactionAttempt
 
 
+KILLS = int(os.environ.get("WRITER_KILLS", "2"))
 DURABLE = pytest.mark.parametrize("place", ["sqlite", "redis", "postgres"], indirect=True)
 
 
@@ -273,10 +275,11 @@ for txid in range(int(sys.argv[2]), 1_000_000):
 
 
 @DURABLE
+@pytest.mark.sized
 def test_a_writer_that_is_killed_leaves_all_of_a_commit_or_nothing(database: Database) -> None:
     counts = OpaqueMap(database, "words")
     last = 0
-    for kill in range(6):
+    for kill in range(KILLS):
         writer = run(WRITER, database, str(last + 1))
         assert writer.stdout is not None
         printed = [int(writer.stdout.readline()) for _ in range(1 + kill)][-1]

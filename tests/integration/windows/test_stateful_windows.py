@@ -4,6 +4,7 @@ tuple happened once, and the windows in the state are those that would have been
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter, deque
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from tupletree.errors import TopologyError
 from tupletree.testing import LocalCluster
 from tupletree.worker.core.task import TaskFailure
 
+SEEDS = int(os.environ.get("WINDOW_SEEDS", "1"))
 CONF = {"topology.state.checkpoint.interval.ms": 1000, "topology.message.timeout.secs": 1000}
 
 
@@ -111,7 +113,8 @@ def run(
     return [(tuples, new) for tuples, new in committed]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize(("length", "slide"), [(4, 4), (6, 2), (5, 1), (2, 5)])
 def test_windows_of_counts(cluster: LocalCluster, length: int, slide: int, seed: int) -> None:
     rows = [[number, 0] for number in range(120)]
@@ -127,7 +130,8 @@ def test_windows_of_counts(cluster: LocalCluster, length: int, slide: int, seed:
     assert slide > length or counts.keys() == set(range(120))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize(("length", "slide"), [(4, 4), (6, 2)])
 def test_windows_of_event_time(cluster: LocalCluster, length: int, slide: int, seed: int) -> None:
     """Tuples that were in no window yet when it went back can come late: the lag allows for most."""
@@ -153,7 +157,8 @@ def test_windows_of_event_time(cluster: LocalCluster, length: int, slide: int, s
         assert max(at[id] for id in tuples) // slide - min(at[id] for id in tuples) // slide < length // slide
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_tumbling_windows_of_processing_time(cluster: LocalCluster, seed: int) -> None:
     rows = [[number, 0] for number in range(120)]
     windows = run(cluster, seed, rows, lambda bolt: _with_ids(bolt.with_tumbling_window(Duration(3))))
