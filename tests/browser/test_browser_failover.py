@@ -15,6 +15,8 @@ from tupletree.testing import DevCluster, wait_until
 LONG_MS = 60_000.0
 BROKEN = re.compile(r"Failed to load resource: (net::ERR_|the server responded with a status of 503)")
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cluster(browser: Browser) -> Iterator[DevCluster]:

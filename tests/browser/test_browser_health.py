@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Said:

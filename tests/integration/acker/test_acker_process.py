@@ -271,6 +271,7 @@ def test_tuples_are_tracked_while_zookeeper_is_away(
         zookeeper.start()
 
 
+@pytest.mark.long
 def test_it_ends_on_sigterm_while_zookeeper_is_away(start_acker: StartAcker, zookeeper: EmbeddedZooKeeper) -> None:
     acker = start_acker()
     zookeeper.stop()

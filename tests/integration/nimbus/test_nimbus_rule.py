@@ -201,6 +201,7 @@ def drains(bench: Bench, topology_id: str, old: Daemon, new: Daemon) -> None:
     assert (shard.draining_acker_id, shard.draining_address) == (old.id, old.address)
 
 
+@pytest.mark.long
 def test_a_silent_worker_moves_and_a_reporting_one_stays(bench: Bench) -> None:
     settings = ("nimbus.task.timeout.secs=1", "nimbus.task.launch.secs=2")
     nimbus = bench.leader("n1", *settings)

@@ -163,6 +163,7 @@ def test_the_table_of_metrics_is_what_the_cluster_shows(scraped: dict[str, str])
         assert labels <= written[key], key
 
 
+@pytest.mark.long
 def test_prometheus_finds_every_process_and_alerts_fire_for_a_killed_acker_and_a_stalled_commit_and_resolve(
     cluster: DevCluster, scraped: dict[str, str], hold: Path, tmp_path: Path
 ) -> None:

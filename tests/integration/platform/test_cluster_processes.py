@@ -73,6 +73,7 @@ def test_a_daemon_that_does_not_start_is_named_with_what_it_said(plan: ClusterPl
             RunningCluster(plan, remove=True, durable=False).start(60)
 
 
+@pytest.mark.long
 def test_a_daemon_that_is_never_ready_is_named_with_its_reasons(plan: ClusterPlan) -> None:
     nowhere = with_conf(plan, **{"zookeeper.port": 9})
     # Long enough for ZooKeeper, which has the same time to answer in, on a machine that does other things too.

@@ -71,6 +71,7 @@ def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]
     return ["dev", "--slots", "1", "--dir", str(directory), "--json", *options]
 
 
+@pytest.mark.long
 def test_dev_restarts_what_dies_ends_on_ctrl_c_and_goes_on_where_it_was(
     ports: ReservedPorts, tmp_path: pathlib.Path
 ) -> None:

@@ -207,6 +207,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 def test_killing_the_owner_leaves_nothing_behind() -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

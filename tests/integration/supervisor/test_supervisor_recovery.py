@@ -134,6 +134,7 @@ def test_a_stopped_supervisor_stops_its_workers_if_told_so(subject: Supervisor, 
     assert subject.presences(topology_id) == {}
 
 
+@pytest.mark.long
 def test_a_supervisor_that_was_suspended_does_not_blame_its_workers(subject: Supervisor, plain: BundleInfo) -> None:
     topology_id, port = subject.submit("suspended", plain), subject.ports[0]
     subject.assign(topology_id, port)

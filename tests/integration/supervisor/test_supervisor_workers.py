@@ -155,6 +155,7 @@ def test_a_worker_that_falls_silent_is_restarted(subject: Supervisor, plain: Bun
     assert any("no life sign for 3 s" in error.message for error in subject.store.errors(topology_id))
 
 
+@pytest.mark.long
 def test_a_worker_that_never_gives_a_life_sign_is_restarted(subject: Supervisor, plain: BundleInfo) -> None:
     topology_id, port = subject.submit("mute", plain, **{"standin.mode": "mute"}), subject.ports[0]
     subject.assign(topology_id, port)

@@ -87,6 +87,7 @@ def test_a_topology_that_was_killed_goes_on_at_the_next_transaction(cluster: Dev
     finish(cluster, "killed", tmp_path, before + 20)
 
 
+@pytest.mark.long
 def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tmp_path: Path) -> None:
     cluster.client.submit("crash", adding("crash", tmp_path), {**CONF, "topology.workers": 2})
     committed_at_least(tmp_path, 50)

@@ -51,8 +51,9 @@ def opened(conf: dict[str, Any]) -> Iterator[Open]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call gives up sooner, so that the test is over sooner."""
+def impatient(conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call, and a connection that a starting server does not answer, give up sooner: the test is over sooner."""
+    conf["zookeeper.session.timeout"] = 2000
     monkeypatch.setattr(module, "TIMEOUT_S", 1.0)
 
 
@@ -215,6 +216,7 @@ def test_a_session_that_expired_is_followed_by_another(store: StateStore, zookee
     assert store.children("/a") == ["b", "c"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_a_coordinator_goes_on_through_restarts_of_zookeeper_and_loses_and_repeats_nothing(
     store: StateStore, zookeeper: EmbeddedZooKeeper
