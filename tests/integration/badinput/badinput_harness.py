@@ -18,11 +18,11 @@ from tupletree.testing import DevCluster, wait_until
 
 STEADY = "steady"
 """The topology that runs all the time, whatever else is submitted."""
-INTERVAL_S = 0.02
+INTERVAL_S = 0.005
 
 
 class Ticks(Spout):
-    """Emits a number every twenty milliseconds, and adds a byte to a file for each that is acked."""
+    """Emits a number every five milliseconds, and adds a byte to a file for each that is acked."""
 
     outputs = ("number",)
 
@@ -57,7 +57,7 @@ class Swallow(BasicBolt):
 
 def steady_topology(path: Path) -> Any:
     builder = TopologyBuilder()
-    builder.set_spout("ticks", Ticks(path)).add_configuration("topology.sleep.spout.wait.strategy.time.ms", 10)
+    builder.set_spout("ticks", Ticks(path)).add_configuration("topology.sleep.spout.wait.strategy.time.ms", 2)
     builder.set_bolt("swallow", Swallow()).shuffle_grouping("ticks")
     return builder.create_topology()
 

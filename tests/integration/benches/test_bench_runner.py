@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
 from bench.__main__ import run_all
 from bench._suite import SUITE, Bench
 
-ROOT = Path(__file__).resolve().parents[3]
-
 
 @pytest.mark.parametrize("bench", SUITE, ids=lambda bench: bench.name)
-def test_the_arguments_of_every_case_are_understood(bench: Bench) -> None:
-    known = subprocess.run(
-        [sys.executable, "-m", f"bench.{bench.name}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+def test_the_arguments_of_every_case_are_understood(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [bench.name, "--help"])
+    with pytest.raises(SystemExit):
+        runpy.run_module(f"bench.{bench.name}", run_name="__main__")
+    known = capsys.readouterr().out
     for arguments in bench.cases.values():
         options = [argument for argument in arguments.split() if argument.startswith("--")]
         assert [option for option in (*options, "--json") if option not in known] == []

@@ -6,7 +6,8 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,19 @@ class Site:
     ids: Mapping[str, str]
     grpc_ports: Mapping[str, int]
     http_ports: Mapping[str, int]
+    channels: dict[tuple[str, str], grpc.Channel] = field(default_factory=dict)
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        """What a client of the pages trusts."""
+        return self.secured.tls(None).client_context()
+
+    def channel(self, role: str, caller: str) -> grpc.Channel:
+        """The channel of a caller to a daemon, which is closed with the site: opening one takes longer than a call."""
+        if (role, caller) not in self.channels:
+            security = self.secured.client(self.token(self.principal(caller)))
+            self.channels[role, caller] = channel(f"127.0.0.1:{self.grpc_ports[role]}", security)
+        return self.channels[role, caller]
 
     def principal(self, name: str) -> Principal | None:
         who = CALLERS[name]
@@ -139,32 +153,32 @@ def request_of(site: Site, method: Any, row: Row) -> Any:
     return request
 
 
-def code_of(site: Site, full_name: str, token: str | None) -> grpc.StatusCode:
+def code_of(site: Site, full_name: str, caller: str) -> grpc.StatusCode:
     """How one call ends."""
     service, _, name = full_name[1:].rpartition("/")
     method = SERVICES[service].methods_by_name[name]
     request = request_of(site, method, CALLS[full_name])
     kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
-    address = f"127.0.0.1:{site.grpc_ports[role_of(full_name)]}"
+    role = role_of(full_name)
+    if role == "worker" and (opened := site.channels.pop((role, caller), None)) is not None:
+        opened.close()  # a call before may have restarted it
     reply_class = message_factory.GetMessageClass(method.output_type)
-    with channel(address, site.secured.client(token)) as opened:
-        call = getattr(opened, kind)(
-            full_name, request_serializer=type(request).SerializeToString, response_deserializer=reply_class.FromString
-        )
-        try:
-            reply = call(iter([request]) if method.client_streaming else request, timeout=20)
-            if method.server_streaming:
-                list(reply)
-        except grpc.RpcError as error:
-            assert isinstance(error, grpc.Call)
-            assert "Traceback" not in (error.details() or "")
-            return error.code()
+    call = getattr(site.channel(role, caller), kind)(
+        full_name, request_serializer=type(request).SerializeToString, response_deserializer=reply_class.FromString
+    )
+    try:
+        reply = call(iter([request]) if method.client_streaming else request, timeout=20)
+        if method.server_streaming:
+            list(reply)
+    except grpc.RpcError as error:
+        assert isinstance(error, grpc.Call)
+        assert "Traceback" not in (error.details() or "")
+        return error.code()
     return grpc.StatusCode.OK
 
 
 def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
-    context = site.secured.tls(None).client_context()
-    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=site.context)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().read().decode()
@@ -173,8 +187,7 @@ def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
 
 
 def page(site: Site, role: str, path: str, token: str | None, method: str = "GET") -> int:
-    context: ssl.SSLContext = site.secured.tls(None).client_context()
-    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=site.context)
     try:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         connection.request(method, path, headers={**headers, "X-Requested-With": "test"})
