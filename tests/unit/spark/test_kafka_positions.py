@@ -87,9 +87,11 @@ def test_divided_splits_have_the_same_offsets_once(sizes: list[tuple[int, int]],
         assert parts[0][2] == start
         assert parts[-1][3] == end
         assert all(before[3] == after[2] for before, after in itertools.pairwise(parts))
+        assert len(parts) == 1 or all(part[3] - part[2] >= least for part in parts)
 
 
 def test_a_large_split_is_divided_for_the_tasks_and_a_small_one_is_not() -> None:
     assert divide([["words", 0, 0, 1000]], 4, 100) == [["words", 0, at, at + 250] for at in (0, 250, 500, 750)]
     assert divide([["words", 0, 0, 1000]], 4, 1000) == [["words", 0, 0, 1000]]
+    assert divide([["words", 0, 0, 1500]], 4, 1000) == [["words", 0, 0, 1500]]
     assert len(divide([["words", 0, 0, 1000], ["words", 1, 0, 10]], 4, 100)) == 5

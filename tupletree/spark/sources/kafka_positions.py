@@ -100,12 +100,12 @@ def is_empty(split: Sequence[Any]) -> bool:
 
 
 def divide(splits: Sequence[Sequence[Any]], tasks: int, least: int) -> list[list[Any]]:
-    """Return the same offsets in about ``tasks`` splits. Ranges are divided into parts of about ``least`` or more."""
+    """Divide splits for about ``tasks`` tasks. The parts of a divided split have at least ``least`` offsets each."""
     total = sum(end - start for _, _, start, end in splits)
     size = max(least, -(-total // max(1, tasks)))
     divided = []
     for topic, partition, start, end in splits:
-        parts = max(1, round((end - start) / size))
+        parts = max(1, min(round((end - start) / size), (end - start) // least))
         cuts = [start + (end - start) * part // parts for part in range(parts + 1)]
         divided += [[topic, partition, *cut] for cut in itertools.pairwise(cuts)]
     return divided
