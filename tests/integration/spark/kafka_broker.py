@@ -13,6 +13,7 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from local_spark import SHORT_LIVED
 
 from tupletree.testing.wait import wait_until
 
@@ -74,7 +75,8 @@ class Broker:
     """One broker. To be closed; what it has written is in ``directory``, and a ``start`` after a ``kill`` goes on."""
 
     def __init__(self, lib: Path, directory: Path) -> None:
-        self._java = ["java", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{lib}/*"]
+        options = ["-Xmx256m", *SHORT_LIVED.split(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        self._java = ["java", *options, "-cp", f"{lib}/*"]
         self._directory = directory
         self._properties = directory / "server.properties"
         port, controller = _free_ports(2)

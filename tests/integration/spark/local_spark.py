@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
-LOCAL = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g"}
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java options that halve the processor time of a JVM that ends within minutes."""
+
+LOCAL = {
+    "spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+}  # fmt: skip

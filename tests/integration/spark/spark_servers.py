@@ -22,12 +22,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import pyspark
+from local_spark import SHORT_LIVED
 
 from tupletree.testing.wait import wait_until
 
 HOME = Path(pyspark.__file__).parent
 START_S = 90.0
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half the processor time of a JVM that ends within minutes
 _PR_SET_PDEATHSIG = 1
 T = TypeVar("T")
 

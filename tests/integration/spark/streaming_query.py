@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from local_spark import LOCAL
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
@@ -21,4 +22,4 @@ def start(spark: SparkSession, nimbus: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    start(session.acquire({"spark.master": "local[2]", "spark.ui.enabled": False}), *sys.argv[1:])
+    start(session.acquire(LOCAL), *sys.argv[1:])

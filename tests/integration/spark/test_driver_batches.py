@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from local_components import Shared
+from local_spark import LOCAL
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,10 +16,7 @@ from tupletree import BasicBolt
 from tupletree.spark import ForeachBatch, MemorySource, Pipeline
 from tupletree.testing import LocalCluster
 
-CONF = {
-    "spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g",
-    "pipeline.max.attempts": 2, "pipeline.retry.pause.secs": 0.1,
-}  # fmt: skip
+CONF = {**LOCAL, "pipeline.max.attempts": 2, "pipeline.retry.pause.secs": 0.1}
 ROWS = [[[number] for number in range(30)]]
 
 

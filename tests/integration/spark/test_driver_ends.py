@@ -8,7 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from spark_servers import SHORT_LIVED, Process, children_of, command_of, program, session_of, table
+from local_spark import LOCAL
+from spark_servers import Process, children_of, command_of, program, session_of, table
 
 from tupletree.testing.wait import wait_until
 
@@ -54,10 +55,7 @@ def run(until, timeout=120):
     print("closed", flush=True)
 """
 
-CONF = {
-    "spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": SHORT_LIVED, "topology.max.spout.pending": 2,
-}  # fmt: skip
+CONF = {**LOCAL, "topology.max.spout.pending": 2}
 
 UNTIL_THERE = "run(lambda cluster: (HERE / {name!r}).exists())"
 FOREVER = "run(lambda cluster: False)"

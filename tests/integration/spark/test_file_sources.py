@@ -53,7 +53,7 @@ def csv(path: Path, schema: str = "a INT, b STRING", **arguments: Any) -> CsvFil
 
 
 def test_lines_of_text_are_read_by_as_many_tasks_as_there_are(spark: SparkSession, tmp_path: Path) -> None:
-    numbers = [str(number) for number in range(500_000)]
+    numbers = [f"{number:0500}" for number in range(7_000)]
     split = written(tmp_path / "numbers", "\n".join(numbers) + "\n")
     source = TextFiles(tmp_path)
     frame = source.dataframe(spark, source.divide([split], 3))

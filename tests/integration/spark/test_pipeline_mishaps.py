@@ -68,8 +68,8 @@ def test_a_commit_that_does_not_end_ends_the_worker() -> None:
     def save(result: DataFrame, txid: int) -> None:
         released.wait(100)
 
-    conf = {**CONF, "pipeline.batch.timeout.secs": 6}
-    with pytest.raises(TaskFailure, match=r"the commit of transaction 1 .* has not ended after 6 s"):  # noqa: SIM117
+    conf = {**CONF, "pipeline.batch.timeout.secs": 3}
+    with pytest.raises(TaskFailure, match=r"the commit of transaction 1 .* has not ended after 3 s"):  # noqa: SIM117
         with LocalCluster() as cluster:
             cluster.submit("numbers", Numbers(ForeachBatch(save)).topology(), conf)
             cluster.wait_until(lambda: False, timeout=60)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from spark_servers import SHORT_LIVED, Process, children_of, program, standalone_cluster, table
+from local_spark import SHORT_LIVED
+from spark_servers import Process, children_of, program, standalone_cluster, table
 
 from tupletree.testing.wait import wait_until
 
