@@ -220,7 +220,7 @@ class Registry:
         Raises AuthorityError if the epoch is older than one already seen.
         """
         if epoch < self._epoch:
-            raise AuthorityError(f"epoch {epoch} is over: epoch {self._epoch} was seen")
+            raise AuthorityError(f"epoch {epoch} is outdated: epoch {self._epoch} has begun")
         self._epoch = epoch
         return self._drop(topology_id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 
@@ -26,15 +27,17 @@ class Section:
 
 COSTS: Final = ("wall_s", "cpu_worker_s", "cpu_acker_s", "peak_rss_mb", "others_cores")
 
+LINGERS: Final = (Path(__file__).parent / "notes" / "lingers.md").read_text()  # a section of the page
+
 SECTIONS: Final = (
     Section(
         "word_count",
         "Word count",
         "A spout in each worker emits sentences of about eight words, split emits a tuple for each word, count counts "
-        "them by a fields grouping; every sentence is tracked, but for *untracked*. With *one-spout* every other "
+        "them by a fields grouping. Every sentence is tracked, except in *untracked*. In *one-spout* every other "
         "sentence travels to the other worker. *combined* counts the words of 5,000 sentences before the exchange. "
-        "With *combined* and *emit-many* the spout emits sixteen sentences at a time. "
-        "*state* keeps the counts in a state in memory, with a checkpoint each second, for which sentences wait.",
+        "In *combined* and *emit-many* the spout emits sixteen sentences at a time. "
+        "*state* keeps the counts in a state in memory, with a checkpoint per second, for which acks wait.",
         "words_per_s",
         "Word count: words a second",
         ("words_per_s", "cpu_us_per_word", *COSTS, "p50_ms", "p99_ms"),
@@ -51,15 +54,15 @@ SECTIONS: Final = (
     Section(
         "peers",
         "Word count against other stream processors",
-        "The same sentences and the same counting; only ours is tracked tuple by tuple.",
+        "The same sentences and the same counting. Only Tupletree tracks every tuple.",
         "words_per_s",
         "Word count: words a second",
     ),
     Section(
         "storm_perf",
-        "Next to nothing to do",
+        "Minimal topologies",
         "Three of Storm's perf suite, every tuple tracked: a spout alone; a spout and a bolt that does nothing; a bolt "
-        "in between that passes tuples on. The number is that of the workers; with two, every hop leads from one to "
+        "in between that forwards tuples. The suffix is the number of workers; with two, every hop crosses from one to "
         "the other.",
         "tuples_per_s",
         "Tuples a second",
@@ -68,32 +71,36 @@ SECTIONS: Final = (
     Section(
         "latency",
         "Latency at a fixed rate",
-        "The word count across two workers, tracked, at so many sentences a second, each of eight words. From the "
-        "moment that a sentence was due, whether or not the spout emitted it then, to each of its words being counted; "
-        "`ack_` to its ack at the spout.",
+        "The tracked word count across two workers at a fixed number of sentences per second, each of eight words. "
+        "Latency runs from the scheduled time of a sentence, even if the spout emits it later, until each of its words "
+        "is counted; `ack_` until its ack at the spout.",
     ),
     Section(
         "yahoo",
         "Yahoo's streaming benchmark",
         "Ad events as JSON are parsed, filtered, projected, joined with a table in Redis, and counted by campaign and "
-        "ten-second window into Redis. `inside_us_per_event` is the time by the clock inside each component for each "
-        "event of the whole; `cpu_us_per_event_of` the processor time of the processes.",
+        "ten-second window into Redis. `inside_us_per_event` is the wall-clock time inside each component per input "
+        "event, `cpu_us_per_event_of` the processor time of each process.",
         "events_per_s",
         "Ad events a second",
     ),
     Section("codec", "Codec alone", "Batches of 1,000 rows with roots and edges, as they travel between workers."),
-    Section("routing", "Routing alone", "Decisions a second of processor time, for 8 receiving tasks."),
-    Section("ledger", "Ledger alone", "One shard's ledger, without a process around it."),
+    Section("routing", "Routing alone", "Decisions per second of processor time, for 8 receiving tasks."),
+    Section("ledger", "Ledger alone", "The ledger of one shard, called directly."),
     Section("acker", "One acker process", "Inits and acks in, verdicts out, over gRPC."),
     Section("start", "From submit to the first tuple", "A word count that is submitted to a running cluster."),
-    Section("recovery", "Recovery", "From kill -9 of a process to the last tuple pending then acked or replayed."),
-    Section("memory", "Memory under back-pressure", "A bolt that is far slower than its spout, for a minute."),
+    Section(
+        "recovery",
+        "Recovery",
+        "From kill -9 of a process until all tuples pending at that moment are acked or replayed.",
+    ),
+    Section("memory", "Memory under back-pressure", "A bolt far slower than its spout, for one minute."),
     Section("transactions", "Transactions", "Transactional topologies: batches of one tuple, and of 20,000 words."),
     Section(
         "state_checkpoint",
         "Checkpoints of a state",
-        "A state of a million keys, of which a thousand change before each checkpoint: what a checkpoint writes, and "
-        "how long prepare and commit take. The first one writes all keys. SQLite and Redis write to disk before they "
+        "A state of a million keys, of which a thousand change before each checkpoint: the entries and bytes written, "
+        "and the time of prepare and commit. The first one writes all keys. SQLite and Redis write to disk before they "
         "answer.",
         "checkpoint_ms",
         "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",

@@ -3,7 +3,8 @@
     python -m bench.report            write them
     python -m bench.report --check    only say whether they are up to date: exit status 1 if not
 
-The page holds nothing but what bench/results/*.json say, so that it can be made again at any time and compared.
+The page holds the figures of bench/results/*.json and the texts of bench/_sections.py, so it can be generated again
+and compared at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from bench import _chart
 from bench._record import RESULTS
-from bench._sections import SECTIONS, Section
+from bench._sections import LINGERS, SECTIONS, Section
 
 ROOT: Final = RESULTS.parent.parent
 PAGE: Final = "docs/performance.md"
@@ -26,11 +27,11 @@ IMAGES: Final = "docs/images"
 
 HEAD: Final = """# Performance
 
-Written by `python -m bench.report` from the files in [bench/results](../bench/results): do not edit it. What each bench
-measures, and how to run it: [bench/README.md](../bench/README.md). Figures of one section were measured in one run,
-case by case in turn, and are medians over its rounds; those of different sections may come from different machines
-and commits, and are not to be compared with each other. `others_cores` is how many processors everything else on the
-machine kept busy meanwhile: where it is not near 0, rates are too low, and processor time per item says more.
+`python -m bench.report` generates this page from [bench/results](../bench/results): do not edit it.
+[bench/README.md](../bench/README.md) describes what each bench measures and how to run it. The figures of one section
+come from one run, which alternates between the cases; each figure is a median over the rounds. Different sections may
+come from different machines and commits, so do not compare them. `others_cores` is the number of processors that other
+programs used during the run. If it is not near 0, rates are too low; compare the processor time per item instead.
 """
 
 Record = Mapping[str, Any]
@@ -61,6 +62,8 @@ def pages(records: Mapping[str, Record]) -> dict[str, str]:
         record = records.get(section.name)
         if record is not None:
             parts.append(_section(section, record, files))
+        if section.name == "latency":
+            parts.append(LINGERS)
     files[PAGE] = "\n".join(parts)
     return files
 
@@ -142,7 +145,7 @@ def comparison(result: Mapping[str, Any]) -> list[str]:
         [name, *(shown(right[name][figure]) for figure in figures), shown(result["ratios"].get(name))]
         for name in fastest
     ]
-    lines = _table(["", *figures, f"{result['base']} is so many times as fast"], rows)
+    lines = _table(["", *figures, f"speed-up of {result['base']}"], rows)
     lines += [f"* {name}: wrong: {row['reason']}" for name, row in result["rows"].items() if not row["exact"]]
     lines += [f"* {peer}: not available: {reason}" for peer, reason in result["unavailable"].items()]
     return [*lines, ""]

@@ -230,7 +230,7 @@ class NimbusDaemon:
         """Return the access list of the topology that a call refers to."""
         store: Store | None = getattr(self, "store", None)
         if store is None:
-            raise UnavailableError("this nimbus has not reached ZooKeeper yet")
+            raise UnavailableError("this nimbus is not connected to ZooKeeper yet")
         return await asyncio.to_thread(find_acl, store, by, str(named))
 
     # Wake-ups

@@ -112,7 +112,7 @@ def _forget_what_is_over(record: pb.TopologyRecord, now_s: float) -> None:
 
 def _logger(name: str) -> str:
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable() or any(char.isspace() for char in name):
-        raise UsageError(f"{name[:_MAX_NAME_LENGTH]!r} is no name of a logger")
+        raise UsageError(f"{name[:_MAX_NAME_LENGTH]!r} is not a logger name")
     return "" if name in ("root", "ROOT") else name
 
 

@@ -90,7 +90,7 @@ class LeaderApi:
             return reconciler
         leadership = self._office.leadership
         if leadership is None:
-            raise UnavailableError("no nimbus leads at the moment")
+            raise UnavailableError("no nimbus leads; see 'tupletree health'")
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
     async def view(self, *, is_whole: bool = False) -> ClusterView:
@@ -169,7 +169,7 @@ class LeaderApi:
             was = lifecycle.status_name(stored.value.status)
             event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
             return record
-        raise UnavailableError(f"topology '{name}' is being changed by others all the time; try again")
+        raise UnavailableError(f"topology '{name}' is changed concurrently; try again")
 
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
         """Tell a worker's supervisor to restart the worker. Raises NotFoundError or UnavailableError."""

@@ -42,7 +42,7 @@ class NimbusService(NimbusServicer):
         if leadership is None or (reconciler is None and leadership.identity == self._office.identity):
             return rpc.GetLeaderReply()  # no leader, or this nimbus is elected but not ready yet
         if leadership.identity == self._office.identity and self._office.is_cut_off:
-            raise UnavailableError("ZooKeeper does not answer, and whether this nimbus still leads is not known")
+            raise UnavailableError("ZooKeeper does not answer, so this nimbus may no longer lead; try again later")
         return rpc.GetLeaderReply(
             address=leadership.address,
             epoch=leadership.epoch,

@@ -56,7 +56,7 @@ async def find_leader(addresses: Iterable[str]) -> str:
     if known:
         return str(max(known, key=lambda reply: reply.epoch).address)
     if any(reply is not None for reply in replies):
-        raise UnavailableError("no nimbus leads at the moment")
+        raise UnavailableError("no nimbus leads; see 'tupletree health'")
     raise UnavailableError(f"no nimbus answers (asked {', '.join(asked)})")
 
 
@@ -113,7 +113,9 @@ class Bundles:
         found = await asyncio.to_thread(bundle.digest, part)
         if found.sha256 != sha256:
             part.unlink()
-            raise UnavailableError(f"the bundle {sha256[:12]} arrived damaged: {found.size} bytes of another digest")
+            raise UnavailableError(
+                f"the bundle {sha256[:12]} arrived damaged: its {found.size} bytes have another digest"
+            )
 
     async def _download(self, address: str, sha256: str, offset: int, size: int, part: Path) -> None:
         timeout = _FETCH_S + _FETCH_S_PER_MIB * size / 2**20
@@ -136,7 +138,7 @@ class Bundles:
                 left -= len(chunk)
                 if left < 0:
                     os.unlink(part)
-                    raise UnavailableError(f"the bundle {part.stem[:12]} is longer than its record says")
+                    raise UnavailableError(f"the bundle {part.stem[:12]} is longer than its recorded size")
                 file.write(chunk)
                 self._received(len(chunk))
 

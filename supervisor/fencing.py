@@ -24,5 +24,5 @@ class EpochFence:
     def admit(self, epoch: int) -> None:
         """Accept a command of the leader of ``epoch``. Raises AuthorityError if a newer epoch was seen."""
         if epoch < self.epoch:
-            raise AuthorityError(f"the command is of epoch {epoch}, but epoch {self.epoch} has begun")
+            raise AuthorityError(f"the command has epoch {epoch}, but epoch {self.epoch} has begun")
         self.epoch = epoch

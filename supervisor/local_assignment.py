@@ -48,7 +48,7 @@ class LocalAssignment:
                 silence_timeout_s=None if silence is None else float(silence),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InternalError(f"not a description of work: {error!r}") from error
+            raise InternalError(f"not a valid assignment file: {error!r}") from error
 
 
 def plan_work(

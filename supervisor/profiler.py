@@ -46,13 +46,13 @@ class Profiler:
         """
         suffix = PROFILE_SUFFIXES.get(format)
         if suffix is None:
-            raise UsageError(f"'{format}' is no format of a profile; there are {', '.join(PROFILE_SUFFIXES)}")
+            raise UsageError(f"'{format}' is not a profile format; choose one of {', '.join(PROFILE_SUFFIXES)}")
         if not 0 < seconds <= MAX_SECONDS:
             raise UsageError(f"a profile takes more than 0 and up to {MAX_SECONDS:.0f} seconds, not {seconds:g}")
         if not 0 < per_second <= MAX_PER_SECOND:
             raise UsageError(f"a profile takes 1 to {MAX_PER_SECOND} samples a second, not {per_second}")
         if pid in self._profiled:
-            raise ConflictError("this worker is being profiled already; one profile at a time")
+            raise ConflictError("this worker is already being profiled; try again later")
         self._profiled.add(pid)
         path = directory / f"profile-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.{suffix}"
         partial = path.with_suffix(".partial")

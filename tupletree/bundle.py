@@ -245,7 +245,7 @@ def _code_files(code: Sequence[_PathLike]) -> dict[str, bytes | Path]:
         if root.name.partition(".")[0] == "tupletree":
             raise UsageError(f"{path} cannot be included: it would hide the tupletree package")
         if roots.setdefault(root.name, root) != root:
-            raise UsageError(f"{path} and {roots[root.name]} cannot both be included: they have one name")
+            raise UsageError(f"{path} and {roots[root.name]} cannot both be included: they have the same name")
         for file in [root] if root.is_file() else _walk(root):
             files[str(PurePosixPath(CODE, *file.relative_to(root.parent).parts))] = file
     return files

@@ -118,9 +118,9 @@ class TopologyContext:
         owner = f"task {self.task_id} of {self.component_id!r}"
         shown = USER_PREFIX + check_name(name, owner).removesuffix(unit) + unit
         if any(one.name == shown for one in self.metrics.values()):
-            raise ValueError(f"{owner} has a metric {name!r} already")
+            raise ValueError(f"{owner} already has a metric {name!r}")
         if sum(one.name.startswith(USER_PREFIX) for one in self.metrics.values()) >= MAX_METRICS:
-            raise ValueError(f"{owner} has {MAX_METRICS} metrics already; {name!r} would be one too many")
+            raise ValueError(f"{owner} has {MAX_METRICS} metrics already, the maximum; {name!r} cannot be registered")
         self.metrics[name] = Registered(shown, kind, help or f"Registered by components as {name}.", read)
 
     def register_own(self, name: str, kind: Kind, help: str, read: Callable[[], float | Snapshot]) -> None:
@@ -136,8 +136,8 @@ class TopologyContext:
 
 
 def _no_clock() -> float:
-    raise RuntimeError("the clock is there from open or prepare on")
+    raise RuntimeError("the clock is available only in open or prepare and later")
 
 
 def _no_thread(function: Callable[[], None]) -> None:
-    raise RuntimeError("call_soon is there from open or prepare on")
+    raise RuntimeError("call_soon is available only in open or prepare and later")

@@ -66,7 +66,7 @@ class Counter:
     def add(self, amount: float = 1) -> None:
         """Add ``amount``. Raises ValueError if ``amount`` is negative or NaN."""
         if not amount >= 0:
-            raise ValueError(f"a counter only grows, and {amount} was to be added; use a gauge")
+            raise ValueError(f"a counter cannot decrease by {amount}; use a gauge")
         self.value += amount
 
 
@@ -97,7 +97,7 @@ class Histogram:
         if not 1 <= len(self._bounds) <= MAX_BOUNDS or not all(map(math.isfinite, self._bounds)):
             raise ValueError(f"a histogram has 1 to {MAX_BOUNDS} finite bounds, not {list(bounds)}")
         if any(low >= high for low, high in zip(self._bounds, self._bounds[1:], strict=False)):
-            raise ValueError(f"the bounds of a histogram ascend, unlike {list(bounds)}")
+            raise ValueError(f"the bounds of a histogram must ascend, not {list(bounds)}")
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0
 

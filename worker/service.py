@@ -111,7 +111,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         if frame.HasField("piece"):
             self._take_piece(frame, sender)
         elif sender.pieces.is_open:
-            raise ProtocolError(f"frame {frame.sequence} came in the midst of a batch in pieces")
+            raise ProtocolError(f"frame {frame.sequence} interrupted a batch in pieces")
         for batch in frame.batches:
             sender.untold_bytes += self._engine.receive(batch)
         sender.confirmed = frame.sequence

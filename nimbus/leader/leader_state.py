@@ -95,7 +95,7 @@ class LeaderState:
     def reserving(self, name: str, sha256: str) -> Iterator[None]:
         """Reserve the name against other submissions and the blob against removal. Raises NameInUseError."""
         if name in self._submitting:
-            raise NameInUseError(f"a topology named '{name}' is being submitted at this moment")
+            raise NameInUseError(f"a topology named '{name}' is being submitted; try again later")
         self._submitting[name] = sha256
         try:
             yield

@@ -157,7 +157,8 @@ def _check_rebalance(record: pb.TopologyRecord, workers: int, executors: Mapping
             raise UsageError(f"topology '{record.name}' has no component '{component}'; it has {known}")
         if not 1 <= count <= tasks:
             raise UsageError(
-                f"component '{component}' has {tasks} tasks for ever: it can have 1 to {tasks} executors, not {count}"
+                f"component '{component}' has {tasks} tasks, fixed at submission: it can have 1 to {tasks} executors, "
+                f"not {count}"
             )
     total = sum({**record.executors, **executors}.values())
     if total > MAX_EXECUTORS:

@@ -36,10 +36,10 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
     A task's entry equal to its ``known`` report is not checked again: most tasks repeat their report of a second ago.
     """
     if report.topology_id != topology_id:
-        raise ProtocolError("the reports of one stream are of more than one topology")
+        raise ProtocolError("a stream of reports mixes topologies")
     _check_names(report.worker_id, report.supervisor_id, report.host)
     if not 0 <= report.uptime_s <= MAX_COUNTED or report.http_port > 65_535:
-        raise ProtocolError("a report has an uptime or a port that there is not")
+        raise ProtocolError("a report has an invalid uptime or port")
     for stats in report.tasks:
         if stats == known(stats.task_id):
             continue

@@ -46,7 +46,7 @@ def decode_memory(data: bytes) -> Memory:
             reading = zlib.decompressobj()
             data = reading.decompress(data[len(_COMPRESSED) :], _MAX_PLAIN_BYTES)
             if not reading.eof:
-                raise ValueError("these are no statistics: they are cut off")
+                raise ValueError("stored statistics are truncated")
         found: dict[str, dict[str, dict[str, object]]] = json.loads(data or b"{}")
         return {
             worker_id: {
@@ -56,4 +56,4 @@ def decode_memory(data: bytes) -> Memory:
             for worker_id, components in found.items()
         }
     except (json_format.ParseError, zlib.error, RecursionError, AttributeError, TypeError) as error:
-        raise ValueError(f"these are no statistics: {error}") from error
+        raise ValueError(f"stored statistics cannot be read: {error}") from error

@@ -60,7 +60,7 @@ class BlobStore:
         if size > free:
             lack = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             raise UnavailableError(
-                f"nimbus's disk is full: a bundle of {size} bytes does not fit into the {free} that are free"
+                f"nimbus's disk is full: a bundle of {size} bytes needs more than the {free} bytes that are free"
             ) from lack
         return Incoming(self._incoming / f"{sha256}.{uuid.uuid4().hex[:8]}", self._path(sha256), sha256, size)
 
@@ -74,7 +74,7 @@ class BlobStore:
         size = os.fstat(file.fileno()).st_size
         if offset > size:
             file.close()
-            raise UsageError(f"bundle {sha256} has {size} bytes, and was asked for from byte {offset} on")
+            raise UsageError(f"bundle {sha256} has {size} bytes; offset {offset} is beyond its end")
         return _chunks(file, offset, chunk_bytes)
 
     def path(self, sha256: str) -> Path:

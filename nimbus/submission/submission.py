@@ -93,7 +93,7 @@ class Submissions:
         with self._blobs.receive(header.sha256, header.size) as incoming:
             async for request in requests:
                 if request.WhichOneof("kind") != "chunk":
-                    raise UsageError("a submission is one header and then chunks")
+                    raise UsageError("a submission must be one header followed by chunks")
                 await _to_the_end(incoming.write, request.chunk)
             partial = await _to_the_end(incoming.verify)
             await _to_the_end(check_bundle, partial, header.spec)
@@ -136,7 +136,7 @@ async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwarg
 def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
     """Reject a bundle whose topology differs from its header. Raises UsageError."""
     if read_outline(path) != without_objects(header_spec):
-        raise UsageError("the bundle holds another topology than its header describes")
+        raise UsageError("the bundle's topology differs from its header")
 
 
 def read_outline(path: Path) -> pb.TopologySpec:
@@ -152,7 +152,7 @@ async def _header(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeade
         if request.WhichOneof("kind") == "header":
             return request.header
         break
-    raise UsageError("a submission begins with a header")
+    raise UsageError("a submission must begin with a header")
 
 
 def _creation(root: str, record: pb.TopologyRecord, number: int, counter_version: int) -> list[Write]:

@@ -53,7 +53,7 @@ class Authorizer:
         is_by_cookie = who is not None and bearer(request.headers.get("authorization")) is None
         if is_by_cookie and "callback" in request.query_params:
             # A page at another port of this host, or at a sibling host, can load scripts from here with the cookie.
-            raise ForbiddenError("a callback takes a token in the Authorization header: the cookie does not do for it")
+            raise ForbiddenError("a callback requires a token in the Authorization header, not in a cookie")
         await self._keeper.judge(who, row, operation, _named(request, row))
         return who.name if who is not None else ""
 

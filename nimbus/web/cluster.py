@@ -101,7 +101,7 @@ def supervisors(view: ClusterView, base: str, logviewer_port: int) -> dict[str, 
 def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor?id=`` or ``?host=``, with its workers. Raises NotFoundError if no supervisor matches."""
     if not supervisor_id and not host:
-        raise UsageError("which supervisor: give its id, or a host")
+        raise UsageError("give the id or the host of a supervisor")
     named = sorted(view.loaded.supervisors.items())
     found = [one for _, one in named if (one.id == supervisor_id if supervisor_id else one.host == host)]
     if not found:

@@ -228,7 +228,7 @@ class Handlers:
     async def dump(self, call: ApiCall) -> Any:
         name = call.path["file"]
         if not name.startswith(logs.PROFILE):
-            raise NotFoundError(f"'{name[:100]}' is no profile")
+            raise NotFoundError(f"'{name[:100]}' is not a profile")
         return await self._file(await self._place(call), name)
 
     # Actions
@@ -304,7 +304,7 @@ class Handlers:
     def _searched(self, call: ApiCall) -> tuple[str, int]:
         text = call.query.get("search-string", "")
         if not text or len(text) > 1024:
-            raise UsageError("search-string is what is searched for: 1 to 1024 characters")
+            raise UsageError("search-string must have 1 to 1024 characters")
         return text, call.whole("num-matches", logs.DEFAULT_MATCHES, 1, logs.MAX_MATCHES)
 
     def _daemon_log(self, call: ApiCall) -> str:

@@ -67,12 +67,12 @@ class LeaderProxy:
     async def _leader(self) -> tuple[str, int]:
         leadership = self._office.leadership
         if leadership is None:
-            raise UnavailableError("no nimbus leads at the moment")
+            raise UnavailableError("no nimbus leads; see 'tupletree health'")
 
         async def read() -> Presence:
             nimbuses = await asyncio.to_thread(self._office.store.nimbuses)
             if leadership.identity not in nimbuses:
-                raise UnavailableError(f"the leader {leadership.address} is not registered at the moment")
+                raise UnavailableError(f"the leader {leadership.address} is not registered; try again later")
             return nimbuses[leadership.identity]
 
         presence = await self._leaders.get(leadership.identity, read)

@@ -102,7 +102,9 @@ ENDPOINTS: Final = (
     _get("/dumps/{id}/{hostPort}/{file}", Handlers.dump, "One profile of a worker", "log", is_kept=False),
     _post("/topology/{id}/activate", "activate", Handlers.activate, "Let the spouts emit"),
     _post("/topology/{id}/deactivate", "deactivate", Handlers.deactivate, "Let the spouts pause"),
-    _post("/topology/{id}/rebalance/{wait}", "rebalance", Handlers.rebalance, "Place the executors anew after a wait"),
+    _post(
+        "/topology/{id}/rebalance/{wait}", "rebalance", Handlers.rebalance, "Redistribute the executors after a wait"
+    ),
     _post("/topology/{id}/kill/{wait}", "kill", Handlers.kill, "End the topology after a wait"),
     _post("/topology/{id}/logconfig", "log_level", Handlers.set_log_config, "Set the levels of loggers"),
     _post(
@@ -119,5 +121,5 @@ ENDPOINTS: Final = (
     ),
     _post(f"{_WORKER}/stop/{{hostPort}}", "profile", Handlers.stop_profile, "End a profile before its time"),
     _post(f"{_WORKER}/dumpjstack/{{hostPort}}", "profile", Handlers.dump_stacks, "What a worker's threads are doing"),
-    _post(f"{_WORKER}/restartworker/{{hostPort}}", "restart_worker", Handlers.restart_worker, "Start a worker anew"),
+    _post(f"{_WORKER}/restartworker/{{hostPort}}", "restart_worker", Handlers.restart_worker, "Restart a worker"),
 )

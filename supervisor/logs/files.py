@@ -50,7 +50,7 @@ def check_name(name: str) -> str:
     if name in LOGS or _ROTATED.fullmatch(name) or _PROFILE.fullmatch(name):
         return name
     raise UsageError(
-        f"{name[:100]!r} is no file of a worker; there are {', '.join(LOGS)}, what was rotated, and profiles"
+        f"{name[:100]!r} is not a file of a worker; choose from {', '.join(LOGS)}, what was rotated, and profiles"
     )
 
 
@@ -93,7 +93,7 @@ def list_files(directory: Path, port: int) -> list[LogFile]:
 def topology_directory(logs_dir: Path, topology_id: str) -> Path:
     """Return the log directory of a topology. Raises NotFoundError if the id is invalid."""
     if not topology_id.isprintable() or "/" in topology_id or topology_id in ("", ".", "..") or len(topology_id) > 200:
-        raise NotFoundError(f"{topology_id[:200]!r} is no topology id")
+        raise NotFoundError(f"{topology_id[:200]!r} is not a topology id")
     return logs_dir / topology_id
 
 

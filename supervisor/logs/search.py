@@ -50,7 +50,7 @@ class Query:
         if not self.pattern or len(self.pattern) > MAX_PATTERN_LENGTH:
             raise UsageError(f"a pattern has 1 to {MAX_PATTERN_LENGTH} characters, not {len(self.pattern)}")
         if "\n" in self.pattern:
-            raise UsageError("a pattern is looked for line by line, and cannot have a line break")
+            raise UsageError("a pattern matches within a line and cannot contain a line break")
         for what, number, most in (
             ("matches", self.max_matches, MAX_MATCHES),
             ("lines of context", self.before, MAX_CONTEXT),
@@ -188,5 +188,5 @@ def _regex_matcher(query: Query) -> Matcher:
         matches([""])
     except pyarrow.ArrowInvalid as error:
         why = re.sub(r"^Invalid regular expression: ", "", str(error))
-        raise UsageError(f"'{query.pattern}' is no regular expression that RE2 understands: {why}") from None
+        raise UsageError(f"'{query.pattern}' is not a valid RE2 regular expression: {why}") from None
     return matches

@@ -121,7 +121,7 @@ def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topo
     found = dialog(page, "Set a level…", "Set a log level in words")
     found.get_by_label("Logger").fill("no logger")
     found.get_by_role("button", name="Set level").click()
-    expect(found.get_by_role("alert")).to_contain_text("'no logger' is no name of a logger")
+    expect(found.get_by_role("alert")).to_contain_text("'no logger' is not a logger name")
     found.get_by_role("button", name="Cancel").click()
     assert all("400" in one for one in watched.problems)  # the browser's own words for the answer
     watched.problems.clear()
@@ -144,7 +144,7 @@ def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, wa
     found.get_by_label("Wait, in seconds").fill("0")
     found.get_by_role("button", name="Kill doomed").click()
     wait_until(lambda: [one.record.name for one in cluster.client.list()] == ["words"], 30)
-    page.get_by_role("link", name="See what runs").click()
+    page.get_by_role("link", name="Show all topologies").click()
     topologies = page.get_by_role("region", name="Table: Topologies")
     expect(topologies.locator("tbody th")).to_have_text(["words"])
     assert status(cluster) == "ACTIVE"

@@ -212,7 +212,7 @@ def test_the_component_page_has_executors_windows_and_streams(cluster: DevCluste
     page.goto(address(cluster, "topology", topology_id(cluster, "words"), "component", "split"))
     executors = table(page, "Executors")
     expect(executors.locator("tbody tr")).to_have_count(2)
-    windows = table(page, "Figures by window")
+    windows = table(page, "Statistics by window")
     expect(windows.locator("tbody th")).to_have_text(["10m 0s", "3h 0m 0s", "1d 0h 0m 0s", "All time"])
     assert whole(cells(page, "Output streams", "default")["Emitted"]) > 500
     page.get_by_role("radio", name="All time").check()
@@ -245,7 +245,7 @@ def test_checkpoints_go_on(cluster: DevCluster, page: Page) -> None:
     expect(page.get_by_role("heading", name="Checkpoints of stateful")).to_be_visible(timeout=SOON_MS)
     first = whole(figure(page, "Checkpoint"))
     wait_until(lambda: whole(figure(page, "Checkpoint")) > first, 30)
-    expect(table(page, "Tasks whose states belong to it")).to_contain_text("count")
+    expect(table(page, "Tasks with a state in this checkpoint")).to_contain_text("count")
 
 
 def test_supervisors_show_every_slot(cluster: DevCluster, page: Page) -> None:
@@ -291,7 +291,7 @@ def test_a_topology_that_is_not_there_is_said_so(cluster: DevCluster, watched: W
     watched.page.goto(address(cluster, "topology", "no-such-1-1"))
     expect(watched.page.get_by_text("There is no such topology")).to_be_visible()
     watched.page.goto(address(cluster, "nothing", "here"))
-    expect(watched.page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(watched.page.get_by_role("heading", name="Page not found")).to_be_visible()
     assert all("404" in one for one in watched.problems)  # the browser's own words for the answer
     watched.problems.clear()
 

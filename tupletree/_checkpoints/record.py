@@ -86,7 +86,7 @@ class CheckpointRecord:
                 record = CheckpointRecord(store, state_id, node.version + 1)
                 record._reload()
                 return record
-        raise ConflictError(f"others keep taking the checkpoints of {state_id!r} over at the same time")
+        raise ConflictError(f"other checkpoint spouts keep taking over {state_id!r}")
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint.
@@ -111,7 +111,7 @@ class CheckpointRecord:
                 self._store.write([Check(epoch_path(self._id), self.epoch), write])
                 self._node, self.checkpoint, self._is_stale = Node(data, version), checkpoint, False
                 return
-        raise ConflictError(f"the checkpoints of {self._id!r} keep changing: somebody else writes there")
+        raise ConflictError(f"the checkpoints of {self._id!r} keep changing: another writer is active")
 
     def doubt(self) -> None:
         """Make the next call read the store first: another checkpoint spout has possibly taken over."""
@@ -171,7 +171,7 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
     epoch, node = store.get(epoch_path(state_id)), store.get(checkpoint_path(state_id))
     if epoch is None:
         known = ", ".join(state_ids(store)) or "there is none"
-        raise NotFoundError(f"there is no checkpoint of a state id {state_id!r}; known: {known}")
+        raise NotFoundError(f"no checkpoint is stored for state id {state_id!r}; known: {known}")
     checkpoint = Checkpoint() if node is None else _decoded(state_id, node)
     return checkpoint, epoch.version, decode_owner(epoch_path(state_id), epoch.data)
 
@@ -181,7 +181,7 @@ def _decoded(state_id: str, node: Node) -> Checkpoint:
     match decode_record(path, node.data):
         case [int(txid), str(phase), dict(tasks), int(round_)] if _are_counts(tasks) and phase in list(Phase):
             return Checkpoint(txid, Phase(phase), tasks, round_)
-    raise InternalError(f"{path} holds something else than a checkpoint")
+    raise InternalError(f"{path} does not hold a checkpoint")
 
 
 def _are_counts(tasks: Mapping[object, object]) -> bool:

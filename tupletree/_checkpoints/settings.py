@@ -23,7 +23,7 @@ def check_settings(conf: Mapping[str, Any]) -> None:
     """
     if conf["topology.acker.executors"] == 0:
         raise ConfigError(
-            "topology.acker.executors is 0, and without ackers a stateful topology cannot tell when a checkpoint ends"
+            "topology.acker.executors is 0, and a stateful topology requires ackers to detect the end of a checkpoint"
         )
     timeout_s = conf["topology.message.timeout.secs"]
     if conf["topology.enable.message.timeouts"] and interval_s(conf) >= timeout_s:

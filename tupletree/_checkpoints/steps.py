@@ -57,7 +57,7 @@ class Step:
         match values:
             case [int(round_), int(action), int(txid), list(fresh), int(sent)] if action in _ACTIONS:
                 return Step(round_, Action(action), txid, tuple(fresh)), sent
-        raise ProtocolError(f"{values!r} is no step of a checkpoint")
+        raise ProtocolError(f"{values!r} is not a step of a checkpoint")
 
     def __str__(self) -> str:
         return f"{self.action.name.lower()} {self.txid} (round {self.round})"

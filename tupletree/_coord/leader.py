@@ -211,10 +211,10 @@ class LeaderElection:
     def _judge(self, epoch: int, writes: Sequence[Write], outcomes: Sequence[object]) -> None:
         if isinstance(outcomes[0], BadVersionError):
             self._loop.wake()
-            raise AuthorityError(f"leadership {epoch} is over: another has begun")
+            raise AuthorityError(f"leadership {epoch} has ended: another has begun")
         for write, outcome in zip(writes, outcomes[1:], strict=True):
             if isinstance(outcome, NoAuthError):
-                raise ForbiddenError(f"{write.path} belongs to somebody with other credentials (zookeeper.auth.user)")
+                raise ForbiddenError(f"{write.path} belongs to other credentials (check zookeeper.auth.user)")
             if isinstance(outcome, Exception) and not isinstance(outcome, RolledBackError | RuntimeInconsistency):
                 raise ConflictError(f"{write.path} is not as expected ({type(outcome).__name__})")
 

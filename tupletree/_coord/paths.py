@@ -57,7 +57,7 @@ def check_path(path: str) -> None:
         why = "it holds half a character (a lone surrogate)"
     else:
         return
-    raise UsageError(f"{path!r} is no path in ZooKeeper: {why}")
+    raise UsageError(f"{path!r} is not a valid ZooKeeper path: {why}")
 
 
 def segment(text: str) -> str:

@@ -72,7 +72,9 @@ def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
     if path and not password:
         password = read_secret(path, "zookeeper.auth.password.file").decode("utf-8", "replace")
     if bool(user) != bool(password):
-        raise ConfigError("zookeeper.auth.user and zookeeper.auth.password (or .file) belong together: one is not set")
+        raise ConfigError(
+            "zookeeper.auth.user and zookeeper.auth.password (or .file) must be set together: one is missing"
+        )
     if not user or not password:
         return None
     if ":" in user:
@@ -170,13 +172,11 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
-        raise UnavailableError(f"{what}: ZooKeeper is away ({type(error).__name__})") from error
+        raise UnavailableError(f"{what}: ZooKeeper is unavailable ({type(error).__name__})") from error
     except _CONFLICT as error:
-        raise ConflictError(f"{what}: somebody changed it first ({type(error).__name__})") from error
+        raise ConflictError(f"{what}: the node was changed concurrently ({type(error).__name__})") from error
     except NoAuthError as error:
-        raise ForbiddenError(
-            f"{what}: the node belongs to somebody with other credentials than ours (zookeeper.auth.user)"
-        ) from error
+        raise ForbiddenError(f"{what}: the node belongs to other credentials (check zookeeper.auth.user)") from error
     except KazooException as error:
         raise InternalError(f"{what}: ZooKeeper says {error!r}") from error
 

@@ -183,7 +183,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
                 f"tupletree errors {name}",
             )
         if topology.uptime_s < STARTING_S and not deaths:
-            why = "its workers were just placed anew" if topology.has_moved else "it was just submitted"
+            why = "its workers were just moved" if topology.has_moved else "it was just submitted"
             yield Fault("note", "topology.starting", name, f"{sentence}: {why}", command, topology_id)
         else:
             yield Fault("degraded", "topology.workers_not_ready", name, sentence, command, topology_id)
@@ -206,7 +206,8 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
         where = f"topology '{name}', {one.id}"
         if one.failed:
             what = "tuple tree" if one.is_spout else "tuple"
-            timeouts = f", {one.timeouts} by timeout" if one.timeouts else ""
+            some = "all" if one.timeouts == one.failed else one.timeouts
+            timeouts = f", {some} by timeout" if one.timeouts else ""
             sentence = f"{where}: {_plural(one.failed, what)} failed in the last ten minutes{timeouts}"
             kind = "trees.failed" if one.is_spout else "tuples.failed"
             yield Fault("warning", kind, name, sentence, describe, topology_id, one.id)
@@ -214,10 +215,10 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
             what = f"{_plural(one.unheard, 'failed message')} given up: the spout does not override fail"
             yield Fault("warning", "trees.given_up", name, f"{where}: {what}", describe, topology_id, one.id)
         if one.capacity >= SATURATED:
-            sentence = f"{where}: its busiest executor works {one.capacity:.0%} of the time; more executors would help"
+            sentence = f"{where}: its busiest executor is busy {one.capacity:.0%} of the time; add executors"
             yield Fault("warning", "component.saturated", name, sentence, describe, topology_id, one.id)
         if one.is_congested:
-            sentence = f"{where}: it is congested, and what feeds it waits"
+            sentence = f"{where}: congested: its senders wait"
             yield Fault("warning", "component.congested", name, sentence, describe, topology_id, one.id)
         if one.blocks:
             yield Fault("note", "component.blocks", name, f"{where}: {one.blocks}", describe, topology_id, one.id)
@@ -245,7 +246,7 @@ def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
                 "warning", "component.long_call", name, f"{where}: {one.long_call}", stacks, topology_id, one.id
             )
         if one.stuck:
-            what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s, and tuples wait"
+            what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s although tuples wait"
             yield Fault("degraded", "component.stuck", name, f"{where}: {what}", stacks, topology_id, one.id)
         if one.is_spout and one.unacked:
             what = f"no tuple tree was acked for {one.unacked_s:.0f} s, and {one.unacked} failed"
@@ -281,7 +282,7 @@ def _pipeline(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, 
 
 def _coordinator(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
     if status.get("state") == "deposed":
-        yield "commit.deposed", "another coordinator has taken over the transactional id, and this one stands still"
+        yield "commit.deposed", "stalled: another coordinator has taken over the transactional id"
         return
     oldest_s, failures = _oldest_s(status.get("active")), _number(status.get("failures"))
     if oldest_s > stall_s:
@@ -295,7 +296,7 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
         yield "checkpoint.refused", f"no checkpoint is taken and nothing is acked: {_text(status.get('reason'))}"
         return
     if status.get("state") == "stands still":
-        yield "checkpoint.deposed", "another checkpoint spout has taken over the state id, and this one stands still"
+        yield "checkpoint.deposed", "stalled: another checkpoint spout has taken over the state id"
         return
     age_s, failures = _number(status.get("step_age_s")), _number(status.get("failures"))
     if age_s > stall_s:

@@ -75,7 +75,7 @@ class Authority:
 
     def _leaf(self, name: str, hosts: list[str], days: int) -> list[str]:
         if not (self.directory / "ca.key").exists():
-            raise UsageError(f"signing takes the authority's key, and {self.directory / 'ca.key'} is not there")
+            raise UsageError(f"signing requires the authority's key, but {self.directory / 'ca.key'} is missing")
         signer, _ = self._key("ca")
         authority = self._certificate("ca")
         key, made = self._key(name)
@@ -140,4 +140,4 @@ def _name(host: str) -> x509.GeneralName:
     try:
         return x509.DNSName(host)
     except ValueError:
-        raise UsageError(f"{host!r} is neither the name nor the address of a machine") from None
+        raise UsageError(f"{host!r} is neither a host name nor an address") from None

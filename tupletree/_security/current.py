@@ -39,7 +39,7 @@ class Security:
         """Return the settings of a nimbus, supervisor or acker. Raises ConfigError if a file is invalid."""
         tls = Tls.from_conf(conf)
         if tls is not None and not tls.can_serve:
-            raise ConfigError("a daemon with tls.ca needs tls.cert and tls.key too: a certificate to show")
+            raise ConfigError("a daemon with tls.ca also needs tls.cert and tls.key")
         if not conf.get("security.tokens"):
             return cls(tls)
         keyring = daemon_keyring(conf)
@@ -85,7 +85,7 @@ def daemon_keyring(conf: Mapping[str, Any]) -> Keyring:
     """Return a keyring with all keys of the cluster, derived from its secret. Raises ConfigError."""
     path, previous = conf.get("security.secret.file"), conf.get("security.secret.previous.file")
     if not path:
-        raise ConfigError("security.tokens needs security.secret.file; 'tupletree certs DIR' makes one")
+        raise ConfigError("security.tokens needs security.secret.file; create it with 'tupletree certs DIR'")
     keyring = Keyring(
         str(conf["security.audience"]),
         read_secret(path, "security.secret.file"),

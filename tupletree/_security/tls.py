@@ -42,7 +42,7 @@ class Tls:
         if not ca:
             raise ConfigError("tls.cert and tls.key need tls.ca, the authority that signed the others' certificates")
         if bool(cert) != bool(key):
-            raise ConfigError("tls.cert and tls.key belong together: one of them is not set")
+            raise ConfigError("tls.cert and tls.key must be set together: one is missing")
         tls = cls(
             ca=_absolute(ca),
             cert=_absolute(cert) if cert else None,
@@ -124,7 +124,7 @@ class Tls:
             context.load_cert_chain(self.cert, self.key)
         except (ssl.SSLError, OSError) as error:
             raise ConfigError(
-                f"the files {self.cert} and {self.key} (tls.cert, tls.key) are no certificate with its key: {error}"
+                f"the files {self.cert} and {self.key} (tls.cert, tls.key) are not a certificate and its key: {error}"
             ) from None
 
     def stamp(self) -> Stamp:
@@ -146,7 +146,7 @@ class Tls:
     def _configuration(self) -> grpc.ServerCertificateConfiguration:
         key, cert = self._pair()
         if key is None or cert is None:
-            raise ConfigError("a daemon with tls.ca needs tls.cert and tls.key too: a certificate to show")
+            raise ConfigError("a daemon with tls.ca also needs tls.cert and tls.key")
         return grpc.ssl_server_certificate_configuration([(key, cert)], read_public(self.ca, "tls.ca"))
 
     def _pair(self) -> tuple[bytes | None, bytes | None]:

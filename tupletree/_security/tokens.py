@@ -83,7 +83,7 @@ class Keyring:
             claims["topology"] = topology
         candidates = self._keys_of(kid)
         if not candidates:
-            raise ConfigError("signing a token takes the cluster's secret (security.secret.file)")
+            raise ConfigError("signing a token requires the cluster's secret (security.secret.file)")
         return jwt.encode(claims, candidates[0], ALGORITHM, headers={"kid": kid})
 
     def verify(self, token: str) -> Principal:
@@ -93,7 +93,7 @@ class Keyring:
             return known[0]
         self._known.pop(token, None)
         if len(token) > _MAX_BYTES:
-            raise UnauthenticatedError("the token is too long to be one")
+            raise UnauthenticatedError("the token is too long")
         principal, expires_s = self._decoded(token)
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
@@ -106,11 +106,11 @@ class Keyring:
         try:
             kid = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, UnicodeEncodeError):
-            raise UnauthenticatedError("what was shown as a token is none") from None
+            raise UnauthenticatedError("the token is malformed") from None
         # No key has an unprintable name; an unpaired surrogate, valid in JSON, could not even be encoded.
         candidates = self._keys_of(kid) if isinstance(kid, str) and kid.isprintable() else []
         if not candidates:
-            raise UnauthenticatedError("the token is signed with a key that does not count here")
+            raise UnauthenticatedError("the token is signed with a key that is not accepted here")
         for number, key in enumerate(candidates, start=1):
             try:
                 claims = jwt.decode(
@@ -197,5 +197,5 @@ def _principal(claims: Mapping[str, Any], kid: str) -> Principal:
         and bool(topology) == (kind == "worker")
     )
     if not is_well_formed or _kid(kind, frozenset(roles), topology) != kid:
-        raise UnauthenticatedError("the token says what its key cannot say")
+        raise UnauthenticatedError("the token has claims that its key may not sign")
     return Principal(name, kind, frozenset(roles), topology)

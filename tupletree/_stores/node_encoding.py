@@ -20,7 +20,7 @@ def encode_stored(path: str, *values: Any) -> bytes:
     try:
         return encode_value([FORMAT, *values])
     except UnregisteredTypeError as error:
-        raise UnregisteredTypeError(f"what is to be stored at {path} cannot be written: {error}") from None
+        raise UnregisteredTypeError(f"the value for {path} cannot be encoded: {error}") from None
 
 
 def decode_stored(path: str, data: bytes) -> list[Any]:
@@ -44,7 +44,7 @@ def decode_owner(path: str, data: bytes) -> str:
     match decode_record(path, data):
         case [str(owner)]:
             return owner
-    raise InternalError(f"{path} holds something else than the name of who raised the epoch")
+    raise InternalError(f"{path} does not hold the name of who raised the epoch")
 
 
 def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
@@ -60,4 +60,4 @@ def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any
     try:
         return list(decode(data)[1:])
     except ProtocolError as error:
-        raise InternalError(f"what is stored at {path} cannot be read: {error}") from error
+        raise InternalError(f"the value at {path} cannot be decoded: {error}") from error

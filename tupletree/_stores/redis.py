@@ -66,7 +66,7 @@ class RedisAddress:
         except errors.RedisError as error:
             what = f"{self}: {subject and f'{subject}: '}{error}"
             if isinstance(error, errors.ResponseError) and "WRONGTYPE" in str(error):
-                raise KeyInUseError(f"{what}: the prefix is in use for something else") from error
+                raise KeyInUseError(f"{what}: the prefix is used by another program") from error
             raise UnavailableError(what) from error
 
     def close(self) -> None:

@@ -87,7 +87,7 @@ def _encode_extension(depth: int, value: Any) -> Any:
         try:
             return msgpack.ExtType(_ATTEMPT, _encode_attempt(value))
         except struct.error:
-            raise ValueError(f"{tuple(value)} is no attempt: its numbers are from 0 to 2^64 - 1") from None
+            raise ValueError(f"{tuple(value)} is not an attempt: its numbers must be from 0 to 2^64 - 1") from None
     if kind is tuple:
         return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
     if kind is int:

@@ -23,7 +23,7 @@ def level_name(text: str) -> str:
     name = text.strip().upper()
     name = _OTHER_NAMES.get(name, name)
     if name not in NUMBERS:
-        raise UsageError(f"'{text}' is no log level; there are {', '.join(NUMBERS)}")
+        raise UsageError(f"'{text}' is not a log level; choose one of {', '.join(NUMBERS)}")
     return name
 
 

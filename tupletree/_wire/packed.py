@@ -48,7 +48,7 @@ def _pack(items: array[int]) -> bytes:
 def _unpack(code: str, data: bytes) -> array[int]:
     items = array(code)
     if len(data) % items.itemsize:
-        raise ProtocolError(f"{len(data)} bytes are no packed array of {items.itemsize}-byte ids")
+        raise ProtocolError(f"{len(data)} bytes are not a packed array of {items.itemsize}-byte ids")
     items.frombytes(data)
     if _SWAP:
         items.byteswap()

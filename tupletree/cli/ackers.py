@@ -28,13 +28,13 @@ _RATES: Final = ("inits", "acks", "completed", "fails", "timeouts")
 @json_option
 @client_options
 def command(client: NimbusClient, acker: str | None, topology: str | None, as_json: bool) -> None:
-    """Show every acker service, and each ledger shard it serves as the acker itself reports it; or one, with its rates.
+    """Show every acker service and its ledger shards, or one acker with its rates.
 
-    PENDING is the tuple trees that are neither complete nor failed, OLDEST the age of the oldest of them. An acker is
-    ready unless it drains, is over its limit, or cannot be reached. ACKER is an id, or the beginning of one, or
-    HOST:PORT: that one is looked at twice, a second apart, and shown with what it did meanwhile.
+    PENDING counts the tuple trees that are neither complete nor failed; OLDEST is the age of the oldest. An acker is
+    ready unless it drains, is over its limit, or cannot be reached. ACKER is an id, a prefix of an id, or HOST:PORT.
+    The command reads that acker twice, one second apart, and shows its rates in between.
 
-    Exit status 0, whether or not they are ready (that is what 'health' is for); 2 if there is no such acker.
+    Exit status 0 even if an acker is not ready ('health' reports that); 2 if the acker is not found.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def _chosen(ackers: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     found = [one for one in ackers if one["address"] == wanted or one["id"].startswith(wanted)]
     if len(found) != 1:
         known = ", ".join(f"{one['id']} ({one['address']})" for one in ackers) or "none"
-        raise UsageError(f"{'several ackers are' if found else 'there is no acker'} '{wanted}'; there is {known}")
+        raise UsageError(f"{'several ackers match' if found else 'no acker matches'} '{wanted}'; known ackers: {known}")
     return found[0]
 
 

@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 @json_option
 @client_options
 def command(client: NimbusClient, names: tuple[str, ...], as_json: bool) -> None:
-    """Let the spouts of deactivated topologies go on. Nothing happens to one that is active."""
+    """Resume the spouts of deactivated topologies. Has no effect on active topologies."""
     print_records([client.activate(name) for name in names], as_json)

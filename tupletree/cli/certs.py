@@ -19,16 +19,20 @@ _UNITS: Final = {"m": 60.0, "h": 3600.0, "d": _DAY_S}
 
 @click.command("certs")
 @click.argument("directory", metavar="DIR")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name or address of a machine; may be repeated.")
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they are good.")
-@click.option("--renew", is_flag=True, help="Make the cluster's certificate anew, by the authority that is there.")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="Host name or address of a machine; may be repeated."
+)
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Validity of the certificates."
+)
+@click.option("--renew", is_flag=True, help="Renew the cluster's certificate, signed by the existing authority.")
 @json_option
 def certs(directory: str, hosts: tuple[str, ...], days: int, renew: bool, as_json: bool) -> None:
-    """Make a private authority, a certificate for the cluster and one for clients, and the secret that signs tokens.
+    """Create a private authority, certificates for the cluster and for clients, and the secret that signs tokens.
 
-    What is there already stays, so that it may be run again: for hosts that were added, or with --renew before the
-    certificate ends. Certificates always count for this machine's loopback addresses too. It is meant for trials and
-    small clusters: whoever has an authority already has it sign the same files. Keep ca.key away from the cluster.
+    The command keeps existing files. Run it again to add hosts, or with --renew before the certificate expires. The
+    certificates always include this machine's loopback addresses. The command is meant for trials and small clusters:
+    if you have an authority, let it sign the same files. Keep ca.key away from the cluster.
 
     \b
     Examples:
@@ -56,44 +60,46 @@ def certs(directory: str, hosts: tuple[str, ...], days: int, renew: bool, as_jso
     if as_json:
         print_json({"directory": str(folder), "made": made, "hosts": authority.hosts, "configuration": settings})
         return
-    click.echo(f"{folder}: {'made ' + ', '.join(made) if made else 'everything is there'}")
-    click.echo(f"The certificate counts for {', '.join(authority.hosts)}.")
-    click.echo("\nFor the tupletree.yaml of every daemon:\n")
+    click.echo(f"{folder}: {'created ' + ', '.join(made) if made else 'all files exist already'}")
+    click.echo(f"The certificate is valid for {', '.join(authority.hosts)}.")
+    click.echo("\nAdd to the tupletree.yaml of every daemon:\n")
     for key, value in settings.items():
         click.echo(f"{key}: {'true' if value is True else value}")
-    click.echo("\nFor a client: tls.ca, client.crt and client.key as tls.cert and tls.key, and a token from")
+    click.echo("\nFor a client, set tls.ca, tls.cert (client.crt) and tls.key (client.key), and issue a token:")
     click.echo(f"  tupletree token issue --user NAME --role submit -c security.secret.file={secret}")
 
 
 @click.group("token")
 def token() -> None:
-    """Issue tokens for users, and look at them."""
+    """Issue and inspect tokens for users."""
 
 
 @token.command("issue")
-@click.option("--user", required=True, metavar="NAME", help="Whom the token names.")
+@click.option("--user", required=True, metavar="NAME", help="User of the token.")
 @click.option(
     "--role",
     "roles",
     multiple=True,
     type=click.Choice(["read", "submit", "admin", "metrics"]),
-    help="What the token can be used for at most; may be repeated. Without: to see what others share with its user.",
+    help="Role of the token; may be repeated. Default: none, so the user sees only shared topologies.",
 )
-@click.option("--for", "lifetime", default="30d", show_default=True, metavar="TIME", help="Such as 12h, 30d, 15m.")
+@click.option(
+    "--for", "lifetime", default="30d", show_default=True, metavar="TIME", help="Lifetime, such as 15m, 12h or 30d."
+)
 @conf_options
 @json_option
 def issue(
     user: str, roles: tuple[str, ...], lifetime: str, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
 ) -> None:
-    """Print a token. It takes the cluster's secret (security.secret.file), so run it where a daemon runs.
+    """Print a new token. The command needs the cluster's secret (security.secret.file): run it on a daemon's machine.
 
     \b
     read       see every topology, its logs and metrics
-    submit     submit topologies, change one's own and those that name the user in topology.users
+    submit     submit topologies, and change the user's own and those that list the user in topology.users
     admin      everything
     metrics    read /metrics, of workers too; for Prometheus
 
-    A token cannot be called back before it ends, other than by a new secret: rather issue short ones.
+    A token cannot be revoked before it expires, except by a new secret: prefer short lifetimes.
 
     \b
     Example:
@@ -105,7 +111,7 @@ def issue(
     keyring = daemon_keyring(load(conf_path, overrides))
     lifetime_s = parse_lifetime_s(lifetime)
     if "metrics" in roles and len(set(roles)) > 1:
-        raise UsageError("the role metrics stands alone: workers hold the key that signs it, and know no other role")
+        raise UsageError("the role 'metrics' cannot be combined with other roles: issue a separate token for it")
     made = keyring.issue(user, "user", roles=frozenset(roles), lifetime_s=lifetime_s)
     if as_json:
         print_json(
@@ -120,9 +126,9 @@ def issue(
 @conf_options
 @json_option
 def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Say what a token says, and whether it counts: that of the configuration (security.token), or the one given.
+    """Show a token's claims and its validity. Default: the token of the configuration (security.token).
 
-    Without the cluster's secret at hand it says only what is written in the token. Exit status 1: it does not count.
+    Without the cluster's secret the command shows only the claims. Exit status 1 if the token is not valid.
     """
     from tupletree._security.current import Security, daemon_keyring
     from tupletree._security.tokens import unverified
@@ -133,7 +139,7 @@ def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as
     if text is None:
         source = Security.of_client(conf).token
         if source is None:
-            raise UsageError("there is no token: name one, or set security.token or security.token.file")
+            raise UsageError("there is no token: give one, or set security.token or security.token.file")
         text = source()
     claims: dict[str, Any] = dict(unverified(text))
     verdict = "not verified: the cluster's secret is not configured here"
@@ -156,5 +162,7 @@ def parse_lifetime_s(text: str) -> float:
     """``12h``, ``30d``, ``15m`` in seconds. Raises UsageError."""
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or int(number) == 0 or unit not in _UNITS:
-        raise UsageError(f"a token's life is a number of days, hours or minutes such as 30d, 12h or 15m, not {text!r}")
+        raise UsageError(
+            f"a token's lifetime is a number of days, hours or minutes such as 30d, 12h or 15m, not {text!r}"
+        )
     return int(number) * _UNITS[unit]

@@ -15,7 +15,7 @@ from tupletree.cli.stores import opened_store
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is stored for a state id."""
+    """The stored checkpoint of a state id."""
 
     id: str
     checkpoint: Checkpoint
@@ -30,14 +30,14 @@ class Found:
 def command(ids: tuple[str, ...], as_json: bool, conf_path: str | None, overrides: tuple[str, ...]) -> None:
     """Show the last checkpoint of stateful topologies, by state id: the topology's name, or its topology.state.id.
 
-    It is read from ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
-    transactional.zookeeper.root), also when no topology runs. If a topology sets these keys itself, name them with -c.
+    The command reads ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
+    transactional.zookeeper.root), even if no topology runs. If a topology sets these keys itself, repeat them with -c.
 
-    TXID is the checkpoint and PHASE how far it is: preparing, committing or committed. TASKS are those whose states
-    belong to it. EPOCH counts the checkpoint spouts there were: it grows with each restart of a worker that runs one,
-    and with each topology that takes over. What is being done just now is shown by 'tupletree describe'.
+    TXID is the checkpoint's number and PHASE its phase: preparing, committing or committed. TASKS counts the tasks with
+    a state in the checkpoint. EPOCH is the number of checkpoint spouts so far: it grows with each restart of the worker
+    that runs the spout, and with each topology that takes over. 'tupletree describe' shows the current activity.
 
-    To begin anew with empty states, submit with another topology.state.id.
+    To start with empty states, submit with another topology.state.id.
 
     \b
     Examples:

@@ -17,14 +17,14 @@ _VARIABLE = "_TUPLETREE_COMPLETE"
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @json_option
 def command(shell: str | None, as_json: bool) -> None:
-    """Print what makes a shell complete commands, options and the names of running topologies.
+    """Print a script that makes a shell complete commands, options and the names of running topologies.
 
-    Without SHELL it is that of $SHELL. Names are asked of the cluster that the options or the configuration name; if
-    it does not answer within two seconds there are none.
+    Default for SHELL: the shell in $SHELL. The script gets the names from the configured cluster. If the cluster does
+    not answer within two seconds, no names are completed.
 
     \b
     Examples:
-      eval "$(tupletree completion bash)"                 for this shell; in ~/.bashrc for every one
+      eval "$(tupletree completion bash)"                 for this shell; in ~/.bashrc for all
       tupletree completion zsh > ~/.zfunc/_tupletree      with ~/.zfunc in $fpath
       tupletree completion fish > ~/.config/fish/completions/tupletree.fish
     """
@@ -34,7 +34,7 @@ def command(shell: str | None, as_json: bool) -> None:
 
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     if name not in _SHELLS:
-        raise click.UsageError(f"there is completion for {', '.join(_SHELLS)}, not for '{name}'.")
+        raise click.UsageError(f"completion exists for {', '.join(_SHELLS)}, not for '{name}'.")
     found = get_completion_class(name)
     assert found is not None
     script = found.source_template % found(cli, {}, "tupletree", _VARIABLE).source_vars()

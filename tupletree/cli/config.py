@@ -22,9 +22,9 @@ def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) 
 def command() -> None:
     """Explain configuration keys and show their values.
 
-    Values come from, later ones winning: the defaults, tupletree.yaml (the one given by --conf, by $TUPLETREE_CONF, in
-    this directory, or in ~/.tupletree), environment variables such as TUPLETREE_NIMBUS_SEEDS, and -c KEY=VALUE. A
-    topology's own configuration and a component's own come on top of these.
+    Sources of values, in rising precedence: the defaults, tupletree.yaml (given by --conf or $TUPLETREE_CONF, or found
+    in this directory or in ~/.tupletree), environment variables such as TUPLETREE_NIMBUS_SEEDS, -c KEY=VALUE, the
+    topology's configuration, and the component's configuration.
     """
 
 
@@ -58,16 +58,16 @@ def list_keys(prefix: str, as_yaml: bool, as_json: bool, conf_path: str | None, 
 
 @command.command("get")
 @click.argument("key", shell_complete=_complete_keys)
-@click.option("--remote", is_flag=True, help="The value in the cluster: what the leading nimbus was started with.")
+@click.option("--remote", is_flag=True, help="Print the value of the leading nimbus.")
 @nimbus_option
 @json_option
 @conf_options
 def get_key(
     key: str, remote: bool, seeds: str | None, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]
 ) -> None:
-    """Print the value of KEY as JSON; with --json, all there is to know about it.
+    """Print the value of KEY as JSON; with --json, with its unit, default and meaning.
 
-    It is the value here, or with --remote that of the leading nimbus, which shows stars in the place of secrets.
+    Default: the local value. With --remote, the value of the leading nimbus, which replaces secrets by stars.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def get_key(
       tupletree config get nimbus.task.timeout.secs --remote
     """
     if seeds is not None and not remote:
-        raise click.UsageError("--nimbus belongs to --remote.")
+        raise click.UsageError("--nimbus requires --remote.")
     if remote:
         _print_remote(key, seeds, conf_path, overrides, as_json)
         return
@@ -83,7 +83,7 @@ def get_key(
     conf = load(conf_path, overrides)
     if known is None and key not in conf:
         validate({key: None})
-        raise click.UsageError(f"there is no configuration key '{key}', and nobody has set one of that name.")
+        raise click.UsageError(f"there is no configuration key '{key}', and no value is set for it.")
     if not as_json:
         click.echo(json.dumps(conf[key]))
         return

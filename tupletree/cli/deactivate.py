@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 @json_option
 @client_options
 def command(client: NimbusClient, names: tuple[str, ...], as_json: bool) -> None:
-    """Stop the spouts of topologies. Tuples in flight are finished and bolts keep running until 'activate'."""
+    """Stop the spouts of topologies. Bolts finish the tuples in flight. Resume with 'activate'."""
     print_records([client.deactivate(name) for name in names], as_json)

@@ -35,7 +35,7 @@ _LATE_S = 3.0  # what was sampled is still read for so long
     type=click.FloatRange(0, 100, min_open=True),
     default=1.0,
     show_default=True,
-    help="The share of its tuples that is shown.",
+    help="Percentage of tuples to sample.",
 )
 @click.option(
     "--for",
@@ -46,8 +46,8 @@ _LATE_S = 3.0  # what was sampled is still read for so long
     metavar="SECONDS",
     help="End after this time.",
 )
-@click.option("-n", "--count", "most", type=click.IntRange(min=1), help="End after so many tuples.")
-@click.option("--off", is_flag=True, help="Switch sampling off, whoever switched it on, and end.")
+@click.option("-n", "--count", "most", type=click.IntRange(min=1), help="End after N tuples.")
+@click.option("--off", is_flag=True, help="Stop sampling, even if another user started it, and exit.")
 @json_option
 @client_options
 def command(
@@ -60,13 +60,13 @@ def command(
     off: bool,
     as_json: bool,
 ) -> None:
-    """Show tuples that a component emits, live: some percent of them, with their values.
+    """Show a sample of the tuples that a component emits, live, with their values.
 
-    Workers write sampled tuples into their events.jsonl (at most 500 a second each), from where this command reads
-    them; while nothing is sampled that costs nothing. Sampling ends with the command, or at the latest after its time.
-    Values are shown as their repr, cut to 200 characters. Without COMPONENT tuples of all components are shown.
+    Workers write sampled tuples into their events.jsonl, at most 500 per second per worker. This command reads that
+    file. Without sampling there is no cost. Sampling ends with the command, at the latest after --for. Values are
+    shown as their repr, cut to 200 characters. Without COMPONENT, tuples of all components are shown.
 
-    Exit status 0; 2 if there is no such topology or component.
+    Exit status 0; 2 if the topology or the component is not found.
 
     \b
     Examples:
@@ -126,7 +126,7 @@ def _show(event: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(event)
     elif event["kind"] == "left_out":
-        click.echo(f"… {event.get('count')} more were left out on {event.get('worker')}", err=True)
+        click.echo(f"… {event.get('count')} more were dropped on {event.get('worker')}", err=True)
     else:
         values = event.get("values")
         targets = event.get("targets")
@@ -143,4 +143,4 @@ def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
         print_json({"name": record.name, "sampled_percent": dict(record.sampled_percent)})
     else:
         left = ", ".join(f"{key or 'all'} {value:g}%" for key, value in record.sampled_percent.items())
-        click.echo(f"tuples of '{record.name}' that are sampled: {left or 'none'}")
+        click.echo(f"sampled tuples of '{record.name}': {left or 'none'}")

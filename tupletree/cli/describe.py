@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @json_option
 @client_options
 def command(client: NimbusClient, name: str, as_json: bool) -> None:
-    """Show one topology: its components with their figures, its workers, ledger shards and newest errors.
+    """Show one topology: its components with their metrics, its workers, ledger shards and newest errors.
 
     Counters are totals since the workers started. EXECUTE is the time inside a bolt's execute, PROCESS from execute to
     ack, COMPLETE from a spout's emit to its ack, each the mean in milliseconds. CAPACITY is the share of the last ten
-    minutes that the busiest executor spent executing; at 1.0 it needs more executors. Below the components stands what
-    tasks say of themselves, such as the batches of a pipeline.
+    minutes that the busiest executor spent executing; at 1.0 the component needs more executors. Below the components
+    follow the statuses that tasks report, such as the batches of a pipeline.
     """
     reply = client.describe(name)
     described = describe_dict(reply)
@@ -41,7 +41,7 @@ def command(client: NimbusClient, name: str, as_json: bool) -> None:
 
 
 def describe_dict(reply: nimbus_pb2.DescribeTopologyReply) -> dict[str, Any]:
-    """What ``describe --json`` prints."""
+    """The document of ``describe --json``."""
     return {
         **summary_dict(reply.summary),
         "unscheduled": reply.unscheduled,
@@ -63,7 +63,7 @@ def describe_dict(reply: nimbus_pb2.DescribeTopologyReply) -> dict[str, Any]:
 def _print(topology: dict[str, Any]) -> None:
     click.echo(
         f"{topology['name']} ({topology['id']}) is {topology['status']}, up {duration(topology['uptime_s'])}, "
-        f"submitted by {topology['owner'] or 'nobody in particular'}"
+        f"submitted by {topology['owner'] or 'an unknown user'}"
     )
     click.echo(
         f"workers {topology['workers_ready']} ready of {topology['workers_used']} running and "

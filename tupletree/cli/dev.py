@@ -32,7 +32,7 @@ _DEFAULT_SEED: Final = "127.0.0.1:6627"
     "--dir",
     "directory",
     metavar="DIR",
-    help="Keep everything here, and go on with it at the next start. Default: a temporary directory.",
+    help="Directory for all data; the next start continues from it. Default: a temporary directory.",
 )
 @conf_options
 @json_option
@@ -46,10 +46,10 @@ def command(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run a whole cluster on this machine: ZooKeeper, nimbus, supervisor, acker, each a process of its own.
+    """Run a whole cluster on this machine: ZooKeeper, nimbus, supervisor, acker, each in its own process.
 
-    It listens on the default ports, so that every other command finds it. A daemon that dies is started again.
-    Ctrl-C ends everything.
+    The cluster listens on the default ports, so that every other command finds it. A daemon that dies is restarted.
+    Ctrl-C stops the cluster.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     click.echo("\nNow, in another terminal:")
     click.echo(f"  tupletree submit{nimbus} examples/word_count.py")
     click.echo(f"  tupletree list{nimbus}")
-    click.echo("\nCtrl-C ends everything.")
+    click.echo("\nCtrl-C stops the cluster.")
 
 
 def _row(name: str, address: str, also: str) -> str:
@@ -137,6 +137,6 @@ def _report(event: Event, as_json: bool) -> None:
         print_json({"event": "died" if died else "restarted", **asdict(event)})
     elif isinstance(event, DaemonDied):
         when = f"in {event.restart_in_s:.1f} s" if event.restart_in_s else "now"
-        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} {event.reason}; starting it again {when}")
+        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} {event.reason}; restarting it {when}")
     else:
-        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} was started again as process {event.pid}")
+        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} was restarted as process {event.pid}")

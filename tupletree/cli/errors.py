@@ -22,7 +22,9 @@ _LONGEST = 2000
 @click.command("errors")
 @name_argument
 @click.option("-m", "--component", help="Only this component's errors.")
-@click.option("-a", "--all", "wants_all", is_flag=True, help="Every error that is kept, not each component's newest.")
+@click.option(
+    "-a", "--all", "wants_all", is_flag=True, help="Show all stored errors, not only the newest per component."
+)
 @click.option("--traceback/--no-traceback", "with_traceback", default=True, help="Print the tracebacks; default: yes.")
 @json_option
 @client_options
@@ -31,12 +33,12 @@ def command(
 ) -> None:
     """Show the newest error of each of a topology's components, with its traceback.
 
-    Errors are those that ended a worker and those that components reported; the newest ten of each component are kept.
-    Those that say the same are shown once, with how often and in which tasks. One is marked as over when its component
-    is healthy since: all its workers are ready, and the one that had the error was started again and has run
-    for 90 seconds, or the error is ten minutes old.
+    Errors either ended a worker or were reported by a component; nimbus keeps the newest ten per component. Equal
+    errors are shown once, with their count and tasks. An error is marked as over when its component is healthy again:
+    all its workers are ready, and the worker with the error was restarted and has run for 90 seconds, or the error is
+    ten minutes old.
 
-    Exit status 0 whether or not there are errors; 2 for a name that is wrong.
+    Exit status 0 even if there are errors; 2 if the topology or the component is not found.
 
     \b
     Examples:
@@ -58,7 +60,8 @@ def command(
     for one in shown:
         _print(one, with_traceback)
     if len(found) > len(shown):
-        click.echo(f"{len(found) - len(shown)} older ones that say something else: --all")
+        more = len(found) - len(shown)
+        click.echo(f"{more} more error{'' if more == 1 else 's'}; show all with --all")
 
 
 def _as_dict(one: Complaint) -> dict[str, Any]:
@@ -76,7 +79,7 @@ def _print(one: Complaint, with_traceback: bool) -> None:
     error = one.latest
     tasks = ",".join(map(str, one.tasks))
     times = f" {one.count} times since {clock(one.first_unix_s)}" if one.count > 1 else ""
-    over = " (over: healthy since)" if one.is_over else ""
+    over = " (over: healthy again)" if one.is_over else ""
     click.echo(
         f"{clock(error.at_unix_s)}  {error.component_id}[{tasks}] on {', '.join(one.places)}{times}{over}: "
         f"{printable(error.message, _LONGEST)}"

@@ -26,7 +26,7 @@ _STATUSES = {"healthy": 0, "degraded": 1, "down": 2}
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for a nimbus to lead before the verdict is 'down'.",
+    help="Maximum wait for a leading nimbus before the verdict is 'down'.",
 )
 @nimbus_option
 @json_option
@@ -38,21 +38,21 @@ def command(
 
     \b
     0  healthy    a nimbus leads, every daemon that is registered answers, every topology has all its workers
-    1  degraded   topologies run, but something of that is missing, or one of them does not get on: an acker or
-                  supervisor does not answer, workers are not ready or die again and again, a commit or a
-                  checkpoint has stalled, a topology finds no slots
-    2  down       no nimbus leads or can be reached (running topologies may well go on), ZooKeeper is away, or
+    1  degraded   topologies run, but a part fails or a topology makes no progress: an acker or supervisor does
+                  not answer, workers are not ready or crash repeatedly, a commit or a checkpoint has stalled,
+                  a topology finds no slots
+    2  down       no nimbus leads or can be reached (running topologies may continue), ZooKeeper is unavailable,
                   there is no supervisor, or no acker is ready
 
-    Each reason says where to look next. A topology that was submitted less than 20 seconds ago may lack workers.
-    Notes change no verdict: what a topology failed in the last ten minutes, a bolt that is saturated, and the like.
-    The leading nimbus judges, and of topologies that you may see; the web UI and GET /api/v1/cluster/health say the
-    same.
+    Each reason names the next command to run. A topology submitted less than 20 seconds ago may lack workers. Notes
+    do not change the verdict, for example failed trees of the last ten minutes or a saturated bolt. The leading
+    nimbus computes the verdict, for the topologies that you may see. The web UI and GET /api/v1/cluster/health show
+    the same verdict.
 
     \b
     Examples:
       tupletree health
-      tupletree health --json --timeout 2 || page-somebody
+      tupletree health --json --timeout 2 || page-on-call
     """
     from tupletree._health.assessment import unreachable
 

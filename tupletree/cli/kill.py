@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     "wait_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Longest time for tuples in flight to finish; default: the topology's message timeout.",
+    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
 )
 @json_option
 @client_options
 def command(client: NimbusClient, names: tuple[str, ...], wait_s: float | None, as_json: bool) -> None:
-    """Stop topologies for good.
+    """Stop topologies and remove them.
 
-    Their spouts stop at once. When nothing is in flight any more, or after the wait, the workers end and the
-    topology is gone. Killing again sets a new wait.
+    The spouts stop at once. When no tuple is in flight, or after the wait, the workers stop and the topology is
+    removed. Killing again sets a new wait.
 
     \b
     Example:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(client: NimbusClient, as_json: bool) -> None:
     """Show the topologies of the cluster.
 
-    WORKERS reads ready/running/wanted: a topology is whole when the three agree.
+    WORKERS is ready/running/wanted. A topology has all its workers if the three are equal.
     """
     topologies = [summary_dict(summary) for summary in client.list()]
     if as_json:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=20,
     show_default=True,
-    help="How long to run; 0: until interrupted.",
+    help="Run time; 0: until interrupted.",
 )
 @json_option
 @conf_options
@@ -33,9 +33,9 @@ def command(
 ) -> None:
     """Run a topology in this process, without a cluster.
 
-    Everything runs in threads of this process: components can print, and a debugger can stop in them. At the end it
-    says how many tuples each component emitted, and the newest error of each that reported any. An exception in a
-    component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows where it happened.
+    Everything runs in threads of this process: components can print, and a debugger can stop in them. At the end the
+    command prints the number of tuples that each component emitted, and the newest error that each reported. An
+    exception in a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
 
     \b
     Examples:

@@ -24,17 +24,19 @@ if TYPE_CHECKING:
     "levels",
     multiple=True,
     metavar="LOGGER=LEVEL[:SECONDS]",
-    help="Give a logger of the workers this level, for so many seconds or for good; may be repeated.",
+    help="Set a logger's level in the workers, for SECONDS or permanently; may be repeated.",
 )
-@click.option("-r", "--remove", multiple=True, metavar="LOGGER", help="Let a logger be what it was; may be repeated.")
+@click.option(
+    "-r", "--remove", multiple=True, metavar="LOGGER", help="Restore a logger's original level; may be repeated."
+)
 @json_option
 @client_options
 def command(client: NimbusClient, name: str, levels: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
-    """Change levels of loggers in the workers of a running topology; without options, show those that are changed.
+    """Change levels of loggers in the workers of a running topology; without options, show the changed loggers.
 
-    LEVEL is ALL, DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF (Storm's TRACE, WARN and FATAL are understood), LOGGER a
-    name such as 'my_app.parsing', or 'root'. Workers follow within a second, also those that are started later. When
-    the seconds are over, and with --remove, a logger gets back the level that it had.
+    LEVEL is ALL, DEBUG, INFO, WARNING, ERROR, CRITICAL or OFF (Storm's TRACE, WARN and FATAL are accepted). LOGGER is a
+    name such as 'my_app.parsing', or 'root'. The change takes effect within a second, and in workers that start later.
+    After SECONDS, or with --remove, the logger returns to its original level.
 
     \b
     Examples:
@@ -53,13 +55,13 @@ def command(client: NimbusClient, name: str, levels: tuple[str, ...], remove: tu
     if as_json:
         print_json({"name": record.name, "levels": shown})
     elif not shown:
-        click.echo(f"no logger of '{record.name}' has another level than its code says")
+        click.echo(f"no logger level of '{record.name}' is changed")
     else:
         rows = [
-            (one["logger"], one["level"], "for good" if one["left_s"] is None else duration(one["left_s"]))
+            (one["logger"], one["level"], "never" if one["left_s"] is None else duration(one["left_s"]))
             for one in shown
         ]
-        print_table(["logger", "level", "for another"], rows)
+        print_table(["logger", "level", "expires in"], rows)
 
 
 def _parse(option: str, now_s: float) -> tuple[str, topology_pb2.LogLevel]:

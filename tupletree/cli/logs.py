@@ -29,23 +29,28 @@ _MAX_WORKERS: Final = 16  # asked at the same time
 @click.command("logs")
 @name_argument
 @worker_option
-@click.option("-m", "--component", help="Only workers that run tasks of this component.")
+@click.option("-m", "--component", help="Show only workers that run this component.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of each log to begin with."
+    "-n",
+    "--lines",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Lines to show of the end of each log.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until interrupted.")
 @click.option(
     "--file",
     default="worker.log",
     show_default=True,
     metavar="FILE",
-    help="Another file of the workers: worker.out (what they printed), events.jsonl, or one that --list names.",
+    help="File to read: worker.log, worker.out (standard output), events.jsonl, or a name from --list.",
 )
-@click.option("--past", is_flag=True, help="Those of slots that the topology's workers have left, while they are kept.")
-@click.option("--list", "as_list", is_flag=True, help="Show which files there are.")
-@click.option("--search", "pattern", metavar="TEXT", help="Show the lines with this text, rotated files too.")
-@click.option("--regex", "is_regex", is_flag=True, help="TEXT is a regular expression (RE2's).")
-@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same to --search.")
+@click.option("--past", is_flag=True, help="Show stored logs of slots that the topology no longer uses.")
+@click.option("--list", "as_list", is_flag=True, help="List the log files.")
+@click.option("--search", "pattern", metavar="TEXT", help="Search for this text, also in rotated files.")
+@click.option("--regex", "is_regex", is_flag=True, help="Treat TEXT as a regular expression (RE2 syntax).")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore case in --search.")
 @click.option(
     "-C",
     "--context",
@@ -53,7 +58,7 @@ _MAX_WORKERS: Final = 16  # asked at the same time
     default=0,
     show_default=True,
     metavar="LINES",
-    help="Lines to show before and after each that --search finds.",
+    help="Lines to show before and after each match of --search.",
 )
 @click.option(
     "--most",
@@ -61,7 +66,7 @@ _MAX_WORKERS: Final = 16  # asked at the same time
     default=100,
     show_default=True,
     metavar="N",
-    help="Matches of each worker that --search shows.",
+    help="Maximum matches of --search per worker.",
 )
 @json_option
 @client_options
@@ -82,13 +87,13 @@ def command(
     most: int,
     as_json: bool,
 ) -> None:
-    """Show, follow or search the logs of a topology's workers, all together, through the supervisors of their machines.
+    """Show, follow or search the logs of a topology's workers, through the supervisors of their machines.
 
-    With several workers each line begins with the one it is from, and the lines to begin with are in the order of their
-    times. --follow goes on over rotated logs, workers that are started again or moved, and supervisors that are away
-    for a while. With --json each line is an object.
+    With several workers, each line starts with its worker, and the lines are sorted by time. --follow continues across
+    rotated logs, restarted or moved workers, and supervisors that are temporarily unavailable. With --json, each line
+    is an object.
 
-    Exit status 0 also if --search finds nothing; 2 for a wrong name, pattern or file.
+    Exit status 0 even if --search finds no match; 2 for a wrong name, pattern or file.
 
     \b
     Examples:
@@ -99,12 +104,7 @@ def command(
       tupletree logs word_count --file worker.out
       tupletree logs word_count --past --list
     """
-    if pattern is None and (is_regex or ignore_case or context):
-        raise UsageError("--regex, --ignore-case and --context belong to --search")
-    if pattern is not None and follow:
-        raise UsageError("--search looks at what is there, and --follow at what comes: use one of them")
-    if past and (follow or component is not None):
-        raise UsageError("--past shows logs that are finished, of workers whose components are not known any more")
+    _check_options(pattern, is_regex or ignore_case or bool(context), follow, past, component)
 
     def select() -> list[Source]:
         return _past(client, name, worker) if past else sources(client, name, worker, component)
@@ -113,17 +113,22 @@ def command(
     if as_list:
         _list(client, found, as_json)
     elif pattern is not None:
-        query = {
-            "file": file,
-            "is_regex": is_regex,
-            "ignore_case": ignore_case,
-            "before": context,
-            "after": context,
-            "max_matches": most,
-        }
+        around = {"before": context, "after": context, "max_matches": most}
+        query = {"file": file, "is_regex": is_regex, "ignore_case": ignore_case, **around}
         _search(client, found, pattern, query, as_json)
     else:
         _show(client, name, found, file, lines, follow, as_json, select)
+
+
+def _check_options(
+    pattern: str | None, has_search_options: bool, follow: bool, past: bool, component: str | None
+) -> None:
+    if pattern is None and has_search_options:
+        raise UsageError("--regex, --ignore-case and --context require --search")
+    if pattern is not None and follow:
+        raise UsageError("--search reads existing lines and --follow new lines: use only one of them")
+    if past and (follow or component is not None):
+        raise UsageError("--past shows finished logs of unknown components: omit --follow and --component")
 
 
 def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
@@ -132,7 +137,7 @@ def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
         raise away[0]
     _tell_away(away)
     if not found:
-        raise NotFoundError(f"no logs are kept of workers that topology '{name}' no longer has")
+        raise NotFoundError(f"topology '{name}' has no stored logs of former slots")
     return found
 
 
@@ -160,7 +165,7 @@ def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list
 
 def _tell_away(away: Sequence[UnavailableError]) -> None:
     for sentence in sorted({str(error) for error in away}):
-        click.echo(f"tupletree: not all workers are here: {sentence}", err=True)
+        click.echo(f"tupletree: some workers are missing: {sentence}", err=True)
 
 
 def _show(
@@ -187,7 +192,7 @@ def _show(
     answers = _ask_each(found, lambda source: last_lines(client, source, file, last_bytes))
     found, ends = [source for source, _ in answers], [end for _, end in answers]
     if not follow and not any(end.file_id for _, end in ends):
-        raise NotFoundError(f"no worker of topology '{name}' has written anything to its {file} yet")
+        raise NotFoundError(f"no worker of topology '{name}' has written to {file} yet")
     begun = [(source, some[-lines:] if lines else []) for source, (some, _) in zip(found, ends, strict=True)]
     for source, line in in_order(begun):
         show(source, line)
@@ -200,7 +205,7 @@ def _show(
             if arrived is not None:
                 show(*arrived)
                 sys.stdout.flush()
-        click.echo(f"topology '{name}' is gone", err=True)
+        click.echo(f"topology '{name}' was removed", err=True)
     except KeyboardInterrupt:
         return
     finally:
@@ -248,7 +253,7 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
             if reply.HasField("end"):
                 _show_end(source, reply.end, as_json)
     if not as_json and not total:
-        click.echo("no line matches")
+        click.echo("no matches")
 
 
 def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> None:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two samples.",
 )
 @click.option(
-    "-n", "--count", "looks", type=click.IntRange(min=1), help="Stop after so many looks; default: when interrupted."
+    "-n", "--count", "looks", type=click.IntRange(min=1), help="Stop after N samples; default: when interrupted."
 )
 @click.option("-m", "--component", help="Only this component.")
 @click.option("-s", "--stream", help="Count emitted and transferred tuples of this stream only.")
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "-w",
     "--watch",
     type=click.Choice(["emitted", "transferred"]),
-    help="Print one line a look for each component and stream: how many tuples a second.",
+    help="Print one line per sample, component and stream, with the rate.",
 )
 @json_option
 @client_options
@@ -60,16 +60,15 @@ def command(
     watch: str | None,
     as_json: bool,
 ) -> None:
-    """Watch a topology live: tuples a second, latencies, and what is pending or queued, for each component.
+    """Watch a topology live: tuples per second, latencies, and pending or queued tuples, per component.
 
-    Rates and latencies are those of the last interval. PENDING is tuple trees for a spout, waiting tuples for a bolt;
-    CAPACITY the share of the last ten minutes that the busiest executor spent executing. Latencies are from execute to
-    ack for a bolt, from emit to ack for a spout: the mean, and what half and 99 of 100 did not exceed. Below the table
-    stands what tasks say of themselves: the batches of a pipeline, the transactions of a coordinator and how far its
-    source is ahead (lag).
+    Rates and latencies cover the last interval. PENDING counts tuple trees for a spout, waiting tuples for a bolt.
+    CAPACITY is the fraction of the last ten minutes that the busiest executor spent executing. Latencies are from
+    execute to ack for a bolt, from emit to ack for a spout: mean, median and 99th percentile. Below the table follow
+    the statuses that tasks report: the batches of a pipeline, the transactions of a coordinator and its source's lag.
 
-    On a terminal the table is redrawn; elsewhere one is printed for each interval; with --json one line each. A nimbus
-    that is away for a while is waited for. Exit status 2 if there is no such topology, component or stream.
+    A terminal shows the table in place; otherwise the command prints a table per interval, with --json a line. The
+    command waits for a nimbus that is unavailable. Exit status 2 if the topology, component or stream is not found.
 
     \b
     Examples:

@@ -23,13 +23,13 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
 name_argument = click.argument("name", shell_complete=_complete_names)
 names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_complete_names)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 nimbus_option = click.option(
     "--nimbus",
     "seeds",
     metavar="HOST[:PORT]",
-    help="Where to ask for the leading nimbus; several with commas. Default: the key nimbus.seeds.",
+    help="Addresses of nimbuses, separated by commas. Default: the key nimbus.seeds.",
 )
 
 
@@ -72,8 +72,8 @@ def _refuse_topology_keys(overrides: tuple[str, ...]) -> None:
         key = override.partition("=")[0].strip()
         if key.startswith("topology."):
             raise click.UsageError(
-                f"-c configures this command, and '{key}' belongs to a topology: it would change nothing. The "
-                "configuration of a running topology does not change; kill it and submit it again with -c."
+                f"-c configures this command, and '{key}' configures a topology. The configuration of a running "
+                "topology cannot change; kill the topology and submit it again with -c."
             )
 
 

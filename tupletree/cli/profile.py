@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(1, 600),
     default=10.0,
     show_default=True,
-    help="For how long to watch.",
+    help="Duration of the profile.",
 )
 @click.option(
     "--format",
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     type=click.Choice(["flamegraph", "speedscope", "raw"]),
     default="flamegraph",
     show_default=True,
-    help="An SVG file for a browser; a JSON file for speedscope.app; one line for each stack.",
+    help="SVG for a browser, JSON for speedscope.app, or one line per stack.",
 )
-@click.option("--rate", type=click.IntRange(1, 1000), default=100, show_default=True, help="Samples a second.")
-@click.option("-o", "--output", metavar="FILE", help="Where to write it; default: a new file in this directory.")
-@click.option("--stacks", is_flag=True, help="Print what each thread is doing at this moment instead.")
+@click.option("--rate", type=click.IntRange(1, 1000), default=100, show_default=True, help="Samples per second.")
+@click.option("-o", "--output", metavar="FILE", help="Output file; default: a new file in this directory.")
+@click.option("--stacks", is_flag=True, help="Print the current stack of each thread instead.")
 @json_option
 @client_options
 def command(
@@ -52,14 +52,14 @@ def command(
     stacks: bool,
     as_json: bool,
 ) -> None:
-    """Watch where a worker of a topology spends its time, and write it to a file: by default a flame graph.
+    """Profile a worker of a topology and write the result to a file: by default a flame graph.
 
-    The worker runs on; its supervisor looks at it from outside with py-spy, so this works on one that hangs, too. The
-    kernel has to allow that: where it does not, the reason is printed and nothing else happens. The supervisor keeps
-    the newest profiles beside the worker's log (tupletree logs NAME --list).
+    The worker keeps running. Its supervisor samples it from outside with py-spy, so a hanging worker can be profiled
+    too. If the kernel does not allow this, the command prints the reason. The supervisor keeps the newest profiles
+    beside the worker's log (tupletree logs NAME --list).
 
-    Without a slot the topology's only worker is meant. Exit status 1 if it cannot be profiled, 2 if there is no such
-    worker.
+    Default for the slot: the topology's only worker. Exit status 1 if the worker cannot be profiled, 2 if it is not
+    found.
 
     \b
     Examples:

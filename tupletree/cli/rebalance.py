@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "wait_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Longest time for tuples in flight to finish first; default: the topology's message timeout.",
+    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
 )
 @json_option
 @client_options
@@ -38,9 +38,9 @@ def command(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Change workers and executors of a running topology, and spread them anew over the slots.
+    """Change workers and executors of a running topology, and redistribute them over the slots.
 
-    Spouts pause until nothing is in flight any more, or the wait is over.
+    Spouts pause until no tuple is in flight, at most for the wait.
 
     The number of tasks is fixed when a topology is submitted; a component cannot have more executors than tasks.
 

@@ -30,17 +30,17 @@ _LOOK_S = 0.25
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the new process to be ready; 0: not at all.",
+    help="Maximum wait for the new process to be ready; 0: do not wait.",
 )
 @json_option
 @client_options
 def command(client: NimbusClient, name: str, worker: str | None, wait_s: float, as_json: bool) -> None:
-    """Kill the process of one worker of a topology; its supervisor starts another at once, in the same slot.
+    """Kill the process of one worker of a topology. The supervisor starts a new process at once, in the same slot.
 
-    The trees that were under way in it fail and are replayed. Without a slot the topology's only worker is meant.
+    The worker's pending trees fail and are replayed. Default for the slot: the topology's only worker.
 
-    Exit status 1 if the new process is not ready in time, or the supervisor does not answer; 2 if there is no such
-    worker.
+    Exit status 1 if the new process is not ready in time or the supervisor does not answer; 2 if the worker is not
+    found.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def command(client: NimbusClient, name: str, worker: str | None, wait_s: float, 
     if as_json:
         print_json({"name": name, "worker": source.worker, "ready": ready})
     else:
-        click.echo(f"worker {source.worker} of '{name}' is started again" + (" and ready" if ready else ""))
+        click.echo(f"worker {source.worker} of '{name}' was restarted" + (" and is ready" if ready else ""))
 
 
 def _wait_until_ready(client: NimbusClient, name: str, source: Source, before: str, wait_s: float) -> bool:

@@ -114,13 +114,14 @@ def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = [f"checkpoints of {_text(status, 'state_id')}, {_text(status, 'state')}"]
     if status.get("state") == "refused":
         return ", ".join(title), _wrapped("reason", status.get("reason"))
-    title.append(f"checkpoint {_count(status, 'txid')} {_text(status, 'phase')}")
+    if status.get("txid") is not None:
+        title.append(f"checkpoint {_count(status, 'txid')} {_text(status, 'phase')}")
     if status.get("is_recovering"):
         title.append("recovering")
     if status.get("step"):
         title.append(f"{_text(status, 'step')} for {_seconds(status.get('step_age_s'))}")
     if status.get("last_checkpoint_s"):
-        title.append(f"the last took {_seconds(status.get('last_checkpoint_s'))}")
+        title.append(f"last duration {_seconds(status.get('last_checkpoint_s'))}")
     if status.get("failures"):
         title.append(f"{_count(status, 'failures')} failures since")
     return ", ".join(title), []

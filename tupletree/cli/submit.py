@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     "code",
     multiple=True,
     metavar="PATH",
-    help="A module file or package directory that workers import; may be repeated.",
+    help="Module file or package directory to add to the bundle; may be repeated.",
 )
-@click.option("--requirements", metavar="FILE", help="A requirements.txt; workers run in an environment that has them.")
+@click.option("--requirements", metavar="FILE", help="A requirements.txt to install for the workers.")
 @click.option("--inactive", is_flag=True, help="Start with the spouts deactivated.")
 @nimbus_option
 @json_option
@@ -45,12 +45,12 @@ def command(
 ) -> None:
     """Upload a topology to the cluster and start it.
 
-    FILE is a Python module; CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
-    dict of configuration keys. It may be the class of a pipeline. Of those keys and the ones in tupletree.yaml and in
-    the environment, the topology file's win, and -c wins over all of them.
+    FILE is a Python module. CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
+    dict of configuration keys. CALLABLE may also be the class of a pipeline. The file's keys override tupletree.yaml
+    and the environment; -c overrides all.
 
-    Classes in FILE and in modules beside it travel with the components. A module that is imported only while a
-    component runs, and data files, must be named with --include.
+    The bundle contains the classes in FILE and in modules beside it. Add data files, and modules imported only while a
+    component runs, with --include.
 
     \b
     Examples:

@@ -39,24 +39,24 @@ _TRACE_KINDS: Final = frozenset(("begin", "send", "receive", "execute", "ack", "
     "seconds",
     type=click.FloatRange(min=1, max=86400),
     metavar="SECONDS",
-    help="Follow trees for so long. Default: until enough are complete, at most the message timeout and 10 seconds.",
+    help="Duration. Default: until enough trees are complete, at most the message timeout plus 10 seconds.",
 )
 @click.option(
     "--one-in",
     type=click.IntRange(1, 2**32 - 1),
     metavar="N",
-    help="Follow one in N trees. Default: so that about five a second are.",
+    help="Trace one in N trees. Default: about five trees per second.",
 )
 @click.option(
     "-n", "--count", "most", type=click.IntRange(1, 1000), default=1, show_default=True, help="Trees to show."
 )
-@click.option("--slowest", is_flag=True, help="Of all trees followed in the time show the slowest, not the first.")
+@click.option("--slowest", is_flag=True, help="Show the slowest of all traced trees, not the first.")
 @click.option("--failed", is_flag=True, help="Show only trees that failed or timed out.")
-@click.option("--recent", is_flag=True, help="Follow nothing new: show what the workers' events.jsonl still tell of.")
+@click.option("--recent", is_flag=True, help="Show trees already recorded in the workers' events.jsonl.")
 @click.option(
-    "--otlp", metavar="URL", help="Also send them, a trace each, to this OpenTelemetry collector (OTLP/HTTP)."
+    "--otlp", metavar="URL", help="Also send each tree as a trace to this OpenTelemetry collector (OTLP/HTTP)."
 )
-@click.option("--off", is_flag=True, help="Switch tracing off, whoever switched it on, and end.")
+@click.option("--off", is_flag=True, help="Stop tracing, even if another user started it, and exit.")
 @json_option
 @client_options
 def command(
@@ -72,17 +72,17 @@ def command(
     off: bool,
     as_json: bool,
 ) -> None:
-    """Follow tuple trees through all workers, and print one with the times of every hop.
+    """Trace tuple trees through all workers, and print one tree with the times of every hop.
 
-    For each tuple: which task it was for, on which worker, and in milliseconds since the spout's emit when it was SENT
-    (handed over), ARRIVED at another worker, and BEGAN to be executed; how long that TOOK, and when it was ACKED. The
-    workers follow every N-th tree by its id and write the hops into their events.jsonl; while no tree is followed that
-    costs nothing. Tracing ends with the command, or at the latest after its time.
+    For each tuple the command shows the task and the worker, and in milliseconds since the spout's emit: when the tuple
+    was SENT, when it ARRIVED at another worker, when its execution BEGAN, how long the execution TOOK, and when the
+    tuple was ACKED. The workers trace every N-th tree by its id and write the hops to their events.jsonl. Without
+    tracing there is no cost. Tracing ends with the command, at the latest after --for.
 
-    Times of different machines are compared by their clocks. Where those differ by so much that a tuple would arrive
-    before it was sent, the machine's times are moved, and it is said by how much.
+    Times come from the clocks of the machines. If two clocks differ so much that a tuple would arrive before it was
+    sent, the command shifts the times of one machine and prints the shift.
 
-    Exit status 0; 1 if no tree was complete in the time; 2 if there is no such topology, or its tuples are not tracked.
+    Exit status 0; 1 if no tree completed in time; 2 if the topology is not found or its tuples are not tracked.
 
     \b
     Examples:
@@ -104,15 +104,24 @@ def command(
         wanted_s = seconds or (message_timeout_s(reply.summary.record) + 10.0)
         enough = None if slowest or seconds else most
         events = _follow(client, name, one_in or _one_in(reply), wanted_s, enough, failed)
-    trees = _chosen(events, most, slowest, failed)
-    if not trees:
-        what = "no tree failed" if failed else "no tree was complete"
-        raise UnavailableError(f"{what} in the time: try --for, or a smaller --one-in; is '{name}' active?")
-    _name_hops(trees, dict(reply.summary.record.tasks))
+    trees = _named_trees(reply, events, most, slowest, failed)
     for tree in trees:
         print_json(tree_dict(tree)) if as_json else print_tree(tree)
     if exporter is not None:
         exporter.export(name, trees)
+
+
+def _named_trees(
+    reply: nimbus_pb2.DescribeTopologyReply, events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: bool
+) -> list[Tree]:
+    """The trees to show, with named hops. Raises UnavailableError if there are none."""
+    record = reply.summary.record
+    trees = _chosen(events, most, slowest, failed)
+    if not trees:
+        what = "no tree failed" if failed else "no tree completed"
+        raise UnavailableError(f"{what} in time: try --for, --failed or a smaller --one-in; is '{record.name}' active?")
+    _name_hops(trees, dict(record.tasks))
+    return trees
 
 
 def _chosen(events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: bool) -> list[Tree]:
@@ -207,4 +216,4 @@ def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
     if as_json:
         print_json({"name": record.name, "traced_one_in": record.traced_one_in})
     else:
-        click.echo(f"no tree of '{record.name}' is followed")
+        click.echo(f"no tree of '{record.name}' is traced")

@@ -17,7 +17,7 @@ from tupletree.transactional.status import Status, load_status, transactional_id
 
 @click.command("transactions")
 @click.argument("transactional_ids_", metavar="[ID]...", nargs=-1)
-@click.option("--forget", "is_forgotten", is_flag=True, help="Delete the progress: the next topology begins at 1.")
+@click.option("--forget", "is_forgotten", is_flag=True, help="Delete the progress; transactions restart at 1.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting.")
 @json_option
 @conf_options
@@ -29,14 +29,14 @@ def command(
     conf_path: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Show how far transactional topologies have come, by the id that they were built with.
+    """Show the progress of transactional topologies, by transactional id.
 
-    It is read from ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
-    transactional.zookeeper.root), also when no topology runs. If a topology sets these keys itself, name them with -c.
+    The command reads ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
+    transactional.zookeeper.root), even if no topology runs. If a topology sets these keys itself, repeat them with -c.
 
-    COMMITTED is the last transaction that took effect, COMMITTING the one whose commit may have begun, BEGUN the last
-    one whose batch is decided on. EPOCH counts the coordinators there were: it grows with each restart of a worker that
-    runs one, and with each topology that takes over.
+    COMMITTED is the last committed transaction, COMMITTING the transaction whose commit has possibly begun, BEGUN the
+    last transaction with a defined batch. EPOCH is the number of coordinators so far: it grows with each restart of the
+    worker that runs the coordinator, and with each topology that takes over.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def command(
     from tupletree.config import load
 
     if is_forgotten and not transactional_ids_:
-        raise UsageError("--forget needs the id of what is to be forgotten")
+        raise UsageError("--forget requires a transactional id")
     conf = load(conf_path, overrides)
     with opened_store(conf) as store:
         found = [load_status(store, one) for one in dict.fromkeys(transactional_ids_) or transactional_ids(store)]

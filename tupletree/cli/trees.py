@@ -72,9 +72,9 @@ def print_tree(tree: Tree) -> None:
     print_table(["hop", "worker", "sent>", "arrived>", "began>", "took>", "settled>", "outcome"], rows)
     hops = len(tree.all_hops())
     if hops > len(rows):
-        click.echo(f"… {hops - len(rows)} more hops: --json")
+        click.echo(f"… {hops - len(rows)} more hops; show them with --json")
     if not tree.is_whole:
-        click.echo("not everything of this tree is known: events were lost, or a worker does not write any")
+        click.echo("this tree is incomplete: events were lost, or a worker writes none")
 
 
 def _row(hop: Hop, depth: int, origin_s: float) -> tuple[str, ...]:

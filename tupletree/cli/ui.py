@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @click.command("ui")
-@click.option("--open", "opens", is_flag=True, help="Open it in a browser on this machine.")
+@click.option("--open", "opens", is_flag=True, help="Open the UI in a browser on this machine.")
 @json_option
 @client_options
 def command(client: NimbusClient, opens: bool, as_json: bool) -> None:
-    """Print where the web UI of the cluster is: at the leading nimbus; every other nimbus serves it too.
+    """Print the address of the web UI at the leading nimbus. Every other nimbus serves the UI too.
 
     \b
     Examples:
@@ -34,13 +34,13 @@ def command(client: NimbusClient, opens: bool, as_json: bool) -> None:
     else:
         click.echo(address)
     if opens and not webbrowser.open(address):
-        raise UnavailableError(f"no browser could be started here; open {address} yourself")
+        raise UnavailableError(f"no browser could be started on this machine; open {address} yourself")
 
 
 def web_address(client: NimbusClient) -> str:
     """The URL of the web UI at the leader. Raises UnavailableError if none is registered."""
     leaders = [one.presence for one in client.cluster().nimbuses if one.leader]
     if not leaders:
-        raise UnavailableError("no nimbus leads at the moment")
+        raise UnavailableError("no nimbus leads; see 'tupletree health'")
     place = address_of(leaders[0].host, leaders[0].http_port)
     return f"{'https' if client.security.tls is not None else 'http'}://{place}/"

@@ -17,16 +17,16 @@ _PACKAGES = ("tupletree", "grpcio", "protobuf", "kazoo", "pyspark")
 
 
 @click.command("version")
-@click.option("--client", "client_only", is_flag=True, help="Do not ask the cluster.")
+@click.option("--client", "client_only", is_flag=True, help="Do not query the cluster.")
 @nimbus_option
 @json_option
 @conf_options
 def command(
     seeds: str | None, conf_path: str | None, overrides: tuple[str, ...], client_only: bool, as_json: bool
 ) -> None:
-    """Print the version of Tupletree here and of the cluster's daemons, of Python, and of the libraries on the wire.
+    """Print the versions of Tupletree, of the cluster's daemons, of Python, and of the main libraries.
 
-    Exit status 0, whether or not there is a cluster.
+    Exit status 0, even without a cluster.
     """
     versions = {"python": platform.python_version(), **{package: installed(package) for package in _PACKAGES}}
     cluster = None if client_only else _cluster(seeds, conf_path, overrides)
@@ -66,4 +66,4 @@ def _sentence(cluster: dict[str, Any], mine: str) -> str:
         for version, number in sorted(counts.items())
     ]
     differs = any(version != mine for counts in cluster["daemons"].values() for version in counts)
-    return f"cluster: {', '.join(parts)}" + ("; not all are of the version here" if differs else "")
+    return f"cluster: {', '.join(parts)}" + ("; versions differ from the local version" if differs else "")

@@ -39,7 +39,7 @@ class Source(NamedTuple):
     def supervisor(self) -> str:
         """The address of its supervisor. Raises UnavailableError if that is not there."""
         if not self.supervisor_address:
-            raise UnavailableError(f"the supervisor of worker {self.worker} is not there")
+            raise UnavailableError(f"the supervisor of worker {self.worker} is unavailable")
         return self.supervisor_address
 
 
@@ -77,7 +77,7 @@ def sources_of(
         found.append(Source(place, assigned.host, assigned.port, address, reply.summary.record.id))
     if not found:
         places = ", ".join(f"{a.host}:{a.port}" for a in reply.assignment.workers) or "no worker yet"
-        raise UsageError(f"no such worker of topology '{name}'; it has {places} (those that it had: logs --past)")
+        raise UsageError(f"no such worker of topology '{name}'; it has {places} (for former workers: logs --past)")
     return sorted(found)
 
 
@@ -110,7 +110,7 @@ def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
     found = sources(client, name, worker)
     if len(found) > 1:
         places = ", ".join(source.worker for source in found)
-        raise UsageError(f"topology '{name}' has several workers, name one: {places}")
+        raise UsageError(f"topology '{name}' has several workers, choose one: {places}")
     return found[0]
 
 

@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Run one ZooKeeper server until Ctrl-C or SIGTERM.
 
-    It is the real server, from PySpark's jars; it needs Java 17 or newer. Its data survives a restart. One server is
-    enough for development and small machines; elsewhere point the key zookeeper.servers at an ensemble.
+    The server is Apache ZooKeeper, from PySpark's jars; it needs Java 17 or newer. Its data survives a restart. One
+    server is enough for development; in production set the key zookeeper.servers to an ensemble.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def _serve(
     if not is_loopback(str(conf["bind.host"])) and credentials(conf) is None and not conf["security.insecure"]:
         raise UsageError(
             f"refusing to listen on bind.host {conf['bind.host']}, beyond this machine, for a cluster without "
-            "zookeeper.auth.user: anybody could change what is stored; security.insecure: true does without"
+            "zookeeper.auth.user: anybody could change its data; set zookeeper.auth.user, or security.insecure: true"
         )
     data = os.path.realpath(directory or os.path.expanduser(os.path.join(conf["local.dir"], "zookeeper")))
     server = EmbeddedZooKeeper(data, port or int(conf["zookeeper.port"]), host=str(conf["bind.host"]))
@@ -69,7 +69,7 @@ def _serve(
         if as_json:
             print_json({"event": "ready", "zookeeper": server.connect_string, "directory": data, "pid": server.pid})
         else:
-            click.echo(f"ZooKeeper answers on {server.connect_string}; data and log are in {data}. Ctrl-C ends it.")
+            click.echo(f"ZooKeeper answers on {server.connect_string}; data and log are in {data}. Ctrl-C stops it.")
         while not stop.wait(0.25):
             if not server.running:
                 raise UnavailableError(f"ZooKeeper {server.ending()}")
@@ -79,9 +79,9 @@ def _serve(
 @conf_options
 @json_option
 def secure(conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Close the nodes of this cluster that everybody may read and write, as those older than zookeeper.auth.user are.
+    """Restrict this cluster's nodes to zookeeper.auth.user. Nodes created before that key was set are open to all.
 
-    First give every daemon the keys zookeeper.auth.user and zookeeper.auth.password, and start them again, workers too.
+    First set zookeeper.auth.user and zookeeper.auth.password for every daemon, and restart all daemons and workers.
     """
     from tupletree._coord.acls import close_nodes
     from tupletree._coord.session import connect, connect_string, credentials, disconnect
@@ -91,7 +91,7 @@ def secure(conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> 
     conf = load(conf_path, overrides)
     shown = credentials(conf)
     if shown is None:
-        raise UsageError("for whom? Set zookeeper.auth.user and zookeeper.auth.password, here and for every daemon")
+        raise UsageError("set zookeeper.auth.user and zookeeper.auth.password, here and for every daemon")
     client = connect(conf)
     try:
         roots = [conf["zookeeper.root"], conf["transactional.zookeeper.root"]]
@@ -102,4 +102,4 @@ def secure(conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> 
         print_json({"zookeeper": connect_string(conf), "closed": closed})
         return
     for root, count in closed.items():
-        click.echo(f"{root}: {count} nodes closed" if count else f"{root}: nothing was open")
+        click.echo(f"{root}: {count} nodes restricted" if count else f"{root}: no node was open")

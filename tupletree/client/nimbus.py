@@ -315,7 +315,7 @@ class NimbusClient(SupervisorCalls):
             if not answered:
                 raise UnavailableError(why)
             if time.monotonic() >= deadline:
-                raise UnavailableError(f"no nimbus leads at the moment: {why}")
+                raise UnavailableError(f"no nimbus leads; see 'tupletree health': {why}")
             time.sleep(_PAUSE_S)
 
     def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:

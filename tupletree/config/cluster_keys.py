@@ -131,7 +131,7 @@ SUPERVISOR: Final = (
     secs_key(
         "supervisor.logs.retention.secs",
         604800,
-        "How long the logs of a topology that is gone stay after the last of them was written; null: for ever.",
+        "How long the logs of a topology that is gone stay after the last of them was written; null: forever.",
         minimum=0,
     ),
 )

@@ -126,6 +126,6 @@ def _table(gathered: dict[tuple[str, ...], list[Sequence[Any]]], schema: str | N
         return rows.table([select(row) for select, values in selects for row in values], columns)
     if len(gathered) > 1:
         kinds = " and ".join(f"({', '.join(fields)})" for fields in gathered)
-        raise UsageError(f"the tuples of a batch have different fields, {kinds}: 'schema' must say what is wanted")
+        raise UsageError(f"the tuples of a batch have different fields, {kinds}: declare them in 'schema'")
     [(fields, values)] = gathered.items()
     return pa.table({name: rows.inferred(name, [row[i] for row in values]) for i, name in enumerate(fields) if i})

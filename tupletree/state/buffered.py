@@ -234,7 +234,7 @@ class BufferedState(KeyValueState[K, V]):
             return decode_value(data)
         except ProtocolError as error:
             raise UsageError(
-                f"state {self._namespace!r}, key {key!r}: what is stored cannot be read here: {error}"
+                f"state {self._namespace!r}, key {key!r}: the stored value cannot be decoded: {error}"
             ) from error
 
 

@@ -86,7 +86,7 @@ def _made(name: str) -> StateProvider:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"{PROVIDER}: {path!r} cannot be imported: {error}") from error
     if not isinstance(found, type) or not issubclass(found, StateProvider):
-        raise UsageError(f"{PROVIDER}: {path!r} is no class that extends tupletree.state.StateProvider")
+        raise UsageError(f"{PROVIDER}: {path!r} is not a class that extends tupletree.state.StateProvider")
     try:
         return found()
     except TypeError as error:

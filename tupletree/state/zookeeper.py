@@ -158,7 +158,7 @@ class ZooKeeperBackend:
                 known.update({name: (content, known[name][1] + 1) for name, content in contents.items()})
                 self._is_settled = True
                 return
-        raise ConflictError(f"state {self._namespace!r} keeps changing: somebody else writes below {self._folder}")
+        raise ConflictError(f"state {self._namespace!r} keeps changing: another writer is active below {self._folder}")
 
     def _settle(self) -> None:
         if not self._is_settled:
@@ -178,7 +178,7 @@ class ZooKeeperBackend:
                 case [int() | None as txid, dict(entries)]:
                     self._nodes[name] = _Content(txid, entries), node.version
                 case _:
-                    raise InternalError(f"{path} holds something else than a state")
+                    raise InternalError(f"{path} does not hold a state")
         self._check_owner()  # this was the owner during all of the reads
         self._is_settled = True
 
@@ -197,7 +197,7 @@ class ZooKeeperBackend:
                 decode_stored(path, node.data)  # refuses what a newer version wrote
                 self._store.write([Put(path, mine, node.version)])
                 return node.version + 1
-        raise ConflictError(f"others keep opening state {self._namespace!r} at the same time")
+        raise ConflictError(f"other tasks keep opening state {self._namespace!r}")
 
     def _check_owner(self) -> None:
         node = self._store.get(f"{self._folder}/owner")

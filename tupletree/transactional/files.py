@@ -109,7 +109,7 @@ class FileCoordinator(TransactionCoordinator):
                 ranges.append([name, start, end])
                 read[name] = end
         if not ranges:
-            raise FailedException("no file has a line that was not read")
+            raise FailedException("all lines of all files were read")
         return {"read": read, "ranges": ranges}
 
     def _end(self, name: str, start: int, size: int) -> int:

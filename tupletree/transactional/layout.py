@@ -33,7 +33,7 @@ def check_id(transactional_id: str) -> None:
         )
     for character in transactional_id:
         if character == "/" or not character.isprintable() or character > _LAST_CHARACTER:
-            raise UsageError(f"transactional id {transactional_id!r} contains {character!r}, which no id may")
+            raise UsageError(f"transactional id {transactional_id!r} contains {character!r}, which is not allowed")
 
 
 def topology_path(transactional_id: str) -> str:
@@ -73,4 +73,4 @@ def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | N
             return committed, None
         case [int(committed), [int(txid), int(attempt)]]:
             return committed, TransactionAttempt(txid, attempt)
-    raise InternalError(f"{path} holds something else than the progress of a coordinator")
+    raise InternalError(f"{path} does not hold the progress of a coordinator")

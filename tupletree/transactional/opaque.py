@@ -152,9 +152,9 @@ class OpaqueEmitter(CommittingEmitter):
             stored = self._partitions[partition]
             same = _at(stored, attempt.txid)
             if stored.has_later(attempt.txid) or (same is not None and same.attempt > attempt.attempt):
-                raise FailedException(f"{attempt}: a later one has written down partition {partition}")
+                raise FailedException(f"{attempt}: a later attempt has recorded partition {partition}")
             if _before(stored, attempt.txid) != base:
-                raise FailedException(f"{attempt}: its batch of partition {partition} began at a position that is over")
+                raise FailedException(f"{attempt}: its batch of partition {partition} began at an outdated position")
             positions = (reached,) if base is None else (base, reached)
             changed[partition] = {txid: [number, metadata] for txid, number, metadata in positions}
         return changed

@@ -77,7 +77,7 @@ class Partitions:
                     f"{path} was written by a spout of another kind ({kind}, this one is {self._kind}); "
                     f"use another transactional id"
                 )
-        raise InternalError(f"{path} holds something else than the states of a partition")
+        raise InternalError(f"{path} does not hold the states of a partition")
 
     def write(self, attempt: TransactionAttempt, changed: Mapping[int, Mapping[int, Any]]) -> None:
         """Replace the states of some partitions in one transaction, if the attempt's coordinator still leads.
@@ -97,7 +97,7 @@ class Partitions:
         try:
             self._store.write(writes)
         except ConflictError as error:
-            raise FailedException(f"{attempt}: somebody else was first: {error}") from error
+            raise FailedException(f"{attempt}: another writer was first: {error}") from error
         self._known = after
 
     def forget(self) -> None:

@@ -148,7 +148,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         if previous is not None and count < previous:
             raise ReportedFailedException(
                 f"component {self._component_id!r}: the source has {count} partitions, and had {previous}; "
-                f"the number may grow, but never shrink"
+                f"the number can grow, but never shrink"
             )
         return count
 

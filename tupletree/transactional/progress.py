@@ -92,7 +92,7 @@ class Progress:
                 progress = Progress(store, transactional_id, node.version + 1)
                 progress._reload()
                 return progress
-        raise ConflictError(f"others keep taking transactional id {transactional_id!r} over at the same time")
+        raise ConflictError(f"other coordinators keep taking over transactional id {transactional_id!r}")
 
     def record(self, committed: int, committing: TransactionAttempt | None) -> None:
         """Store the last committed transaction and the attempt that is about to commit; delete older metadata.
@@ -154,7 +154,7 @@ class Progress:
                 self._store.write([Check(layout.epoch_path(self._id), self.epoch), *writes])
                 self._applied(writes)
                 return
-        raise ConflictError(f"the progress of transactional id {self._id!r} keeps changing: somebody else writes there")
+        raise ConflictError(f"the progress of transactional id {self._id!r} keeps changing: another writer is active")
 
     def _applied(self, writes: Sequence[Write]) -> None:
         self.metadata.applied(writes)
@@ -215,4 +215,4 @@ def _delete(store: StateStore, path: str) -> None:
     with suppress(ConflictError):
         store.write([Delete(path)])
     if store.get(path) is not None:
-        raise ConflictError(f"{path} cannot be deleted: somebody still writes below it")
+        raise ConflictError(f"{path} cannot be deleted: a writer is active; kill the topology first")

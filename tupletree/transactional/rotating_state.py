@@ -1,4 +1,4 @@
-"""Rotating state: stored data of the transactions that still matter, one node per transaction (seed 003).
+"""Rotating state: stored data of the transactions that still matter, one node per transaction.
 
 A folder of the store holds a node for each txid, named by the txid. A state is written before anything that depends on
 it, read when a batch is replayed, and deleted once its transaction is behind the last commit. So a folder stays small,
@@ -32,7 +32,7 @@ class RotatingState:
         self.folder = folder
         for name, node in nodes.items():
             if not _is_txid(name):
-                raise InternalError(f"{folder}/{name} was not put there by Tupletree: a transaction id was expected")
+                raise InternalError(f"{folder}/{name} was not written by Tupletree: expected a transaction id")
             decode_stored(f"{folder}/{name}", node.data)
         self._nodes = {int(name): node for name, node in nodes.items()}
 

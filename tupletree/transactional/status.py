@@ -53,7 +53,7 @@ def load_status(store: StateStore, transactional_id: str) -> Status:
     epoch, progress = store.get(path), store.get(progress_path(transactional_id))
     if epoch is None:
         known = ", ".join(transactional_ids(store)) or "there is none"
-        raise NotFoundError(f"there is no progress of a transactional id {transactional_id!r}; known: {known}")
+        raise NotFoundError(f"no progress is stored for transactional id {transactional_id!r}; known: {known}")
     committed, committing = (
         (0, None) if progress is None else decode_progress(progress_path(transactional_id), progress.data)
     )

@@ -74,9 +74,9 @@ def microseconds(timestamp: object) -> int:
             raise ValueError(f"a datetime without a time zone, {timestamp}")
         return round((timestamp - _EPOCH) / _MICROSECOND)
     if not isinstance(timestamp, int | float) or isinstance(timestamp, bool):
-        raise ValueError(f"{timestamp!r}, which is no number of seconds")
+        raise ValueError(f"{timestamp!r}, which is not a number of seconds")
     if not math.isfinite(timestamp):
-        raise ValueError(f"{timestamp!r}, which is no time")
+        raise ValueError(f"{timestamp!r}, which is not a time")
     return round(timestamp * MICROSECONDS)
 
 

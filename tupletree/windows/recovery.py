@@ -62,7 +62,7 @@ class Remembered:
             (end_us, passed), kept, evicted = stored
             return cls(Place(end_us, passed), _names(kept), _names(evicted))
         except (TypeError, ValueError) as error:
-            raise InternalError(f"what is stored of windows cannot be read: {str(stored)[:200]}") from error
+            raise InternalError(f"the stored windows cannot be read: {str(stored)[:200]}") from error
 
 
 def _runs(names: Sequence[Name]) -> list[list[Any]]:

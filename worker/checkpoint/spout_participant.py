@@ -71,7 +71,7 @@ class SpoutParticipant(Participant):
     def check_fitness(self) -> None:
         super().check_fitness()
         if self._must_restore and self._task.is_open:
-            raise Refused("the spout is not where the last checkpoint left it")
+            raise Refused("the spout's position differs from the last checkpoint")
 
     def opened(self) -> None:
         if self._spout_task.collector.emits:

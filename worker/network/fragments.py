@@ -75,4 +75,4 @@ class Reassembly:
         try:
             return worker_pb2.Batch.FromString(data)
         except DecodeError as error:
-            raise ProtocolError(f"pieces that are no batch when they are put together: {error}") from error
+            raise ProtocolError(f"the assembled pieces are not a valid batch: {error}") from error

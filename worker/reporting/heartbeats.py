@@ -116,7 +116,7 @@ class _Leader:
         async with asyncio.timeout(DEADLINE_S):
             await self._stream.write(report)
             if await self._stream.read() is grpc.aio.EOF:
-                raise UnavailableError("nimbus has ended the stream of reports")
+                raise UnavailableError("nimbus closed the stream of reports")
 
     async def close(self) -> None:
         await self._channel.close()

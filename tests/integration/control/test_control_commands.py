@@ -156,7 +156,7 @@ def test_logs_are_listed_searched_and_read_by_name(console: Console) -> None:
     assert {(str(port), "worker.log") for port in ports(console)} <= listed
     matches = [one for one in console.lines("logs", "words", "--search", "WORKER.STARTED", "-i") if "line" in one]
     assert {one["worker"].rpartition(":")[2] for one in matches} == {str(port) for port in ports(console)}
-    assert "no line matches" in console("logs", "words", "--search", "worker.started$", "--regex")
+    assert "no matches" in console("logs", "words", "--search", "worker.started$", "--regex")
     shown = console("logs", "words", "--search", r"worker\.(started|ready)", "--regex", "-C", "1")
     assert len(shown.splitlines()) == len(set(shown.splitlines()) - {"--"}) + shown.splitlines().count("--")
     assert "is no regular expression" in console.refusal("logs", "words", "--search", "(", "--regex")

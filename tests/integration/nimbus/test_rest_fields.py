@@ -257,7 +257,7 @@ def test_what_makes_no_sense_gets_a_sentence(site: Site, names: dict[str, str]) 
         ("/acker/nope", 404, "there is no acker with the id 'nope'"),
         ("/log?file=a", 400, "file is TOPOLOGY/PORT/NAME"),
         ("/no/such/path", 404, "there is nothing at /api/v1/no/such/path"),
-        ("/supervisor", 400, "which supervisor: give its id, or a host"),
+        ("/supervisor", 400, "give the id or the host of a supervisor"),
     ):
         found, reply = site.ask(path)
         assert found == status and reply["errorMessage"].startswith(sentence), reply

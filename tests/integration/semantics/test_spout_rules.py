@@ -58,7 +58,7 @@ def of(log: Log, event: str) -> list[Any]:
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_ack_and_fail_arrive_at_the_task_that_emitted(cluster: LocalCluster, shards: int) -> None:
-    """Seed 001: the acker knows which spout task is responsible for a tuple."""
+    """The acker knows the spout task of every tree."""
     log = Log()
     builder = TopologyBuilder()
     builder.set_spout("spout", Noting(log, 40), 2).set_num_tasks(4)
@@ -96,7 +96,7 @@ def test_zero_ackers_ack_inside_emit(cluster: LocalCluster) -> None:
 
 
 def test_several_ackers_share_the_trees_by_root_modulo_their_number(scene: Scene) -> None:
-    """Seed 000: mod hashing decides whom to notify; every ledger holds the roots of its residue and no others."""
+    """Mod hashing selects the acker; every ledger holds exactly the roots of its residue."""
     scene.start({"topology.acker.executors": 4})
     for number in range(60):
         scene.feeder.feed([number], number)

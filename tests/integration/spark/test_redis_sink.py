@@ -121,5 +121,5 @@ class TestRedisHashes(SinkBehaviours):
 
 def test_a_prefix_in_other_use_is_refused(redis_server: RedisServer, spark: SparkSession, place: RedisPlace) -> None:
     redis.Redis.from_url(redis_server.url).set(f"{place.prefix}#about", "mine")
-    with pytest.raises(Exception, match="the prefix is in use for something else"):
+    with pytest.raises(Exception, match="the prefix is used by another program"):
         Pipe(spark, place, is_opaque=False)

@@ -74,7 +74,7 @@ def test_progress_is_shown_while_it_is_made_and_forgotten_when_asked(command, st
     [
         (["nothing"], "there is no progress of a transactional id 'nothing'; known: there is none"),
         (["a/b"], "transactional id 'a/b' contains '/', which no id may"),
-        (["--forget"], "--forget needs the id of what is to be forgotten"),
+        (["--forget"], "--forget requires a transactional id"),
     ],
 )
 def test_a_mistake_is_one_sentence(command, arguments, said):

@@ -50,7 +50,7 @@ def random_tree(rng: random.Random, roots: list[int], size: int) -> list[Update]
             size -= 1
             anchors = rng.sample(range(len(inputs)), rng.randint(1, len(inputs)))
             carried: dict[int, int] = {}
-            for anchor in anchors:  # STORM-REFERENCE 2.1: one fresh edge for each anchor, combined for each root
+            for anchor in anchors:  # as in Storm: one fresh edge for each anchor, combined for each root
                 edge = rng.getrandbits(64)
                 for root in inputs[anchor]:
                     created[anchor].setdefault(root, set()).add(edge)

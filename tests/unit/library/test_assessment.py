@@ -157,7 +157,7 @@ def test_only_what_was_just_submitted_is_said_to_be() -> None:
     ]
     moved = verdict(replace(topology(ready=1, uptime_s=5.0), has_moved=True))
     assert [one.sentence for one in moved.notes] == [
-        "topology 'words' has 1 of 2 workers ready: its workers were just placed anew"
+        "topology 'words' has 1 of 2 workers ready: its workers were just moved"
     ]
     dying = verdict(topology(ready=1, uptime_s=5.0), supervisors=slots(deaths=2))
     assert (dying.status, [one.sentence for one in dying.faults]) == (

@@ -325,7 +325,8 @@ def test_versions_are_counted_in_english() -> None:
     daemons = {"nimbus": {"1.0": 2}, "supervisor": {"1.0": 1, "1.1": 3}, "acker": {"1.0": 1}}
     sentence = version._sentence({"daemons": daemons}, "1.0")
     assert sentence == (
-        "cluster: 2 nimbuses 1.0, 1 supervisor 1.0, 3 supervisors 1.1, 1 acker 1.0; not all are of the version here"
+        "cluster: 2 nimbuses 1.0, 1 supervisor 1.0, 3 supervisors 1.1, 1 acker 1.0; versions differ from the local "
+        "version"
     )
 
 

@@ -78,7 +78,7 @@ def test_its_spout_says_which_rule_it_takes() -> None:
         ({"partitions": ["ab"]}, "partition 0 is 'ab'; a list of rows was expected"),
         ({"partitions": [["ab"]]}, "row 0 of partition 0 is 'ab'; a list of values was expected"),
         ({"partitions": [[[1]], [[1, 2]]]}, r"row 0 of partition 1 is \[1, 2\]; a list of 1 values, as in the rows"),
-        ({"away": "/away"}, "only an opaque one can have partitions that go away"),
+        ({"away": "/away"}, "only an opaque source can have partitions that disappear"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message: str) -> None:

@@ -213,7 +213,7 @@ def test_a_value_that_cannot_be_read_is_named(backend: Recorded) -> None:
     backend.commit(1)
     state: BufferedState[Any, Any] = BufferedState("words", backend)
     for step in (lambda: state.get("word"), lambda: list(state.items())):
-        with pytest.raises(UsageError, match=r"state 'words', key 'word': what is stored cannot be read here: .*112"):
+        with pytest.raises(UsageError, match=r"state 'words', key 'word': the stored value cannot be decoded: .*112"):
             step()
 
 

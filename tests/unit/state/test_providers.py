@@ -98,8 +98,8 @@ def test_a_class_of_the_user_is_named_by_its_path(path: str) -> None:
     [
         ("no_such_module.Provider", r"'no_such_module\.Provider' cannot be imported: No module named"),
         ("json:NoSuchProvider", "'json:NoSuchProvider' cannot be imported: module 'json' has no attribute"),
-        ("json.dumps", r"'json\.dumps' is no class that extends tupletree\.state\.StateProvider"),
-        ("collections.Counter", r"'collections\.Counter' is no class that extends"),
+        ("json.dumps", r"'json\.dumps' is not a class that extends tupletree\.state\.StateProvider"),
+        ("collections.Counter", r"'collections\.Counter' is not a class that extends"),
         (f"{__name__}.DemandingProvider", "cannot be made without arguments: .*url"),
     ],
 )

@@ -234,7 +234,7 @@ def test_who_is_never_first_gives_up_after_a_bounded_number_of_tries() -> None:
     assert store.writes == TRIES
     progress = Progress.take_over(store.store, ID, "first")
     contended = Progress(store, ID, progress.epoch)
-    with pytest.raises(ConflictError, match="keeps changing: somebody else writes there"):
+    with pytest.raises(ConflictError, match="keeps changing: another writer is active"):
         contended.record(1, None)
     assert store.writes == 2 * TRIES
 

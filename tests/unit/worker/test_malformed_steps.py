@@ -1,4 +1,4 @@
-"""What is no step of a checkpoint is reported and does no harm, wherever it comes to."""
+"""What is not a step of a checkpoint is reported and does no harm, wherever it comes to."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ GARBAGE = [
 def test_a_tuple_that_is_no_step_is_reported_and_failed(hand, component, source, values):
     put(hand, component, source, values)
     hand.step(component)
-    assert [str(error) for _, _, error in hand.errors] == [f"{values!r} is no step of a checkpoint"]
+    assert [str(error) for _, _, error in hand.errors] == [f"{values!r} is not a step of a checkpoint"]
     assert hand.take_updates().fails == {7}
     put(hand, component, source, INITIALISE.row(0))
     hand.step(component)

@@ -1,4 +1,4 @@
-"""The RotatingMap of seed 002: what is put lives for exactly `buckets` rotations."""
+"""RotatingMap: an entry expires after exactly `buckets` rotations."""
 
 from __future__ import annotations
 

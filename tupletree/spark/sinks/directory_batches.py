@@ -261,7 +261,7 @@ def _read(path: str) -> dict[str, Any]:
         try:
             note = json.load(file)
         except ValueError as error:
-            raise UsageError(f"{path} is no note of a pipeline: {error}") from error
+            raise UsageError(f"{path} is not a record of a pipeline: {error}") from error
     return note if isinstance(note, dict) else {}
 
 

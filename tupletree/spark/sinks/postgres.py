@@ -207,7 +207,7 @@ def _locked_note(connection: Connection, table: str, transactional_id: str) -> N
         f"SELECT transactional_id, txid, attempt, format FROM {COMMITS} WHERE name = %s FOR UPDATE", [table]
     ).fetchone()
     if line is None:
-        raise UnavailableError(f"table {table!r}: its line in {COMMITS} was deleted just now")
+        raise UnavailableError(f"table {table!r}: its row in {COMMITS} was deleted concurrently")
     return Note(*line)
 
 

@@ -124,7 +124,7 @@ class FilesCoordinator(TransactionCoordinator):
         self._is_planned = False
         if made is None:
             self._newest, self._doubt_at_s = previous, math.inf
-            raise FailedException(f"no file has anything new for transaction {txid}")
+            raise FailedException(f"no file has new data for transaction {txid}")
         self._newest, self._doubt_at_s = made, self._clock() + DOUBT_S
         return made
 

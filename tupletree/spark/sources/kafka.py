@@ -144,7 +144,7 @@ def _client_config(given: Mapping[str, Any]) -> dict[str, Any]:
         raise _mistake("client_config", given, "a dict")
     for key, value in given.items():
         if key in FIXED or key == "bootstrap.servers":
-            raise UsageError(f"KafkaTopics: client_config has {key!r}, which is not for you to set")
+            raise UsageError(f"KafkaTopics: client_config has {key!r}, which the source sets itself")
         if not isinstance(key, str) or not isinstance(value, str | int | float):
             raise UsageError(
                 f"KafkaTopics: client_config has {key!r}: {value!r}; a string, a number or a bool was expected, as it "

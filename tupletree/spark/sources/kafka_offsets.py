@@ -91,7 +91,7 @@ class TopicOffsets:
             return max(leaders, default=-1) + 1
         if topic in self._problems:
             raise ReportedFailedException(f"topic {topic!r} of the brokers {self._where}: {self._problems[topic]}")
-        raise FailedException(f"the brokers {self._where} have not said yet how many partitions topic {topic!r} has")
+        raise FailedException(f"the brokers {self._where} have not reported the partitions of topic {topic!r} yet")
 
     def bounds(self, place: Place) -> Bounds | str:
         """Return the bounds of a partition's log, or the reason why they are unknown."""

@@ -98,7 +98,7 @@ class _Range:
             if self._position > before:
                 deadline_s = time.monotonic() + self._timeout_s
             elif time.monotonic() > deadline_s:
-                raise self._unavailable(f"nothing came for {self._timeout_s:g} s: {self._problem}")
+                raise self._unavailable(f"no data arrived for {self._timeout_s:g} s: {self._problem}")
         if records:
             yield self._record_batch(records)
 

@@ -53,7 +53,7 @@ class MemorySource(Source):
         if type(rows_per_batch) is not int or rows_per_batch < 1:
             raise UsageError(f"MemorySource: rows_per_batch is {rows_per_batch!r}; at least 1 was expected")
         if away is not None and not opaque:
-            raise UsageError("MemorySource: only an opaque one can have partitions that go away")
+            raise UsageError("MemorySource: only an opaque source can have partitions that disappear")
         self.rows_per_batch = rows_per_batch
         self.opaque = opaque
         self.away = None if away is None else Path(away).absolute()

@@ -139,7 +139,7 @@ class Transactions:
         if self._present and self._newest < start[TXID]:
             raise UsageError(
                 f"the checkpoint says that transactions up to {start[TXID]} were read, and the newest is "
-                f"{self._newest}: the stream began anew and needs a new checkpoint"
+                f"{self._newest}: the stream was restarted; use a new checkpoint"
             )
 
 
@@ -197,7 +197,7 @@ class Segments:
             if numbers and numbers[-1] < start.get(index, 0):
                 raise UsageError(
                     f"the checkpoint says that task {index} was read up to segment {start[index]}, and its newest is "
-                    f"{numbers[-1]}: the stream began anew and needs a new checkpoint"
+                    f"{numbers[-1]}: the stream was restarted; use a new checkpoint"
                 )
 
 

@@ -38,7 +38,7 @@ class TupletreeDataSource(DataSource):
         place = self._export()
         if place.columns is None:
             raise UsageError(
-                f"nobody has exported to {place.directory} yet: start the topology first, or name the columns with "
+                f"no topology has exported to {place.directory} yet: start the topology, or name the columns with "
                 ".schema(…)"
             )
         columns = list(place.columns.fields)

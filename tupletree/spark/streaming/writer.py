@@ -82,7 +82,7 @@ class IngestWriter(DataSourceStreamArrowWriter):
         if batchId < newest:
             raise UsageError(
                 f"micro-batch {batchId} of query {query} comes again, and {newest} is published: its checkpoint was "
-                "set back; a query that begins anew needs a new checkpoint"
+                "set back; use a new checkpoint to restart the query"
             )
         files = sorted(str(message.name) for message in written)
         if batchId > newest:
@@ -136,7 +136,7 @@ def _micro_batch() -> tuple[str, int]:
     query = context.getLocalProperty(QUERY_ID) if context is not None else None
     number = context.getLocalProperty(BATCH_ID) if context is not None else None
     if not query or number is None:
-        raise UsageError("Spark does not say which micro-batch of which query this is: is this a streaming query?")
+        raise UsageError("Spark reports no query and micro-batch; this works only in a streaming query")
     return query, int(number)
 
 

@@ -61,7 +61,7 @@ class MemoryDatabase(Database):
 def _find(token: str) -> MemoryDatabase:
     """Return the database that was pickled under a token."""
     if token not in _databases:
-        raise UsageError("a MemoryDatabase does not leave its process: use a SqliteDatabase, or one with a server")
+        raise UsageError("a MemoryDatabase works only in one process: use a SqliteDatabase, or a database server")
     return _databases[token]
 
 

@@ -82,7 +82,9 @@ class PostgresDatabase(Database):
                 except (errors.SerializationFailure, errors.DeadlockDetected):
                     pass
                 if time.monotonic() > deadline:
-                    raise UnavailableError(f"{self._address.where}: table {table!r} changed again and again")
+                    raise UnavailableError(
+                        f"{self._address.where}: table {table!r} is changed concurrently; the batch is retried"
+                    )
 
         return self._use(table, work)
 

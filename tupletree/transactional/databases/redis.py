@@ -98,7 +98,9 @@ class RedisDatabase(Database):
                     if view.write(changes):
                         return changes
                 if time.monotonic() > deadline:
-                    raise UnavailableError(f"{self._address}: table {table!r} changed again and again")
+                    raise UnavailableError(
+                        f"{self._address}: table {table!r} is changed concurrently; the batch is retried"
+                    )
 
         return self._use(table, work)
 

@@ -49,7 +49,7 @@ async function ask(where, options) {
   try {
     value = JSON.parse(text);
   } catch {
-    if (answer.ok) throw new Refusal("the answer is no JSON", answer.status);
+    if (answer.ok) throw new Refusal("the response is not JSON", answer.status);
   }
   if (!answer.ok) throw new Refusal(value?.errorMessage || value?.error || `HTTP ${answer.status}`, answer.status);
   return value;

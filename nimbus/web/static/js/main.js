@@ -99,19 +99,19 @@ function User({ name }) {
 function ThemeSwitch() {
   const [chosen, setChosen] = useState(theme());
   const sign = { auto: "◐", light: "○", dark: "●" }[chosen];
-  return h("button", { type: "button", class: "quiet small", title: "Colours: as the system has them, light, dark", onClick: () => setChosen(nextTheme()) },
+  return h("button", { type: "button", class: "quiet small", title: "Colours: system, light, dark", onClick: () => setChosen(nextTheme()) },
     h("span", { "aria-hidden": "true" }, `${sign} `), h("span", { class: "hidden" }, "Colours: "), chosen);
 }
 
 function Lost({ live }) {
   const passed = duration(Math.max(0, Math.floor(Date.now() / 1000 - live.sinceS)));
-  const old = live.atS ? ` What you see is of ${clock(live.atS).slice(11)}.` : "";
+  const old = live.atS ? ` The data shown is from ${clock(live.atS).slice(11)}.` : "";
   const what = live.connection === "lost"
-    ? `This nimbus does not answer (${live.reason}), for ${passed} now. Trying again every two seconds.${old}`
-    : `No nimbus leads at the moment: ${live.reason}. Trying again every two seconds.${old}`;
+    ? `This nimbus has not answered for ${passed} (${live.reason}). Retrying every two seconds.${old}`
+    : `No nimbus leads: ${live.reason}. Retrying every two seconds.${old}`;
   const elsewhere = others();
   return h("div", { class: "lost-banner" }, h("p", null, what,
-    elsewhere.length > 0 && [" The same page at another nimbus: ", elsewhere.map((one, at) =>
+    elsewhere.length > 0 && [" This page on another nimbus: ", elsewhere.map((one, at) =>
       [at > 0 && ", ", h("a", { key: one.href, href: one.href }, one.label)]), "."]));
 }
 
@@ -119,7 +119,7 @@ function Foot({ live }) {
   const leader = live.data.nimbuses?.nimbuses?.find((one) => one.status === "Leader");
   return h("footer", { class: "foot" },
     leader && h("span", null, `Leader ${leader.host}:${leader.port}, version ${leader.version}`),
-    h("span", null, live.atS ? `Figures of ${clock(live.atS).slice(11)}, every two seconds while this page is visible` : ""));
+    h("span", null, live.atS ? `Updated ${clock(live.atS).slice(11)}, refreshes every 2 s` : ""));
 }
 
 const app = document.getElementById("app");

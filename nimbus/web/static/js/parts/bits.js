@@ -66,7 +66,7 @@ export function Errors({ errors, now, where, empty }) {
     const more = text === first ? "" : text;
     const head = [h("span", { class: "error-when" }, h(When, { at: secondsOf(error), now })), where?.(error),
       h("span", { class: "error-message" }, first), error.times > 1 && h("span", { class: "pill", title: `since ${clock(error.firstErrorTime / 1000)}, in tasks ${error.tasks.join(", ")}` }, `${error.times} times`),
-      error.isOver && h("span", { class: "pill ok", title: "its component is healthy since" }, "over")];
+      error.isOver && h("span", { class: "pill ok", title: "the component is healthy again" }, "over")];
     return h("li", { key: keyOf(error) },
       more ? h("details", null, h("summary", null, head), h("pre", { tabIndex: 0 }, more)) : h("div", { class: "summary" }, head));
   }));

@@ -46,7 +46,7 @@ export function Chart({ title, times, lines, write, syncKey }) {
           h("line", { x1: 0, x2: 16, y1: 3, y2: 3, class: "legend-line", style: { stroke: `var(${one.token})` }, "stroke-dasharray": DASHES[index % 3].join(" ") })),
         one.label, h("b", null, write(one.values[shown])))))),
     h("div", { class: "chart-canvas", ref: place, role: "img", "aria-label": `${title}: ${said}` }),
-    times.length < 2 && h("p", { class: "chart-empty" }, "Figures appear here within a few seconds."));
+    times.length < 2 && h("p", { class: "chart-empty" }, "Data appears here within a few seconds."));
 }
 
 /** Points of a series, {time in milliseconds, figures by name}, as times in seconds and lines by name. */

@@ -22,7 +22,7 @@ export function View({ data, errors, route }) {
       acker && h(Pill, { text: stateOf(acker)[0], level: stateOf(acker)[1] })),
     acker && data.health ? h(Content, { acker, health: data.health, series: data.series, errors })
       : errors.acker?.status === 404
-        ? h("p", null, "There is no such acker now: each start of one gets a new id. ", h("a", { href: to(["ackers"]) }, "See all"), ".")
+        ? h("p", null, "Acker not found. An acker gets a new id at each start. ", h("a", { href: to(["ackers"]) }, "See all"), ".")
         : h(Missing, { error: errors.acker, what: "acker" }));
 }
 
@@ -58,5 +58,5 @@ function Shards({ shards }) {
     figure("completed", "Completed"), figure("failed", "Failed"), figure("timeouts", "Timed out"), figure("resets", "Resets"), figure("bytesHeld", "Held", bytes),
   ];
   return h(Table, { caption: "Shards", columns: shown, rows: shards, rowKey: (one) => `${one.topologyId} ${one.shard} ${one.role}`, sortBy: "topology",
-    empty: "It serves no shard now: no topology needs one, or other ackers have them." });
+    empty: "This acker serves no shard: no topology needs one, or other ackers serve them." });
 }

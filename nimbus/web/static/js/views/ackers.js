@@ -13,7 +13,7 @@ export function View({ data, errors }) {
   const ackers = data.ackers?.ackers;
   return h("div", null,
     h("div", { class: "title" }, h("h1", null, "Ackers"),
-      h("span", { class: "sub" }, "They keep the books of tuple trees: begun by spouts, finished when every tuple was acked.")),
+      h("span", { class: "sub" }, "Ackers track tuple trees from the spout's emit until every tuple is acked.")),
     ackers ? h(Content, { ackers }) : h(Missing, { error: errors.ackers, what: "ackers" }));
 }
 
@@ -24,7 +24,7 @@ function Content({ ackers }) {
     h(Figures, { figures: [["Ackers", count(ackers.length)], ["Pending trees", count(sum("pending"))],
       ["Oldest tree", duration(oldest)], ["Shards", count(sum("shards"))], ["Held", bytes(sum("bytesHeld"))]] }),
     h(Section, { title: "Services" }, ackers.length ? ackerTable(ackers, true)
-      : h("p", { class: "none" }, "None is registered. Spouts that track their tuples wait for one: ", h("code", null, "tupletree acker"))),
+      : h("p", { class: "none" }, "No acker is registered. Spouts with tracked tuples wait for an acker: ", h("code", null, "tupletree acker"))),
   ];
 }
 

@@ -32,7 +32,7 @@ export function View({ data, errors, nowS }) {
       h(Section, { title: "Supervisors", aside: h("a", { href: to(["supervisors"]) }, "Slots and workers") }, supervisorTable(supervisors)),
       h(Section, { title: "Ackers", aside: h("a", { href: to(["ackers"]) }, "All ackers") }, ackerTable(ackers)),
       h(Section, { title: "Nimbuses" }, h(Nimbuses, { nimbuses })),
-      h(Section, { title: "Errors lately" }, h(Errors, { errors: lately(topologies), now: nowS, where: whereOf, empty: "None." }))));
+      h(Section, { title: "Recent errors" }, h(Errors, { errors: lately(topologies), now: nowS, where: whereOf, empty: "None." }))));
 }
 
 /** What a topology is, and what it did lately. */
@@ -47,9 +47,9 @@ function figures(cluster, topologies, supervisors, ackers) {
   const used = cluster?.slotsUsed ?? sum(supervisors, "slotsUsed");
   return [
     ["Topologies", count(topologies.length)],
-    ["Emitted", rate(sum(topologies, "emittedPerSecond")), "Tuples emitted a second by all topologies"],
+    ["Emitted", rate(sum(topologies, "emittedPerSecond")), "Tuples emitted per second by all topologies"],
     ["Failed, 10 min", count(sum(topologies, "failedLately")), "Tuple trees that failed in the last ten minutes", sum(topologies, "failedLately") > 0 ? "bad" : null],
-    ["Pending trees", count(sum(ackers, "pending")), "Tuple trees begun and not finished, at all ackers"],
+    ["Pending trees", count(sum(ackers, "pending")), "Pending tuple trees at all ackers"],
     ["Slots used", `${used} of ${slots}`, "", slots > 0 && used >= slots ? "warn" : null],
     ["Executors", count(cluster?.executorsTotal ?? sum(topologies, "executorsTotal"))],
     ["Tasks", count(cluster?.tasksTotal ?? sum(topologies, "tasksTotal"))],
@@ -62,7 +62,7 @@ function Topologies({ topologies }) {
     { id: "status", label: "Status", sort: (one) => one.status, cell: (one) => h(Pill, { text: one.status }) },
     { id: "workers", label: "Workers ready", figure: true, sort: (one) => num(one.workersReady), cell: workersReady },
     { id: "emitted", label: "Emitted", figure: true, sort: (one) => num(one.emittedPerSecond), cell: (one) => rate(one.emittedPerSecond) },
-    { id: "acked", label: "Acked", figure: true, sort: (one) => num(one.ackedPerSecond), cell: (one) => rate(one.ackedPerSecond), title: "Tuple trees that were finished" },
+    { id: "acked", label: "Acked", figure: true, sort: (one) => num(one.ackedPerSecond), cell: (one) => rate(one.ackedPerSecond), title: "Acked tuple trees" },
     { id: "failed", label: "Failed", figure: true, title: "Tuple trees, in the last ten minutes", sort: (one) => num(one.failedLately), cell: failed },
     { id: "latency", label: "Complete latency", figure: true, sort: (one) => num(one.completeLatency), cell: (one) => latency(one.completeLatency), title: "From emit to verdict, mean of the last ten minutes" },
     { id: "pending", label: "Pending", figure: true, sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
@@ -107,7 +107,7 @@ function Welcome({ nimbuses }) {
   const leader = nimbuses.find((one) => one.status === "Leader");
   const seeds = leader ? ` -c 'nimbus.seeds=["${leader.host}:${leader.port}"]'` : "";
   return h("div", { class: "welcome" },
-    h("p", null, "Nothing runs here yet. Submit a topology from a machine that has the library, for example the word count that comes with it:"),
+    h("p", null, "No topology runs yet. Submit one from a machine with Tupletree installed, for example the word count:"),
     h(Command, { text: `tupletree submit examples/word_count.py --name words${seeds}` }),
-    h("p", { class: "sub" }, "It appears here within two seconds."));
+    h("p", { class: "sub" }, "The topology appears here within two seconds."));
 }

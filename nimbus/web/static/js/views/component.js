@@ -42,7 +42,7 @@ function Content({ component, health, route, nowS, say }) {
       !spout && h(Section, { title: "Input streams", aside: windowName(windows, window) }, h(Inputs, { component })),
       h(Section, { title: "Output streams", aside: windowName(windows, window) }, h(Outputs, { component, spout }))),
     h(Section, { title: "Executors", aside: h(WindowChoice, { window, sys: route.query.sys }) }, h(Executors, { component, spout })),
-    h(Section, { title: "Errors" }, h(Errors, { errors: component.componentErrors ?? [], now: nowS, where: (one) => whereOf(component, one), empty: "It has reported no error." })),
+    h(Section, { title: "Errors" }, h(Errors, { errors: component.componentErrors ?? [], now: nowS, where: (one) => whereOf(component, one), empty: "No errors reported." })),
     h(Section, { title: "Sampled tuples" }, h("div", { class: "padded" },
       h(Sampling, { topology: component, target: ["topology", component.topologyId, "component", component.id], name: component.id, say }))),
   ];
@@ -56,7 +56,7 @@ function windowName(windows, window) {
 function spoutFigures(component, now) {
   return [
     ["Emitted, 10 min", count(now.emitted)], ["Acked", count(now.acked)],
-    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null], ["of these timed out", count(now.timeouts)],
+    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null], ["timed out", count(now.timeouts)],
     ["Latency p50", millis(now.completeLatencyPercentiles?.p50)], ["p99", millis(now.completeLatencyPercentiles?.p99)],
     ["p99.9", millis(now.completeLatencyPercentiles?.p999)],
     ["Executors", count(component.executors)], ["Tasks", count(component.tasks)],
@@ -90,7 +90,7 @@ function Windows({ windows, spout }) {
     ...[["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]].map(([name, label]) => figure(name, label, (one) => one[kind]?.[name], millis)),
     ...(spout ? [field("timeouts", "Timed out", count)] : []),
   ].map(({ sort, ...column }) => column);
-  return h(Table, { caption: "Figures by window", columns, rows: windows, rowKey: (one) => one.window });
+  return h(Table, { caption: "Statistics by window", columns, rows: windows, rowKey: (one) => one.window });
 }
 
 function Inputs({ component }) {
@@ -99,7 +99,7 @@ function Inputs({ component }) {
     { id: "stream", label: "Stream", sort: (one) => one.stream, cell: (one) => one.stream },
     ...EXECUTES, field("acked", "Acked", count), FAILED,
   ];
-  return h(Table, { caption: "Input streams", columns, rows: component.inputStats ?? [], rowKey: (one) => `${one.component} ${one.stream}`, sortBy: "component", empty: "Nothing was received in this window." });
+  return h(Table, { caption: "Input streams", columns, rows: component.inputStats ?? [], rowKey: (one) => `${one.component} ${one.stream}`, sortBy: "component", empty: "No tuples received in this window." });
 }
 
 function Outputs({ component, spout }) {
@@ -108,7 +108,7 @@ function Outputs({ component, spout }) {
     field("emitted", "Emitted", count), field("transferred", "Transferred", count),
     ...(spout ? [field("completeLatency", "Complete latency", latency), field("acked", "Acked", count), FAILED] : []),
   ];
-  return h(Table, { caption: "Output streams", columns, rows: component.outputStats ?? [], rowKey: (one) => one.stream, sortBy: "stream", empty: "Nothing was emitted in this window." });
+  return h(Table, { caption: "Output streams", columns, rows: component.outputStats ?? [], rowKey: (one) => one.stream, sortBy: "stream", empty: "No tuples emitted in this window." });
 }
 
 function Executors({ component, spout }) {

@@ -29,7 +29,7 @@ function Logs({ topology, query }) {
   const file = query.file || "worker.log";
   const [follow, setFollow] = useState(true);
   const [found, setFound] = useState(null);
-  return h(Section, { title: query.port ? `Worker ${query.port}` : all.length === 1 ? "Its one worker" : `All ${all.length} workers`,
+  return h(Section, { title: query.port ? `Worker ${query.port}` : all.length === 1 ? "The only worker" : `All ${all.length} workers`,
     aside: h(Tools, { all, query, file, follow, setFollow, topology, setFound }) },
   found ? h(Matches, { found, close: () => setFound(null) }) : h(Lines, { key: `${file} ${query.port ?? ""}`, topology, file, workers, follow }));
 }
@@ -83,7 +83,7 @@ function Lines({ topology, file, workers, follow }) {
     state.problems.map((one) => h("p", { key: one, class: "problem" }, one)),
     h("div", { class: "log", ref: box, tabIndex: 0, role: "log", "aria-live": "off", "aria-label": "Log" },
       state.lines === null ? h("p", { class: "log-line" }, "Waiting for the log…")
-        : state.lines.length === 0 ? h("p", { class: "log-line" }, "It is empty.")
+        : state.lines.length === 0 ? h("p", { class: "log-line" }, "The file is empty.")
           : state.lines.map((one) => h("div", { key: one.number, class: `log-line ${one.level}` }, many && h("span", { class: "from" }, one.from), h("span", null, one.line)))),
   ];
 }
@@ -93,7 +93,7 @@ function Matches({ found, close }) {
     h("div", { class: "padded tools" }, h("span", { role: "status" }, `${count(found.number)} of “${found.text}”`, found.incomplete.length > 0 && `; ${found.incomplete.join("; ")}`),
       h("button", { type: "button", class: "small", onClick: close }, "Back to the log")),
     h("div", { class: "log", tabIndex: 0, role: "region", "aria-label": "Lines found" },
-      found.groups.length === 0 && h("p", { class: "log-line" }, "No line contains it."),
+      found.groups.length === 0 && h("p", { class: "log-line" }, "No matches."),
       found.groups.flatMap((group) => group.matches.map((one) => h("div", { key: `${group.host} ${group.port} ${group.fileName} ${one.byteOffset}`, class: "log-line" },
         h("span", { class: "from" }, `${group.host}:${group.port}`),
         h("span", null, marked(one.line ?? `${one.beforeString}${one.matchString}${one.afterString}`, found.text)))))),

@@ -8,6 +8,6 @@ export const title = () => "Not found";
 
 export function View() {
   return h("div", null,
-    h("div", { class: "title" }, h("h1", null, "There is no such page")),
-    h("p", null, h("a", { href: to([]) }, "Go to the cluster"), "."));
+    h("div", { class: "title" }, h("h1", null, "Page not found")),
+    h("p", null, h("a", { href: to([]) }, "Show the cluster"), "."));
 }

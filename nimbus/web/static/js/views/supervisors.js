@@ -34,7 +34,7 @@ function Content({ supervisors, workers }) {
     h(Figures, { figures: [["Supervisors", count(supervisors.length)], ["Slots", count(sum("slotsTotal"))],
       ["Used", count(sum("slotsUsed"))], ["Free", count(sum("slotsFree")), "", sum("slotsFree") === 0 ? "warn" : null]] }),
     !supervisors.length && h(Section, { title: "Supervisors" }, h("p", { class: "none" },
-      "None is registered. Start one on each machine that shall run workers: ", h("code", null, "tupletree supervisor"))),
+      "No supervisor is registered. Start one on each machine for workers: ", h("code", null, "tupletree supervisor"))),
     supervisors.map((one) => h(Section, { key: one.id, id: one.id, title: `${one.host} – ${one.id}`,
       aside: h("span", { class: "sub" }, `${plural(num(one.slotsUsed), "slot")} of ${one.slotsTotal} used, up ${duration(one.uptimeSeconds)}, version ${one.version}`) },
     h(Slots, { slots: slotsOf(one, workers) }))),
@@ -60,7 +60,7 @@ function Slots({ slots }) {
     { id: "pid", label: "Process", figure: true, sort: (one) => num(one.pid), cell: (one) => (one.pid ? String(one.pid) : "–") },
     { id: "log", label: "Log", cell: (one) => (one.free ? "–" : h("a", { href: to(["topology", one.topologyId, "logs"], { port: `${one.host}:${one.port}` }) }, "Log")) },
   ];
-  return h(Table, { caption: "Slots", columns, rows: slots, rowKey: (one) => one.port, sortBy: "port", empty: "It offers no slots." });
+  return h(Table, { caption: "Slots", columns, rows: slots, rowKey: (one) => one.port, sortBy: "port", empty: "This supervisor has no slots." });
 }
 
 function stateOf(slot) {

@@ -38,7 +38,7 @@ export function View(props) {
   if (data.topology && data.now && data.health) return h(Content, { ...props, topology: data.topology });
   return h("div", null,
     h("div", { class: "title" }, h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster")), h("h1", null, route.params.id)),
-    gone ? h("p", null, "There is no such topology; it may have been killed. ", h("a", { href: to([]) }, "See what runs"), ".")
+    gone ? h("p", null, "Topology not found; it may have been killed. ", h("a", { href: to([]) }, "Show all topologies"), ".")
       : h(Missing, { error: errors.topology, what: "topology" }));
 }
 
@@ -57,7 +57,7 @@ function Content({ topology, data, errors, route, nowS, say }) {
     h("div", { class: "columns" },
       h(Section, { title: "Workers", aside: h("a", { href: to(["topology", topology.id, "logs"]) }, "All logs together") }, h(Workers, { topology, say })),
       h(Section, { title: "Windows" }, h(Windows, { topology }))),
-    h(Section, { title: "Errors" }, h(Errors, { errors: topology.topologyErrors ?? [], now: nowS, where: (error) => whereOf(topology, error), empty: "No component has reported an error." })),
+    h(Section, { title: "Errors" }, h(Errors, { errors: topology.topologyErrors ?? [], now: nowS, where: (error) => whereOf(topology, error), empty: "No errors reported." })),
     h(Section, { title: "Debugging and logging" }, h(Observation, { topology, levels: data.levels, error: errors.levels, say })),
     h(Configuration, { values: topology.configuration ?? {} }));
 }
@@ -103,12 +103,12 @@ function figures(topology) {
   const all = totals(topology);
   const lately = topology.topologyStats?.find((one) => one.window === "600") ?? {};
   return [
-    ["Emitted", rate(all.emittedPerSecond), "Tuples emitted a second by spouts and bolts"],
-    ["Acked", rate(all.ackedPerSecond), "Tuple trees finished a second"],
+    ["Emitted", rate(all.emittedPerSecond), "Tuples emitted per second by spouts and bolts"],
+    ["Acked", rate(all.ackedPerSecond), "Tuple trees acked per second"],
     ["Failed, 10 min", count(lately.failed), "Tuple trees that failed in the last ten minutes", num(lately.failed) > 0 ? "bad" : null],
-    ["Latency p50", millis(lately.completeLatencyPercentiles?.p50), "Half of the tuple trees of the last ten minutes took no longer"],
-    ["Latency p99", millis(lately.completeLatencyPercentiles?.p99), "99 of 100 tuple trees of the last ten minutes took no longer"],
-    ["Pending", count(all.pending), "Tuple trees begun and not finished"],
+    ["Latency p50", millis(lately.completeLatencyPercentiles?.p50), "Median of the last ten minutes"],
+    ["Latency p99", millis(lately.completeLatencyPercentiles?.p99), "99th percentile of the last ten minutes"],
+    ["Pending", count(all.pending), "Pending tuple trees"],
     ["Workers ready", `${all.workersReady ?? "–"} of ${topology.workersTotal}`, "", all.workersReady < num(topology.workersTotal) ? "bad" : null],
     ["Uptime", duration(topology.uptimeSeconds)],
   ];

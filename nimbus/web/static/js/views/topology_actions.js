@@ -23,7 +23,7 @@ const DIALOGS = { activate, deactivate, rebalance, kill };
 
 function activate(topology) {
   return {
-    title: `Activate ${topology.name}?`, text: "Its spouts go on emitting.", verb: "Activate",
+    title: `Activate ${topology.name}?`, text: "Its spouts resume emitting.", verb: "Activate",
     said: `${topology.name} is activated.`,
     act: () => post(path(["topology", topology.id, "activate"])),
   };
@@ -31,7 +31,7 @@ function activate(topology) {
 
 function deactivate(topology) {
   return {
-    title: `Deactivate ${topology.name}?`, text: "Its spouts stop emitting; what is under way is finished. Workers keep running.",
+    title: `Deactivate ${topology.name}?`, text: "Its spouts stop emitting; its bolts finish the tuples in flight. Workers keep running.",
     verb: "Deactivate", said: `${topology.name} is deactivated.`,
     act: () => post(path(["topology", topology.id, "deactivate"])),
   };
@@ -41,9 +41,9 @@ function kill(topology) {
   const wait = num(topology.msgTimeout) ?? 30;
   return {
     title: `Kill ${topology.name}?`, danger: true, verb: `Kill ${topology.name}`, said: `${topology.name} is being killed.`,
-    text: "Its spouts stop at once. After the wait its workers end and it is removed for good; transactions and states that are stored elsewhere stay.",
+    text: "Its spouts stop at once. After the wait its workers stop and the topology is removed. Stored transactions and states remain.",
     fields: h(Field, { label: "Wait, in seconds", name: "wait", value: wait, min: 0, max: 604800, required: true,
-      hint: "So that tuples under way can be finished; by default the message timeout." }),
+      hint: "Maximum time for tuples in flight to finish; default: the message timeout." }),
     act: (form) => post(path(["topology", topology.id, "kill", form.get("wait")])),
   };
 }
@@ -54,7 +54,7 @@ function rebalance(topology) {
     .filter((one) => !one.name.startsWith("__") && !one.name.startsWith("$"));
   return {
     title: `Rebalance ${topology.name}?`, verb: "Rebalance", said: `${topology.name} is being rebalanced.`,
-    text: "Its spouts pause for the wait; then workers and executors are spread anew. Tasks never change in number.",
+    text: "Its spouts pause for the wait; then workers and executors are redistributed. The number of tasks is fixed.",
     fields: [
       h(Field, { label: "Workers", name: "workers", value: num(topology.workersTotal), min: 1, max: 2000, required: true }),
       h(Field, { label: "Wait, in seconds", name: "wait", value: num(topology.msgTimeout) ?? 30, min: 0, max: 604800, required: true }),

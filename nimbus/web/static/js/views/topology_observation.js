@@ -21,9 +21,9 @@ export function Sampling({ topology, target, name, say }) {
   const on = topology.debug === true;
   const percent = num(topology.samplingPct) ?? 10;
   const dialog = on
-    ? { title: `Stop sampling tuples of ${name}?`, text: "Workers write no more of its tuples down.", verb: "Stop sampling",
+    ? { title: `Stop sampling tuples of ${name}?`, text: "Workers stop writing its tuples to events.jsonl.", verb: "Stop sampling",
       act: () => post(path([...target, "debug", "disable", "0"])), done: () => say(`Tuples of ${name} are no longer sampled.`) }
-    : { title: `Sample tuples of ${name}?`, text: "Workers write this share of the tuples it emits into events.jsonl, beside their logs.",
+    : { title: `Sample tuples of ${name}?`, text: "Workers write this percentage of its emitted tuples to events.jsonl, beside their logs.",
       verb: "Sample", fields: h(Field, { label: "Percent of tuples", name: "percent", value: percent || 10, min: 0.01, max: 100, step: "any", required: true }),
       act: (form) => post(path([...target, "debug", "enable", form.get("percent")])), done: () => say(`Tuples of ${name} are sampled.`) };
   return h("div", { class: "tools" },
@@ -48,17 +48,17 @@ function Levels({ topology, levels, say }) {
     rows.length > 0 && h(Table, { caption: "Log levels", columns, rows, rowKey: (one) => one.logger, sortBy: "logger" }),
     asked && asked.clear === undefined && h(Ask, { ...setting(topology, set), close: () => setAsked(null), done: () => say("The log level is set.") }),
     asked && asked.clear !== undefined && h(Ask, {
-      title: `Clear the level of ${asked.clear || "ROOT"} in ${topology.name}?`, text: "It goes back to what it was.", verb: "Clear",
+      title: `Clear the level of ${asked.clear || "ROOT"} in ${topology.name}?`, text: "The logger returns to its original level.", verb: "Clear",
       act: () => set(asked.clear, { timeout: 0, target_level: null }), close: () => setAsked(null), done: () => say("The log level is cleared.") }));
 }
 
 function setting(topology, set) {
   return {
-    title: `Set a log level in ${topology.name}`, text: "In all its workers, without a restart.", verb: "Set level",
+    title: `Set a log level in ${topology.name}`, text: "Applies to all its workers, without a restart.", verb: "Set level",
     fields: [
       h(Field, { label: "Logger", name: "logger", value: "ROOT", type: "text", required: true, hint: "ROOT, or a name such as my_module" }),
       h("label", { class: "field" }, h("span", null, "Level"), h("select", { name: "level" }, LEVELS.map((one) => h("option", { key: one, value: one }, one)))),
-      h(Field, { label: "For how many seconds", name: "timeout", value: 600, min: 0, required: true, hint: "0: for good" }),
+      h(Field, { label: "Duration in seconds", name: "timeout", value: 600, min: 0, required: true, hint: "0: permanent" }),
     ],
     act: (form) => set(form.get("logger"), { target_level: form.get("level"), reset_level: "INFO", timeout: num(form.get("timeout")) }),
   };

@@ -24,7 +24,7 @@ export function Spouts({ topology, nowS }) {
   const columns = [
     named(topology, "spoutId"),
     figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
-    figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count, "Each tuple counts once for each task that it went to"),
+    figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count, "Each tuple counts once per receiving task"),
     figure("latency", "Complete latency", "completeLatency", latency, "From emit to verdict, mean"),
     figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
   ];
@@ -34,7 +34,7 @@ export function Spouts({ topology, nowS }) {
 export function Bolts({ topology, nowS }) {
   const columns = [
     named(topology, "boltId"),
-    { id: "capacity", label: "Capacity", figure: true, title: "Share of the last ten minutes spent executing, of the busiest executor; 1.00 is saturated",
+    { id: "capacity", label: "Capacity", figure: true, title: "Fraction of the last ten minutes that the busiest executor spent executing; 1.00 is saturated",
       sort: (one) => num(one.capacity), cell: (one) => h(Bar, { value: num(one.capacity), text: share(one.capacity), level: capacityLevel(num(one.capacity)) }) },
     figure("executors", "Executors", "executors", count), figure("tasks", "Tasks", "tasks", count),
     figure("executed", "Executed", "executed", count), figure("emitted", "Emitted", "emitted", count),
@@ -43,7 +43,7 @@ export function Bolts({ topology, nowS }) {
     figure("process", "Process latency", "processLatency", latency, "From receipt to ack, mean"),
     figure("acked", "Acked", "acked", count), FAILED, lastError(nowS),
   ];
-  return h(Table, { caption: "Bolts", columns, rows: topology.bolts ?? [], rowKey: (one) => one.boltId, sortBy: "name", empty: "It has no bolts." });
+  return h(Table, { caption: "Bolts", columns, rows: topology.bolts ?? [], rowKey: (one) => one.boltId, sortBy: "name", empty: "The topology has no bolts." });
 }
 
 /** The figures of the four windows beside each other. */
@@ -53,7 +53,7 @@ export function Windows({ topology }) {
     figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count),
     figure("latency", "Complete latency", "completeLatency", latency), figure("acked", "Acked", "acked", count), FAILED,
   ].map(({ sort, ...column }) => column);
-  return h(Table, { caption: "Figures by window", columns, rows: topology.topologyStats ?? [], rowKey: (one) => one.window });
+  return h(Table, { caption: "Statistics by window", columns, rows: topology.topologyStats ?? [], rowKey: (one) => one.window });
 }
 
 export function Workers({ topology, say }) {
@@ -68,10 +68,10 @@ export function Workers({ topology, say }) {
     { id: "restart", label: h("span", { class: "hidden" }, "Actions"), cell: (one) => h("button", { type: "button", class: "small", onClick: () => setAsked(one) }, "Restart…") },
   ];
   return [
-    h(Table, { caption: "Workers", columns, rows: topology.workers ?? [], rowKey: (one) => `${one.host}:${one.port}`, sortBy: "slot", empty: "It has no workers now." }),
+    h(Table, { caption: "Workers", columns, rows: topology.workers ?? [], rowKey: (one) => `${one.host}:${one.port}`, sortBy: "slot", empty: "The topology has no workers." }),
     asked && h(Ask, {
       title: `Restart a worker of ${topology.name}?`,
-      text: `The process at ${asked.host}:${asked.port} is killed and started again. What it had in memory is replayed by the spouts.`,
+      text: `The process at ${asked.host}:${asked.port} is killed and restarted. The spouts replay its pending tuples.`,
       verb: "Restart worker", danger: true, close: () => setAsked(null),
       act: () => post(path(["topology", topology.id, "profiling", "restartworker", `${asked.host}:${asked.port}`])),
       done: () => say(`The worker at ${asked.host}:${asked.port} is restarted.`),

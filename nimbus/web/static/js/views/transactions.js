@@ -34,7 +34,7 @@ function Content({ data }) {
   const checkpoints = data.checkpoints.checkpoints ?? [];
   if (!coordinators.length && !pipelines.length && !checkpoints.length) {
     return h(Section, { title: "Nothing to show" }, h("p", { class: "none" },
-      "No task of this topology says that it coordinates transactions, drives a pipeline or asks for checkpoints. If it should, its workers may be starting."));
+      "No task of this topology has reported transactions, batches or checkpoints. Its workers may still be starting."));
   }
   return [
     h(Verdict, verdictOf(data.health, ofTopology(data.transactions.topologyId))),
@@ -55,12 +55,12 @@ function Coordinator({ one, elsewhere }) {
     h("div", { class: "padded flush" }, h(Figures, { figures: [
       ["Committed txid", count(one.committedTxid ?? stored?.committed)], ["In flight", count(one.batchesInFlight)],
       ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)], ...lagFigures(one.lag),
-      ["Failures", count(one.failures), "Of attempts, since this coordinator began", num(one.failures) > 0 ? "warn" : null],
-      stored && ["Stored txid", count(stored.committed), "As ZooKeeper has it"],
-      stored && ["Begun", count(stored.begun), "The last transaction whose batch is decided on"],
+      ["Failures", count(one.failures), "Failed attempts since this coordinator began", num(one.failures) > 0 ? "warn" : null],
+      stored && ["Stored txid", count(stored.committed), "Value stored in ZooKeeper"],
+      stored && ["Begun", count(stored.begun), "The last transaction with a defined batch"],
       stored?.partitions > 0 && ["Partitions", count(stored.partitions)],
-      stored && ["Epoch", count(stored.epoch), "How many coordinators there were"]] }),
-    elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
+      stored && ["Epoch", count(stored.epoch), "Number of coordinators so far"]] }),
+    elsewhere && h("p", { class: "none" }, `The stored progress is not shown: ${elsewhere}.`)),
     h(Batches, { batches: one.batches ?? [] }));
 }
 
@@ -74,7 +74,7 @@ function Pipeline({ one }) {
   return h(Section, heading("Pipeline", one),
     h("div", { class: "padded flush" }, h(Figures, { figures: [
       ["Committed txid", count(one.committedTxid)], ["In flight", count(one.batchesInFlight)], ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)],
-      ["Rows", rate(one.rowsPerSecond)], ["Rows in all", count(one.rowsTotal)], ["Batches", count(one.batchesTotal)],
+      ["Rows", rate(one.rowsPerSecond)], ["Total rows", count(one.rowsTotal)], ["Batches", count(one.batchesTotal)],
       ["Batch p50", one.batchSeconds?.p50 == null ? "–" : duration(one.batchSeconds.p50)], ["Batch p99", one.batchSeconds?.p99 == null ? "–" : duration(one.batchSeconds.p99)]] })),
     h(Batches, { batches: one.batches ?? [] }));
 }
@@ -89,7 +89,7 @@ function Batches({ batches }) {
     { id: "failures", label: "Failures", figure: true, sort: (one) => num(one.failures), cell: (one) => count(one.failures) },
     { id: "retry", label: "Again in", figure: true, sort: (one) => num(one.retry_in_s), cell: (one) => duration(one.retry_in_s) },
   ];
-  return h(Table, { caption: "Batches in flight", columns, rows: batches, rowKey: (one) => String(one.txid), sortBy: "txid", empty: "No batch is in flight at this moment." });
+  return h(Table, { caption: "Batches in flight", columns, rows: batches, rowKey: (one) => String(one.txid), sortBy: "txid", empty: "No batch is in flight." });
 }
 
 /** An attempt's number holds the epoch of its coordinator in its upper half. */
@@ -106,10 +106,10 @@ function Checkpoints({ one, elsewhere }) {
       ["Checkpoint", count(one.txid ?? stored?.txid)], ["Phase", String(one.phase ?? stored?.phase ?? "–")],
       ["Last made", one.lastCheckpointSeconds == null ? "–" : `${duration(one.lastCheckpointSeconds)} ago`],
       ["Under way", one.step ? `${one.step}, ${duration(one.stepSeconds)}` : "nothing"],
-      ["Failures", count(one.failures), "Of rounds, since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
-      stored && ["Stored", count(stored.txid), "As ZooKeeper has it"], stored && ["Epoch", count(stored.epoch), "How many checkpoint spouts there were"]] }),
-    elsewhere && h("p", { class: "none" }, `What is stored is not shown: ${elsewhere}.`)),
-    tasks.length > 0 && h(Table, { caption: "Tasks whose states belong to it", rows: tasks, rowKey: (row) => row.component, sortBy: "component", narrow: true, columns: [
+      ["Failures", count(one.failures), "Failed rounds since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
+      stored && ["Stored", count(stored.txid), "Value stored in ZooKeeper"], stored && ["Epoch", count(stored.epoch), "Number of checkpoint spouts so far"]] }),
+    elsewhere && h("p", { class: "none" }, `The stored progress is not shown: ${elsewhere}.`)),
+    tasks.length > 0 && h(Table, { caption: "Tasks with a state in this checkpoint", rows: tasks, rowKey: (row) => row.component, sortBy: "component", narrow: true, columns: [
       { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => row.component },
-      { id: "tasks", label: "Tasks with a state in it", figure: true, sort: (row) => row.number, cell: (row) => count(row.number) }] }));
+      { id: "tasks", label: "Tasks with a state", figure: true, sort: (row) => row.number, cell: (row) => count(row.number) }] }));
 }

@@ -1,10 +1,10 @@
-"""The worked example of seed 000, through real spouts, bolts, collectors and ledgers: the ids are those of the seed.
+"""A worked example of tracking, with real spouts, bolts, collectors and ledgers, and fixed ids.
 
 Two spouts, sid1 and sid2, emit stid1 = 1010 and stid2 = 1011. Two ackers share the trees by `root mod 2`. Bolt1 takes
-both and emits tid1 = 1100 anchored to both, then acks its inputs; Bolt2 takes tid1 and acks it. In the seed a spout
+both and emits tid1 = 1100 anchored to both, then acks its inputs; Bolt2 takes tid1 and acks it. In the example a spout
 tuple's id is root and edge in one, and tid1 is the same edge in both trees: so those ids are drawn twice.
 
-The seed sends "here is a new tuple" and "this tuple is acked" as two messages; here an ack carries both as one xor.
+The example has two messages, "here is a new tuple" and "this tuple is acked"; here an ack carries both as one xor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IDS = [STID1, STID1, STID2, STID2, TID1, TID1]
 
 
 class Example:
-    """The topology of the seed, and its two ackers."""
+    """The topology of the example, and its two ackers."""
 
     def __init__(self, bolt2: Any) -> None:
         self.spout1, self.spout2 = FeederSpout(["n"]), FeederSpout(["n"])
@@ -112,7 +112,7 @@ def test_the_worked_example_number_by_number() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2), (3, 0, 2, 1)])
 def test_the_order_of_the_messages_does_not_matter(order: tuple[int, ...]) -> None:
-    """Footnote 2 of the seed. Everybody's news is kept back and told in another order."""
+    """Updates reach the ackers in another order than they arose."""
     example = Example(Do())
     news = [example.step(component) for component in ("spout1", "spout2", "bolt1", "bolt2")]
     verdicts = [one for index in order for one in example.tell(news[index])]
@@ -140,7 +140,7 @@ def test_when_bolt2_fails_tid1_both_spouts_hear_of_it_at_once() -> None:
 
 
 def test_when_bolt2_dies_with_tid1_both_messages_time_out() -> None:
-    """Seed 001: "a tuple isn't acked because the task died"."""
+    """Storm's guarantees: "a tuple isn't acked because the task died"."""
     example = Example(Do(lambda tup, collector: None))
     for component in ("spout1", "spout2", "bolt1", "bolt2"):
         example.tell(example.step(component))
@@ -152,7 +152,7 @@ def test_when_bolt2_dies_with_tid1_both_messages_time_out() -> None:
 
 
 def test_when_acker1_dies_its_message_times_out_and_the_other_is_acked() -> None:
-    """Seed 001: "acker task dies: all the spout tuples the acker was tracking will time out and be replayed"."""
+    """Storm's guarantees: when an acker dies, its trees time out and are replayed."""
     example = Example(Do())
     example.tell(example.step("spout1"))
     example.tell(example.step("spout2"))

@@ -1,4 +1,4 @@
-"""The worked example of seed 003, step by step: tuples 1 to 140 in transactions A, B and C, of which A fails once.
+"""An opaque source whose transaction fails once, step by step: tuples 1 to 140 in transactions A, B and C; A fails.
 
 The source is opaque: when A is replayed, it goes away after tuple 40. "By failing all subsequent transactions, this
 would happen": A emits 1-40, B emits 41-90, C emits 91-140, and no tuple is skipped.
@@ -144,7 +144,7 @@ def test_the_worked_example() -> None:
 
 
 def test_without_failing_the_subsequent_transaction_its_commit_is_refused() -> None:
-    """The seed's bad scenario: A emits 1-40 at its replay and commits, and then B with its tuples 51-100: 41-50 would
+    """The bad scenario: A emits 1-40 at its replay and commits, and then B with its tuples 51-100: 41-50 would
     be skipped. Should a commit tuple of the old B ever come, the emitter refuses it."""
     scene = Scene()
     a, b = scene.emit(A), scene.emit(B)

@@ -1,4 +1,4 @@
-"""The worked example of seed 000, number by number.
+"""A worked example of the ledger, number by number.
 
 Two spouts (tasks sid1, sid2) emit stid1 = 1010 and stid2 = 1011; two ackers share the trees by `root mod 2`. Bolt1
 takes both tuples and emits tid1 = 1100 anchored to both; Bolt2 takes tid1. In the example a spout tuple's id is both
@@ -84,7 +84,7 @@ def test_the_worked_example_with_children_and_parent_in_one_update(ackers: list[
 
 
 def test_the_order_of_the_messages_does_not_matter(ackers: list[Ledger]) -> None:
-    """Footnote 2 of the seed: Bolt2's ack comes first, the init last."""
+    """Bolt2's ack arrives first, the init last."""
     assert not ack(ackers, STID1, TID1)
     assert not ack(ackers, STID1, STID1)
     assert not ack(ackers, STID1, TID1)
