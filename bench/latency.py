@@ -1,4 +1,4 @@
-"""How long a word takes at a fixed rate of sentences: end to end, tracked, across two workers.
+"""Latency of a word at a fixed rate of sentences: end to end, tracked, across two workers.
 
     python -m bench.latency --rate 1000 --seconds 15 --json
 

@@ -1,4 +1,4 @@
-"""How fast one shard's ledger takes updates, and what a pending tree costs.
+"""Update rate of one shard's ledger, and memory per pending tree.
 
     python -m bench.ledger [--batch 8192] [--rounds 200] [--pending 1000000,10000000] [--json] [--record]
 

@@ -1,4 +1,4 @@
-"""Whether workers and ackers stay flat while a bolt is far slower than its spout.
+"""Memory of workers and ackers while a bolt is far slower than its spout.
 
     python -m bench.memory --seconds 60 --json
 

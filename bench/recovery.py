@@ -1,4 +1,4 @@
-"""How long after kill -9 of each kind of process the last tuple that was pending then is acked or replayed.
+"""Time from kill -9 of each kind of process until all tuples pending at that moment are acked or replayed.
 
     python -m bench.recovery --json
 

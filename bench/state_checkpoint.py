@@ -1,4 +1,4 @@
-"""What a checkpoint of a large state costs when little of it changed. One process; Redis is a second one.
+"""Cost of a checkpoint of a large state with few changes. One process; Redis is a second one.
 
     python -m bench.state_checkpoint --provider sqlite --keys 1000000 --changed 1000 --checkpoints 50 --json
 

@@ -1,4 +1,4 @@
-"""How fast transactions are, on a real cluster of processes on this machine: pipelining, large batches, tiny ones.
+"""Rate of transactions on a real cluster of processes on this machine: pipelining, large batches, tiny batches.
 
     python -m bench.transactions --json
 

@@ -1,4 +1,4 @@
-"""What an open page costs nimbus: the share of a core that it uses with many topologies, without a page and with one.
+"""Cost of an open page for nimbus: share of a core with many topologies, without a page and with one.
 
     python -m bench.ui_cost --topologies 20 --seconds 60 --json
 

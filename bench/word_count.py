@@ -1,4 +1,4 @@
-"""How many words a second: the tracked word count, on a real cluster of processes on this machine.
+"""Rate of the tracked word count, on a real cluster of processes on this machine.
 
     python -m bench.word_count --workers 2 --ackers 1 --sentences 300000 --json
 

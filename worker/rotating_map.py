@@ -1,8 +1,9 @@
 """A map whose entries age in cohorts, used to expire tuple trees.
 
-Theory (https://storm.apache.org/releases/current/Acking-framework-implementation.html). Entries are held in
-``buckets`` dictionaries. Each dictionary is a cohort whose entries expire together. ``put`` moves an entry to the
-youngest bucket, whichever bucket held the entry before. ``rotate`` removes the oldest bucket and adds a new youngest bucket.
+Theory (https://storm.apache.org/releases/current/Acking-framework-implementation.html).
+Entries are held in ``buckets`` dictionaries. Each dictionary is a cohort whose entries expire together. ``put`` moves
+an entry to the youngest bucket, whichever bucket held the entry before. ``rotate`` removes the oldest bucket and adds
+a new youngest bucket.
 
     put ->  [ youngest | ... | oldest ]  -> rotate returns these
 
@@ -15,7 +16,7 @@ Cost: ``put``, ``get``, ``pop`` and ``in`` look into at most ``buckets`` diction
 O(buckets) whatever they hold.
 """
 
-from __future__ import annotations  # pure
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar, overload

@@ -56,7 +56,7 @@ def counters(total: nimbus_pb2.TaskStats) -> dict[str, int]:
 
 
 def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentStats, elapsed_s: float) -> dict[str, Any]:
-    """What one component did between two reports: rates a second, and latencies of that time alone."""
+    """The activity of one component between two reports: rates per second, and latencies of that interval."""
     figures = component_figures(now)
     if before is None or elapsed_s <= 0:
         return figures
@@ -102,7 +102,7 @@ def stream_rates(before: dict[str, Any], now: dict[str, Any], stream: str | None
 
 
 def _between(before: Sequence[int], now: Sequence[int]) -> list[int]:
-    """How many more in each bucket; what the earlier one lacks counts as 0."""
+    """Return the increase per bucket; a missing earlier count is 0."""
     earlier = [*before, *([0] * (len(now) - len(before)))]
     return [max(0, new - old) for new, old in zip(now, earlier, strict=False)]
 

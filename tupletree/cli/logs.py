@@ -142,10 +142,10 @@ def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
 
 
 def _ask_each(found: Sequence[Source], ask: Callable[[Source], _Answer]) -> list[tuple[Source, _Answer]]:
-    """What the supervisor of each worker says; a supervisor that is away is named on standard error.
+    """Return the reply of each worker's supervisor. Unavailable supervisors are named on standard error.
 
     Raises:
-        UnavailableError: every one is away.
+        UnavailableError: all supervisors are unavailable.
     """
 
     def answer(source: Source) -> tuple[Source, _Answer] | UnavailableError:
@@ -280,7 +280,7 @@ def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> 
 
 
 def _offsets(match: Any) -> list[int]:
-    """Where a match and the lines around it are, as far as they are text."""
+    """Return the offsets of a match and of the lines around it, assuming text."""
     before = [len(line.encode()) + 1 for line in match.before]
     after = [len(line.encode()) + 1 for line in (match.line, *match.after)]
     found = [match.offset - sum(before)]

@@ -1,4 +1,4 @@
-"""How results are printed: JSON for programs, tables for people."""
+"""Output of results: JSON for programs, tables for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks say of themselves (``context.register_status``), for people.
+"""Statuses of tasks (``context.register_status``), for people.
 
 Three kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, and the
 checkpoint spout of a stateful topology. Every other status is shown key by key. All of it was written by user code, on

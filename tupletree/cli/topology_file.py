@@ -83,7 +83,7 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
 
 
 def _makes_topology(value: Any) -> bool:
-    """Whether it is an object, or the class of objects, that are asked for their topology."""
+    """True for an object with a method ``topology``, or the class of such objects."""
     return callable(getattr(value, "topology", None))
 
 

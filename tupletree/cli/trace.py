@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tupletree.v1 import nimbus_pb2, topology_pb2
 
 FILE: Final = "events.jsonl"
-TREES_A_SECOND: Final = 5.0  # that are followed, unless somebody says which share
+TREES_A_SECOND: Final = 5.0  # traced by default
 _SETTLE_S: Final = 1.0  # after a verdict, for what other workers still have to write
 _LATE_S: Final = 1.0
 _TRACE_KINDS: Final = frozenset(("begin", "send", "receive", "execute", "ack", "fail", "verdict"))
@@ -142,7 +142,7 @@ def _is_shown(tree: Tree, failed: bool) -> bool:
 
 
 def _one_in(reply: nimbus_pb2.DescribeTopologyReply) -> int:
-    """So that a few trees a second are followed. Odd, so that the trees are spread over the ledger's shards."""
+    """Return the N that traces a few trees per second. N is odd, to spread the trees over the shards."""
     from tupletree.v1.topology_pb2 import ComponentKind
 
     spouts = [one for one in reply.components if one.kind == ComponentKind.COMPONENT_KIND_SPOUT]
@@ -153,7 +153,7 @@ def _one_in(reply: nimbus_pb2.DescribeTopologyReply) -> int:
 def _follow(
     client: NimbusClient, name: str, one_in: int, seconds: float, enough: int | None, failed: bool
 ) -> list[dict[str, Any]]:
-    """Have trees followed for so long, or until enough of them are whole; every event of them."""
+    """Trace trees for ``seconds``, or until ``enough`` are complete; return their events."""
 
     def select() -> list[Source]:
         return sources(client, name)
@@ -196,7 +196,7 @@ def _collect(following: Following, deadline_s: float, enough: int | None, failed
 
 
 def _recent_events(client: NimbusClient, name: str) -> list[dict[str, Any]]:
-    """What the newest part of every worker's events tells."""
+    """Return the events in the newest part of every worker's events.jsonl."""
     found = sources(client, name)
     with ThreadPoolExecutor(16) as pool:
         parts = pool.map(lambda source: last_lines(client, source, FILE, 8 * 1024 * 1024)[0], found)

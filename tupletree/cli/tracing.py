@@ -79,7 +79,7 @@ class Tree:
 
     @property
     def is_whole(self) -> bool:
-        """Whether beginning, verdict, and every hop's execution are known."""
+        """True if the beginning, the verdict and every hop's execution are known."""
         return self.took_s is not None and all(hop.begun_s is not None for hop in self.all_hops())
 
     def all_hops(self) -> list[Hop]:
@@ -99,7 +99,7 @@ class Tree:
 
 
 def join(events: Iterable[Mapping[str, Any]]) -> list[Tree]:
-    """The trees that some events tell of, in the order in which they began. What makes no sense is passed over."""
+    """Return the trees of some events, ordered by their beginning. Invalid events are ignored."""
     by_root: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     seen = set()
     for event in events:
@@ -168,7 +168,7 @@ class _Joiner:
                 self._child_of.setdefault(child, hop.edge)
 
     def _settle(self, event: Mapping[str, Any]) -> None:
-        """Of the hops that this task executed and that are open, the earliest is meant."""
+        """Return the earliest open hop that this task executed."""
         at, task = float(event["at"]), _task(event.get("task"))
         open_ = [
             hop
@@ -191,7 +191,7 @@ class _Joiner:
         return self._hops.setdefault(edge, Hop(edge))
 
     def _hang(self) -> None:
-        """Hang every hop below its parent; one whose parent is not known, or would be below itself, below the root."""
+        """Attach every hop to its parent; a hop with an unknown or cyclic parent is attached to the root."""
         for hop in sorted(self._hops.values(), key=lambda hop: hop.edge):
             parent = self._parent(hop)
             if parent is not None and not self._is_below(parent, hop):
@@ -214,7 +214,7 @@ class _Joiner:
         return max(begun, key=lambda one: (one.begun_s, one.edge), default=None)
 
     def _is_below(self, hop: Hop, other: Hop) -> bool:
-        """Whether a hop is, by what is hung so far and known of parents, the other or below it."""
+        """True if a hop is the other hop or below it, by the known parents."""
         passed = set()
         at: Hop | None = hop
         while at is not None and at.edge not in passed:
@@ -259,7 +259,7 @@ def _align(tree: Tree, hops: Iterable[Hop]) -> None:
 def _bounds(
     hops: Iterable[Hop], machine: str, settled: Mapping[str, float], machine_of: Mapping[int | None, str]
 ) -> tuple[list[float], list[float]]:
-    """By how much a machine's times must at least be moved, for each tuple it got; at most, for each it sent back."""
+    """Return the minimum shift of a machine's times per received tuple, and the maximum per returned tuple."""
     least, most = [], []
     for hop in hops:
         sender, receiver, arrived = machine_of.get(hop.source_task, ""), _machine(hop.worker), _arrived(hop)
@@ -280,7 +280,7 @@ def _shift(least: float, most: float | None) -> float:
 
 
 def _before_the_verdict(tree: Tree, hops: Iterable[Hop], machine: str) -> list[float]:
-    """How far a machine's times can be moved before an ack there would come after the spout's verdict."""
+    """Return the maximum shift of a machine's times before an ack would follow the spout's verdict."""
     if tree.ended_s is None or tree.verdict != "acked":
         return []
     return [
@@ -314,7 +314,7 @@ def _machine(worker: str) -> str:
 
 
 def _identity(event: Mapping[str, Any]) -> str:
-    """What makes an event the same as another: everything in it."""
+    """Return the identity of an event: all its fields."""
     return repr(sorted((str(key), repr(value)) for key, value in event.items()))
 
 

@@ -1,4 +1,4 @@
-"""How a followed tuple tree is shown."""
+"""Output of a traced tuple tree."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _place(component: str, task: int | None) -> str:
 
 
 def _origin_s(tree: Tree) -> float:
-    """What times are counted from: the spout's emit, or the first that is known."""
+    """Return the origin of the times: the spout's emit, or the first known time."""
     if tree.begun_s is not None:
         return tree.begun_s
     return min((at for hop in tree.all_hops() if (at := hop.first_s) is not None), default=tree.ended_s or 0.0)

@@ -27,7 +27,7 @@ worker_option = click.option("--worker", metavar="[HOST:]PORT", help="Only the w
 
 
 class Source(NamedTuple):
-    """One worker of a topology, and whom to ask about it."""
+    """One worker of a topology, and its supervisor."""
 
     worker: str  # host:port
     host: str
@@ -51,7 +51,7 @@ class Position(NamedTuple):
 
 
 def sources(client: NimbusClient, name: str, worker: str | None = None, component: str | None = None) -> list[Source]:
-    """The workers of a topology that are meant, by host and port. Raises UsageError if that is none."""
+    """Return the selected workers of a topology, by host and port. Raises UsageError if none matches."""
     return sources_of(client, client.describe(name), worker, component)
 
 
@@ -61,7 +61,7 @@ def sources_of(
     worker: str | None = None,
     component: str | None = None,
 ) -> list[Source]:
-    """The same, of a topology that is described already."""
+    """As ``sources``, for a topology already described."""
     name = reply.summary.record.name
     check_component(reply, component)
     tasks = _tasks_of(reply, component)
@@ -106,7 +106,7 @@ def past_sources(
 
 
 def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
-    """The worker that is meant, which may go without saying if there is one only."""
+    """Return the selected worker; the selection is optional if there is only one."""
     found = sources(client, name, worker)
     if len(found) > 1:
         places = ", ".join(source.worker for source in found)
@@ -161,7 +161,7 @@ def in_order(lines: Iterable[tuple[Source, Sequence[str]]]) -> list[tuple[Source
 
 
 class Following:
-    """Lines that workers add to a file, as they come, whatever becomes of the workers.
+    """Lines that workers append to a file, across restarts and moves of the workers.
 
     A supervisor that is away is asked again; a worker that appears in another slot is followed there; rotation is the
     supervisor's business. Threads read, and meet at a queue. Ends when the topology is gone.
@@ -187,7 +187,7 @@ class Following:
             self._follow(source, position)
 
     def lines(self) -> Iterator[tuple[Source, str] | None]:
-        """Lines with the workers they are from; None whenever there is none for a while. Ends with the topology."""
+        """Yield (worker, line); None if no line arrives for a while. Ends with the topology."""
         while True:
             try:
                 yield self._arrived.get(timeout=_IDLE_S)
@@ -200,7 +200,7 @@ class Following:
                 self._refresh_at_s = time.monotonic() + _REFRESH_S
 
     def close(self) -> None:
-        """Follow nobody any more."""
+        """Stop following."""
         self._is_over.set()
 
     def _refresh(self) -> None:
@@ -249,7 +249,7 @@ class Following:
 
 
 def end_of(client: NimbusClient, source: Source, file: str) -> Position:
-    """Where a file ends now."""
+    """Return the current end of a file."""
     return last_lines(client, source, file, 1)[1] if _is_there(client, source, file) else Position()
 
 
