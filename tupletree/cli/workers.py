@@ -61,7 +61,7 @@ def sources_of(
     worker: str | None = None,
     component: str | None = None,
 ) -> list[Source]:
-    """As ``sources``, for a topology already described."""
+    """Return the same for a topology already described."""
     name = reply.summary.record.name
     check_component(reply, component)
     tasks = _tasks_of(reply, component)
