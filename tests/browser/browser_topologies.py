@@ -11,7 +11,7 @@ TEXT = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "
 
 
 class Sentences(Spout):
-    """A few sentences a second, for ever."""
+    """A few sentences a second, forever."""
 
     outputs = ["sentence"]
 

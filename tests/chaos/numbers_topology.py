@@ -138,7 +138,7 @@ class History:
         (self.directory / STOP).touch()
 
     def is_complete(self):
-        """Whether everything emitted has been acked."""
+        """True if everything emitted has been acked."""
         return self.emitted() == self.acked()
 
     def check(self):

@@ -44,7 +44,7 @@ def test_daemons_are_replaced_one_by_one_and_a_topology_runs_on(tmp_path):
 
 
 def well(cluster):
-    """Whether a nimbus leads and sees everybody, and every shard has an acker that is to keep it."""
+    """True if a nimbus leads and sees everybody, and every shard has an acker that is to keep it."""
     reply = cluster.client.cluster()
     shards = cluster.client.describe("numbers").assignment.shards
     return (

@@ -96,7 +96,7 @@ SCALAR = frozenset({int, float, bool, type(None)})
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, NaN to itself; without recursion."""
+    """True if two values are equal, NaN to itself; without recursion."""
     todo = [(one, other)]
     while todo:
         a, b = todo.pop()

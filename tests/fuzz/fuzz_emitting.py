@@ -100,7 +100,7 @@ class OddValues(Spout):
 
 
 def what_of(given: Any) -> str:
-    """Whether a value can leave its worker: "writable", "unwritable" or "unregistered"."""
+    """True if a value can leave its worker: "writable", "unwritable" or "unregistered"."""
     try:
         encode_columns([[given]], "odd", ["value"])
     except UnwritableValueError:

@@ -112,7 +112,7 @@ def _requests(header: nimbus_pb2.SubmitHeader, data: bytes) -> Iterator[bytes]:
 
 
 def asks_much(made: list[Change]) -> bool:
-    """Whether a topology with these changes has so many tasks that it is not left to run."""
+    """True if a topology with these changes has so many tasks that it is not left to run."""
     for place, expression in made:
         if place in ("conf topology.tasks", "parallelism", "tasks", "executors", "components", "conf topology.workers"):
             with contextlib.suppress(TypeError):

@@ -77,7 +77,7 @@ def remove_new(cluster: DevCluster, may_run: bool, what: str) -> None:
 
 
 def has_settled(cluster: DevCluster, name: str) -> bool:
-    """Whether the topology runs, or somebody says why it does not."""
+    """True if the topology runs, or somebody says why it does not."""
     found = cluster.client.describe(name)
     is_ready = found.summary.workers_used > 0 and found.summary.workers_ready == found.summary.workers_used
     return bool(is_ready or found.errors or found.unscheduled)

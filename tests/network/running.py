@@ -146,7 +146,7 @@ class Pair:
         return self.counted, self.committed
 
     def flows_since(self, moment_s: float, times: int = 3) -> bool:
-        """Whether both made progress so often after a moment."""
+        """True if both made progress so often after a moment."""
         return all(len([at for at in one.progress_s() if at > moment_s]) >= times for one in self.both)
 
     def wait_flows(self, timeout_s: float) -> None:

@@ -99,7 +99,7 @@ class SpreadCluster:
         return next((name for name, one in self.network.machines.items() if one.address == address), "")
 
     def is_whole(self) -> bool:
-        """Whether a nimbus leads and sees every supervisor and acker."""
+        """True if a nimbus leads and sees every supervisor and acker."""
         return bool(self.ask(seen) == (COUNTS["supervisor"], COUNTS["acker"]))
 
     def homes(self, topology: str) -> dict[str, set[str]]:

@@ -66,7 +66,7 @@ def send(port: int, data: bytes, reset: bool) -> None:
 
 
 def is_well(process: ProcessInfo) -> bool:
-    """Whether a daemon says so itself, on both its ports."""
+    """True if a daemon says so itself, on both its ports."""
     with urllib.request.urlopen(f"http://127.0.0.1:{process.http_port}/healthz", timeout=5) as reply:
         alive = reply.status == 200
     with urllib.request.urlopen(f"http://127.0.0.1:{process.http_port}/readyz", timeout=5) as reply:

@@ -57,7 +57,7 @@ def test_a_bad_header_is_refused_before_the_upload(shared: Bench, leader: Nimbus
     sent: list[int] = []
 
     def endless(one: Submission) -> Iterator[rpc.SubmitRequest]:
-        """A client that would go on for ever if nobody stopped it."""
+        """A client that would go on forever if nobody stopped it."""
         yield rpc.SubmitRequest(header=one.header)
         while True:
             sent.append(1)

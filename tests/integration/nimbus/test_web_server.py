@@ -168,7 +168,7 @@ def test_an_answer_that_is_not_taken_is_not_kept() -> None:
 
 
 def _is_reset(client: Client) -> bool:
-    """Whether writing to the connection has failed."""
+    """True if writing to the connection has failed."""
     return client.writer.transport.is_closing()
 
 

@@ -23,7 +23,7 @@ STATE_S = 60
 
 
 class Numbers(Spout):
-    """Counts for ever, slowly enough to leave the machine to others."""
+    """Counts forever, slowly enough to leave the machine to others."""
 
     outputs = ["number"]
 

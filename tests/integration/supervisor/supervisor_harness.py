@@ -50,7 +50,7 @@ SUPERVISE = (sys.executable, "-m", "tupletree.supervisor")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process lives; a zombie does not."""
+    """True if a process lives; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except OSError:

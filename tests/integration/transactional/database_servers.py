@@ -38,7 +38,7 @@ class Server:
         raise NotImplementedError
 
     def answers(self) -> bool:
-        """Whether it serves."""
+        """True if it serves."""
         raise NotImplementedError
 
     def start(self) -> None:

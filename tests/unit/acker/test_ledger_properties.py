@@ -71,7 +71,7 @@ class Naive:
     seen_init: set[int] = field(default_factory=set)
 
     def take(self, update: Update, terms: dict[int, frozenset[int]]) -> bool:
-        """Whether the tree is complete now. A combined edge (two anchors, one root) stands for its terms."""
+        """True if the tree is complete now. A combined edge (two anchors, one root) stands for its terms."""
         open_edges = self.outstanding.setdefault(update.root, set())
         for edge in [*update.created, *update.acked]:
             for term in terms.get(edge, frozenset({edge})):

@@ -32,7 +32,7 @@ def tasks_of(cluster: LocalCluster, component: str) -> list[int]:
 
 
 def has_turned(cluster: LocalCluster, since: dict[RunLoop, int]) -> bool:
-    """Whether each of these loops has made ten rounds more."""
+    """True if each of these loops has made ten rounds more."""
     cluster._find("t").engine.wake()
     return all(loop.turns > turns + 10 for loop, turns in since.items())
 

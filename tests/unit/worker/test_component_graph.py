@@ -1,4 +1,4 @@
-"""Cycles of components: who waits for whom. Nobody waits for ever, and what goes round stays bounded."""
+"""Cycles of components: who waits for whom. Nobody waits forever, and what goes round stays bounded."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Model:
         self.most = max(self.most, self.rows[target])
 
     def step(self, name: str) -> bool:
-        """Whether the component had something to do, and was let."""
+        """True if the component had something to do, and was let."""
         is_spout = name in self.spouts
         if not (is_spout or self.rows[name]) or waits(self.graph, name) & self.heard[self.worker[name]]:
             return False
@@ -111,7 +111,7 @@ class Model:
         return True
 
     def is_stuck(self) -> bool:
-        """Whether rows wait and nobody may take one, though everybody has heard everything."""
+        """True if rows wait and nobody may take one, though everybody has heard everything."""
         for worker in range(len(self.heard)):
             self.announce(worker)
         waiting = [name for name in self.graph.order if self.rows[name]]
@@ -142,7 +142,7 @@ def test_whatever_the_cycles_nothing_gets_stuck_and_what_waits_is_bounded(seed: 
 
 
 class Endless(Spout):
-    """Emits numbers for ever, without message ids: nothing but back-pressure stops it."""
+    """Emits numbers forever, without message ids: nothing but back-pressure stops it."""
 
     outputs = ["n"]
 
