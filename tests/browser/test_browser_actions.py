@@ -55,7 +55,7 @@ def dialog(page: Page, button: str, title: str) -> Locator:
 def test_an_empty_cluster_says_what_to_do_next(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster))
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("Healthy")
-    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
+    expect(page.get_by_text("No topology runs yet.")).to_be_visible()
     command = page.locator(".command code").inner_text()
     assert re.fullmatch(r"tupletree submit examples/word_count\.py --name words .*", command), command
     page.goto(address(cluster, "ackers"))

@@ -70,7 +70,7 @@ def test_a_page_of_the_killed_leader_leads_to_the_other(cluster: DevCluster, wat
     expect(page.get_by_role("region", name="Table: Bolts")).to_be_visible()
     cluster.kill("nimbus", index)
     banner = page.get_by_role("status").filter(has_text="This nimbus does not answer")
-    expect(banner).to_contain_text("What you see is of", timeout=LONG_MS)
+    expect(banner).to_contain_text("The data shown is from", timeout=LONG_MS)
     expect(page.locator(".pulse")).to_have_text("connection lost")
     expect(page.get_by_role("region", name="Table: Bolts")).to_be_visible()
     link = banner.get_by_role("link", name=f"127.0.0.1:{other}")

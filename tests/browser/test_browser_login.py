@@ -38,7 +38,7 @@ def test_who_shows_a_token_is_let_in_and_out_again(cluster: tuple[DevCluster, Ke
     expect(page.get_by_role("alert")).to_be_visible()
     page.get_by_label("Your token").fill(keyring.issue("ada", "user", roles=frozenset({"read"})))
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_text("Nothing runs here yet.")).to_be_visible()
+    expect(page.get_by_text("No topology runs yet.")).to_be_visible()
     page.get_by_role("button", name="Log out ada").click()
     expect(page.get_by_label("Your token")).to_be_visible()
     page.goto(address(running))

@@ -122,8 +122,8 @@ def malformed() -> list[tuple[str, pb.TrackRequest, str]]:
         return pb.TrackRequest(updates=pb.LedgerUpdates(sequence=2, shards=[good, shard]))
 
     return [
-        ("half a root", but(init_roots=b"1234567"), "7 bytes are no packed array"),
-        ("half a task", but(init_tasks=b"123"), "3 bytes are no packed array"),
+        ("half a root", but(init_roots=b"1234567"), "7 bytes are not a packed array"),
+        ("half a task", but(init_tasks=b"123"), "3 bytes are not a packed array"),
         ("fewer values than roots", but(init_values=b""), "1 init roots, 0 values, 1 tasks"),
         ("fewer tasks than roots", but(init_tasks=b""), "1 init roots, 1 values, 0 tasks"),
         ("acks without values", but(ack_roots=bytes(16)), "2 ack roots, 0 values"),

@@ -159,9 +159,9 @@ def test_logs_are_listed_searched_and_read_by_name(console: Console) -> None:
     assert "no matches" in console("logs", "words", "--search", "worker.started$", "--regex")
     shown = console("logs", "words", "--search", r"worker\.(started|ready)", "--regex", "-C", "1")
     assert len(shown.splitlines()) == len(set(shown.splitlines()) - {"--"}) + shown.splitlines().count("--")
-    assert "is no regular expression" in console.refusal("logs", "words", "--search", "(", "--regex")
+    assert "is not a valid RE2 regular expression" in console.refusal("logs", "words", "--search", "(", "--regex")
     assert "is no file of a worker" in console.refusal("logs", "words", "--file", "../../launch.json")
-    assert "belong to --search" in console.refusal("logs", "words", "--regex")
+    assert "require --search" in console.refusal("logs", "words", "--regex")
     assert "no such worker" in console.refusal("logs", "words", "--worker", "1")
 
 
@@ -192,7 +192,7 @@ def test_following_goes_on_over_a_restart_of_worker_and_supervisor(console: Cons
 
 
 def test_logs_of_a_slot_that_was_left_can_be_read(console: Console) -> None:
-    assert "no logs are kept" in console.refusal("logs", "words", "--past")
+    assert "no stored logs" in console.refusal("logs", "words", "--past")
     assert "finished" in console.refusal("logs", "words", "--past", "--follow")
     console("rebalance", "words", "--wait", "0", "--workers", "1")
     left = wait_until(lambda: console.lines("logs", "words", "--past") if len(ports(console)) == 1 else None, 60)
@@ -211,7 +211,7 @@ def test_restart_of_a_worker(console: Console) -> None:
     after = {worker.port: worker.worker_id for worker in console.cluster.client.describe("words").workers}
     assert [one for one in before if before[one] != after[one]] == [port]
     assert "no such worker" in console.refusal("restart-worker", "words", "1")
-    assert "has several workers, name one" in console.refusal("restart-worker", "words")
+    assert "has several workers, choose one" in console.refusal("restart-worker", "words")
 
 
 def test_what_threads_are_doing_and_what_cannot_be_profiled(console: Console, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_logs_are_shown_though_one_supervisor_is_away(
         for command in (["-n", "1"], ["--list", "--json"], ["--search", "worker.ready"]):
             status, out, err = run(two_machines, capsys, "logs", "words", *command)
             assert status == 0
-            assert err.startswith("tupletree: not all workers are here: supervisor at ")
+            assert err.startswith("tupletree: some workers are missing: supervisor at ")
             assert err.count("\n") == 1
             assert len(shown(out)) == 1 and shown(out) < addresses, (command, out)
         (away,) = addresses - shown(out)

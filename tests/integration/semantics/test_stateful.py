@@ -155,7 +155,7 @@ def test_half_of_a_positioned_spout_is_refused():
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ({"topology.acker.executors": 0}, "without ackers a stateful topology"),
+        ({"topology.acker.executors": 0}, "a stateful topology requires ackers"),
         ({"topology.state.checkpoint.interval.ms": 30_000}, "must be less than topology.message.timeout.secs"),
         ({"topology.state.id": "a/b"}, "topology.state.id 'a/b' must consist of"),
         ({"topology.state.provider": "redi"}, "did you mean 'redis'"),

@@ -206,7 +206,7 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_old_offset(cluster: Moc
 def test_brokers_that_were_never_there_are_waited_for_without_blocking_the_task() -> None:
     with MockCluster() as gone:
         addresses = gone.addresses
-    unknown = pytest.raises(FailedException, match="have not said yet how many partitions topic 'words' has")
+    unknown = pytest.raises(FailedException, match="have not reported the partitions of topic 'words' yet")
     with coordinator_of(KafkaTopics(addresses, "words")) as coordinator, unknown:
         coordinator.num_partitions()
 

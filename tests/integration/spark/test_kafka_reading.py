@@ -62,7 +62,7 @@ def test_a_broker_that_is_away_fails_the_batch_with_one_sentence(spark: SparkSes
     source = KafkaTopics(addresses, "words", timeout_s=0.5)
     sentence = (
         rf"UnavailableError: topic 'words', partition 0 of the brokers {addresses}, offsets 5 to 9 were wanted: "
-        rf"at offset 5: nothing came for 0.5 s: "
+        rf"at offset 5: no data arrived for 0.5 s: "
     )
     with pytest.raises(PythonException, match=sentence):
         source.dataframe(spark, [["words", 0, 5, 10]]).collect()
@@ -71,7 +71,7 @@ def test_a_broker_that_is_away_fails_the_batch_with_one_sentence(spark: SparkSes
 def test_a_log_that_ends_too_early_is_waited_for_and_then_said(cluster: MockCluster) -> None:
     source = KafkaTopics(cluster.addresses, "words", timeout_s=0.5)
     with pytest.raises(
-        UnavailableError, match=r"at offset 25,000: nothing came for 0\.5 s: the log ends at offset 25,0"
+        UnavailableError, match=r"at offset 25,000: no data arrived for 0\.5 s: the log ends at offset 25,0"
     ):
         offsets(source, ["words", 0, 24_990, 25_001])
 

@@ -102,7 +102,7 @@ def test_mistakes_are_told_in_a_sentence(spark, exported, tmp_path):
     source = spark.readStream.format("tupletree")
     with pytest.raises(PySparkException, match="either option 'topology', the name of a topology, or option 'path'"):
         source.load()
-    with pytest.raises(PySparkException, match=r"nobody has exported to .* yet: start the topology first"):
+    with pytest.raises(PySparkException, match=r"no topology has exported to .* yet: start the topology"):
         source.option("path", str(tmp_path / "nothing")).load()
 
     Feeding(tmp_path / "in", IN).feed(0, [[1, "x"]])

@@ -50,7 +50,7 @@ def test_zookeeper_that_is_away_is_said_to_be_and_afterwards_all_goes_on(
     state.put("word", 2)
     zookeeper.kill()
     for step in (lambda: state.prepare_commit(2), state.rollback, opened):
-        with pytest.raises(UnavailableError, match="ZooKeeper is away"):
+        with pytest.raises(UnavailableError, match="ZooKeeper is unavailable"):
             step()
     assert state.get("word") == 2
     zookeeper.start()

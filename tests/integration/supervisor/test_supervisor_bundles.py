@@ -89,7 +89,7 @@ def test_a_damaged_bundle_is_thrown_away_and_fetched_anew(server: BundleServer, 
 
 def test_more_bytes_than_the_record_says_are_refused(server: BundleServer, tmp_path: Path) -> None:
     info = server.add(make_bundle(tmp_path))
-    with pytest.raises(UnavailableError, match="longer than its record says"):
+    with pytest.raises(UnavailableError, match="longer than its recorded size"):
         asyncio.run(bundles_from(server, tmp_path / "bundles").localize(info.sha256, info.size - 1))
     assert os.listdir(tmp_path / "bundles") == []
 

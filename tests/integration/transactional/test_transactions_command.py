@@ -72,8 +72,8 @@ def test_progress_is_shown_while_it_is_made_and_forgotten_when_asked(command, st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nothing"], "there is no progress of a transactional id 'nothing'; known: there is none"),
-        (["a/b"], "transactional id 'a/b' contains '/', which no id may"),
+        (["nothing"], "no progress is stored for transactional id 'nothing'; known: there is none"),
+        (["a/b"], "transactional id 'a/b' contains '/', which is not allowed"),
         (["--forget"], "--forget requires a transactional id"),
     ],
 )

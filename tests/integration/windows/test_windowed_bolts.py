@@ -93,9 +93,9 @@ def test_without_a_stream_late_tuples_are_acked_and_logged_once_in_a_while(
 @pytest.mark.parametrize(
     ("at", "words"),
     [
-        ("noon", "timestamp field 'at' of a tuple of 'numbers', stream 'default' is 'noon', which is no number"),
+        ("noon", "timestamp field 'at' of a tuple of 'numbers', stream 'default' is 'noon', which is not a number"),
         (dt.datetime(2020, 1, 1), "is a datetime without a time zone"),
-        (float("nan"), "is nan, which is no time"),
+        (float("nan"), "is nan, which is not a time"),
     ],
 )
 def test_a_tuple_without_a_time_is_failed_and_reported_and_the_others_are_processed(

@@ -223,7 +223,7 @@ def test_paths_that_cannot_be_packed(tmp_path: Path) -> None:
     out = tmp_path / "b.tar.gz"
     with pytest.raises(UsageError, match=r"no file or directory .*nowhere"):
         bundle.pack(SPEC, {}, [tmp_path / "nowhere"], None, out)
-    with pytest.raises(UsageError, match="have one name"):
+    with pytest.raises(UsageError, match="have the same name"):
         bundle.pack(SPEC, {}, [tmp_path / "a/m.py", tmp_path / "b/m.py"], None, out)
     with pytest.raises(UsageError, match="hide the tupletree package"):
         bundle.pack(SPEC, {}, [tmp_path / "tupletree"], None, out)

@@ -109,11 +109,11 @@ def test_a_checkpoint_spout_is_shown_with_what_it_is_doing() -> None:
     status = {"kind": "checkpoint", "state_id": "words", "state": "running", "txid": 42, "phase": "preparing"}
     status |= {"is_recovering": True, "step": "rollback", "step_age_s": 0.25, "last_checkpoint_s": 0.02, "failures": 3}
     assert lines(status) == [
-        "c[1]: checkpoints of words, running, checkpoint 42 preparing, recovering, rollback for 0.25 s, the last took "
+        "c[1]: checkpoints of words, running, checkpoint 42 preparing, recovering, rollback for 0.25 s, last duration "
         "0.02 s, 3 failures since"
     ]
     assert lines({**status, "is_recovering": False, "step": None, "failures": 0}) == [
-        "c[1]: checkpoints of words, running, checkpoint 42 preparing, the last took 0.02 s"
+        "c[1]: checkpoints of words, running, checkpoint 42 preparing, last duration 0.02 s"
     ]
 
 

@@ -51,7 +51,7 @@ def test_a_level_that_has_ended_leaves_the_record_with_the_next_change() -> None
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (SetLogLevels({"a": level("LOUD")}, []), "'LOUD' is no log level; there are ALL, DEBUG, INFO"),
+        (SetLogLevels({"a": level("LOUD")}, []), "'LOUD' is not a log level; choose one of ALL, DEBUG, INFO"),
         (SetLogLevels({"a": level("INFO", until_unix_s=NOW - 1)}, []), "not in the past"),
         (SetLogLevels({"a": level("INFO", until_unix_s=float("nan"))}, []), "at most 7 days"),
         (SetLogLevels({"a b": level("INFO")}, []), "'a b' is not a logger name"),

@@ -90,7 +90,10 @@ def test_status_changes_during_a_rebalance_take_effect_after_it() -> None:
     ("request_", "sentence"),
     [
         (Rebalance(None, 0, {"nope": 1}), "has no component 'nope'; it has lines, split"),
-        (Rebalance(None, 0, {"split": 5}), "'split' has 4 tasks for ever: it can have 1 to 4 executors, not 5"),
+        (
+            Rebalance(None, 0, {"split": 5}),
+            "'split' has 4 tasks, fixed at submission: it can have 1 to 4 executors, not 5",
+        ),
         (Rebalance(None, 0, {"split": 0}), "not 0"),
         (Rebalance(None, 1_000_000, {}), "at most 2000 workers"),
         (Kill(-1), "from 0 to"),

@@ -72,7 +72,7 @@ def test_nor_of_the_worker_itself(field: dict[str, Any]) -> None:
 
 
 def test_nor_of_two_topologies_in_one_stream() -> None:
-    with pytest.raises(ProtocolError, match="more than one topology"):
+    with pytest.raises(ProtocolError, match="a stream of reports mixes topologies"):
         check_report(report(), "words-2-6", nothing)
 
 

@@ -64,7 +64,7 @@ def test_a_certificate_of_the_set_is_one_for_its_key(run: Any, tmp_path: Path) -
     tls = Tls.from_conf({**conf, "tls.key": str(tmp_path / "cluster.key")})
     assert tls is not None
     assert (tls.expires_unix_s() or 0) > time.time()
-    with pytest.raises(ConfigError, match="are no certificate with its key"):
+    with pytest.raises(ConfigError, match="are not a certificate and its key"):
         Tls.from_conf({**conf, "tls.key": str(tmp_path / "client.key")})
     with pytest.raises(ConfigError, match="belong together"):
         Tls.from_conf(conf)
@@ -112,7 +112,10 @@ def test_a_token_is_issued_with_the_secret_and_shown(run: Any, tmp_path: Path) -
     [
         (("issue", "--user", "a"), "security.tokens needs security.secret.file"),
         (("issue", "--user", "a", "--for", "soon", "SECRET"), "such as 30d, 12h or 15m, not 'soon'"),
-        (("issue", "--user", "a", "--role", "metrics", "--role", "admin", "SECRET"), "the role metrics stands alone"),
+        (
+            ("issue", "--user", "a", "--role", "metrics", "--role", "admin", "SECRET"),
+            "the role 'metrics' cannot be combined",
+        ),
         (("show",), "there is no token"),
         (("show", "rubbish"), "this is no token"),
     ],

@@ -47,7 +47,7 @@ def test_a_worker_signs_for_its_topology_and_daemons_and_its_peers_believe_it() 
 
 def test_a_worker_of_another_topology_does_not_believe_it() -> None:
     token = DAEMON.issue("w1", "worker", topology="wc-1-1")
-    with pytest.raises(UnauthenticatedError, match="a key that does not count here"):
+    with pytest.raises(UnauthenticatedError, match="a key that is not accepted here"):
         worker("other-2-2").verify(token)
 
 
@@ -60,7 +60,7 @@ def test_a_worker_of_another_topology_does_not_believe_it() -> None:
     ],
 )
 def test_a_worker_can_sign_nothing_else(name: str, kind: str, roles: tuple[str, ...], topology: str) -> None:
-    with pytest.raises(ConfigError, match="takes the cluster's secret"):
+    with pytest.raises(ConfigError, match="requires the cluster's secret"):
         worker("wc-1-1").issue(name, kind, roles=frozenset(roles), topology=topology)  # type: ignore[arg-type]
 
 
@@ -75,7 +75,7 @@ def test_a_worker_can_sign_nothing_else(name: str, kind: str, roles: tuple[str, 
 )
 def test_what_a_worker_forges_with_its_own_key_does_not_count(claims: dict[str, object]) -> None:
     kid = topology_key("wc-1-1")
-    with pytest.raises(UnauthenticatedError, match="says what its key cannot say"):
+    with pytest.raises(UnauthenticatedError, match="claims that its key may not sign"):
         DAEMON.verify(signed(claims, kid))
 
 
@@ -83,7 +83,7 @@ def test_the_key_of_metrics_signs_nothing_but_the_role_metrics() -> None:
     token = DAEMON.issue("prometheus", "user", roles=frozenset({"metrics"}))
     assert worker("wc-1-1").verify(token).roles == {"metrics"}
     for roles in (["admin"], ["metrics", "admin"], []):
-        with pytest.raises(UnauthenticatedError, match="cannot say"):
+        with pytest.raises(UnauthenticatedError, match="may not sign"):
             DAEMON.verify(signed({"roles": roles}, "metrics"))
 
 
@@ -124,17 +124,17 @@ def tampered() -> str:
         (lambda: signed({}, key=b"k" * 64, algorithm="HS512"), "not valid"),
         (none_algorithm, "not valid"),
         (tampered, "not signed with this cluster's secret"),
-        (lambda: signed({}, kid="no such key"), "does not count here"),
-        (lambda: signed({"kind": "god"}), "cannot say"),
-        (lambda: signed({"roles": "admin"}), "cannot say"),
-        (lambda: signed({"roles": ["owner"]}), "cannot say"),
-        (lambda: signed({"sub": ""}), "cannot say"),
+        (lambda: signed({}, kid="no such key"), "is not accepted here"),
+        (lambda: signed({"kind": "god"}), "may not sign"),
+        (lambda: signed({"roles": "admin"}), "may not sign"),
+        (lambda: signed({"roles": ["owner"]}), "may not sign"),
+        (lambda: signed({"sub": ""}), "may not sign"),
         (lambda: "not.a.token", "is none"),
         (lambda: "", "is none"),
         (lambda: "x" * 10_000, "too long"),
         (lambda: "\udc80.\u00e9.x", "is none"),
-        (lambda: named("topology:\ud800"), "does not count here"),
-        (lambda: named("topology:\x00"), "does not count here"),
+        (lambda: named("topology:\ud800"), "is not accepted here"),
+        (lambda: named("topology:\x00"), "is not accepted here"),
     ],
 )
 def test_what_does_not_count(make: Callable[[], str], sentence: str) -> None:

@@ -272,7 +272,7 @@ def test_a_directory_of_a_newer_version_or_without_a_sane_note_is_refused(tmp_pa
     with pytest.raises(UsageError, match="newer version of Tupletree"):
         opened(tmp_path)
     (tmp_path / "_tupletree.json").write_text("{")
-    with pytest.raises(UsageError, match="is no note of a pipeline"):
+    with pytest.raises(UsageError, match="is not a record of a pipeline"):
         opened(tmp_path)
 
 

@@ -102,7 +102,7 @@ def test_what_another_query_has_removed_is_an_error():
 
 
 def test_a_stream_that_began_anew_under_an_old_checkpoint_is_an_error():
-    with pytest.raises(UsageError, match=r"up to 50 were read, and the newest is 1: the stream began anew"):
+    with pytest.raises(UsageError, match=r"up to 50 were read, and the newest is 1: the stream was restarted"):
         transactions(files((1, 1))).latest({"txid": 50}, None)
 
 

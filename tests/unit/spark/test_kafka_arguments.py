@@ -30,7 +30,7 @@ SERVER = "localhost:9092"
         ({"client_config": "x=1"}, "client_config is 'x=1'; a dict was expected"),
         (
             {"client_config": {"enable.auto.commit": True}},
-            "client_config has 'enable.auto.commit', which is not for you to set",
+            "client_config has 'enable.auto.commit', which the source sets itself",
         ),
         (
             {"client_config": {"error_cb": print}},

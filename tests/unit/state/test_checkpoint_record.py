@@ -110,7 +110,7 @@ def test_something_else_in_its_place_is_an_error_that_names_it():
     take_over(store)
     path = checkpoint_path("words")
     store.write([Create(path, encode_stored(path, "no checkpoint"))])
-    with pytest.raises(InternalError, match=r"/\$checkpoints/words/checkpoint holds something else"):
+    with pytest.raises(InternalError, match=r"/\$checkpoints/words/checkpoint does not hold "):
         take_over(store)
 
 

@@ -78,7 +78,7 @@ def test_work_survives_the_trip_to_disk() -> None:
     "facts", [{}, {"topology_id": "a"}, {**LocalAssignment("a", "s", 1, "", ()).to_json(), "executors": [1]}]
 )
 def test_a_mutilated_description_of_work_is_refused(facts: dict[str, object]) -> None:
-    with pytest.raises(InternalError, match="not a description of work"):
+    with pytest.raises(InternalError, match="not a valid assignment file"):
         LocalAssignment.from_json(facts)
 
 

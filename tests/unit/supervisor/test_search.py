@@ -79,7 +79,7 @@ def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
     [
         ({"pattern": ""}, "1 to 500 characters, not 0"),
         ({"pattern": "x" * 501}, "not 501"),
-        ({"pattern": "a\nb"}, "cannot have a line break"),
+        ({"pattern": "a\nb"}, "cannot contain a line break"),
         ({"pattern": "a", "max_matches": 1001}, "at most 1000 matches"),
         ({"pattern": "a", "before": 21}, "at most 20 lines of context"),
     ],
@@ -91,7 +91,7 @@ def test_a_query_that_is_too_much_is_refused(fields: dict[str, object], said: st
 
 @pytest.mark.parametrize("pattern", ["[", r"(a)\1", "(?=a)", "a{5000}", "(((a{1,100}){1,100}){1,100})"])
 def test_what_re2_does_not_take_is_said_in_a_sentence(pattern: str) -> None:
-    with pytest.raises(UsageError, match=r"is no regular expression that RE2 understands: [a-z]"):
+    with pytest.raises(UsageError, match=r"is not a valid RE2 regular expression: [a-z]"):
         matcher(Query(pattern, is_regex=True))
 
 

@@ -61,7 +61,7 @@ def test_a_memory_database_does_not_leave_its_process() -> None:
     run = subprocess.run(
         [sys.executable, "-c", script], input=pickle.dumps(MemoryDatabase()), capture_output=True, check=False
     )
-    assert b"a MemoryDatabase does not leave its process" in run.stderr
+    assert b"a MemoryDatabase works only in one process" in run.stderr
 
 
 def test_two_databases_are_two(values: OpaqueMap) -> None:

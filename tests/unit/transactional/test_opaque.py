@@ -119,11 +119,11 @@ def test_an_older_attempt_does_not_replace_a_newer_one(store: MemoryStore) -> No
     new = emitter(store, source)
     emit(new, 1, 2)
     new.commit(attempt(1, 2))
-    with pytest.raises(FailedException, match="somebody else was first"):
+    with pytest.raises(FailedException, match="another writer was first"):
         old.commit(attempt(1, 1))
     with pytest.raises(UnavailableError):
         older.commit(attempt(1, 0))
-    with pytest.raises(FailedException, match="a later one has written down partition 0"):
+    with pytest.raises(FailedException, match="a later attempt has recorded partition 0"):
         older.commit(attempt(1, 0))  # it has looked anew
     assert [emit(task, 2, 3) for task in (older, old, new)] == [[3, 4]] * 3
 
@@ -146,7 +146,7 @@ def test_an_incarnation_that_looked_before_the_other_wrote_does_not_commit(store
     emit(old, 1, 1)
     emit(new, 1, 2)
     old.commit(attempt(1, 1))
-    with pytest.raises(FailedException, match="somebody else was first"):
+    with pytest.raises(FailedException, match="another writer was first"):
         new.commit(attempt(1, 2))
     assert emit(new, 1, 3) == [1, 2]
     new.commit(attempt(1, 3))
@@ -157,7 +157,7 @@ def test_a_commit_of_a_deposed_coordinator_changes_nothing(store: MemoryStore) -
     task = emitter(store, source)
     emit(task, 1)
     Progress.take_over(store, ID, "another")
-    with pytest.raises(FailedException, match="somebody else was first: /numbers/coordinator/epoch"):
+    with pytest.raises(FailedException, match="another writer was first: /numbers/coordinator/epoch"):
         task.commit(attempt(1))
     assert emit(task, 1, epoch=2) == [1, 2]
     task.commit(attempt(1, epoch=2))

@@ -176,5 +176,5 @@ def test_the_next_coordinator_goes_on_behind_what_is_committed() -> None:
         after.coordinator.processed(attempt)
         after.commit(attempt)
     assert scene.committed + after.committed == numbers(1, 140)
-    with pytest.raises(FailedException, match="somebody else was first: /numbers/coordinator/epoch"):
+    with pytest.raises(FailedException, match="another writer was first: /numbers/coordinator/epoch"):
         scene.emitter.commit(b)

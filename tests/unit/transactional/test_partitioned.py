@@ -202,7 +202,7 @@ def test_an_attempt_of_a_deposed_coordinator_writes_nothing(store: MemoryStore) 
     task = emitter(store, Source([9], take=2))
     emit(task, 1)
     Progress.take_over(store, ID, "another")
-    with pytest.raises(FailedException, match=r"somebody else was first: /numbers/coordinator/epoch"):
+    with pytest.raises(FailedException, match=r"another writer was first: /numbers/coordinator/epoch"):
         emit(task, 2)
     assert set(Partitions(store, ID, KIND)[0].states) == {1}
     assert emit(task, 2, epoch=2) == [3, 4]
@@ -214,10 +214,10 @@ def test_two_incarnations_never_write_down_batches_that_begin_at_the_same_place(
     assert emit(old, 1) == [1, 2]
     assert emit(new, 1, number=1) == [1, 2]
     emit(old, 2)
-    with pytest.raises(FailedException, match="somebody else was first"):
+    with pytest.raises(FailedException, match="another writer was first"):
         emit(new, 3)  # it had looked before the old one wrote: it would begin where transaction 2 began
     assert emit(new, 3, number=1) == [5, 6], "a conflict makes it look anew"
-    with pytest.raises(FailedException, match="somebody else was first"):
+    with pytest.raises(FailedException, match="another writer was first"):
         emit(old, 4)
 
 

@@ -298,7 +298,7 @@ def test_progress_that_is_none_is_an_internal_error_that_names_the_path(value: l
     store = MemoryStore()
     path = layout.progress_path(ID)
     store.write([Create(path, encode_stored(path, *value))])
-    with pytest.raises(InternalError, match=f"{path} holds something else"):
+    with pytest.raises(InternalError, match=f"{path} does not hold "):
         Progress.take_over(store, ID, "first")
 
 

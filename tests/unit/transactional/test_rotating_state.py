@@ -100,7 +100,7 @@ def test_writes_for_other_folders_are_passed_over() -> None:
 
 def test_a_state_that_no_codec_carries_is_refused_with_its_path() -> None:
     states = RotatingState(FOLDER, {})
-    with pytest.raises(UnregisteredTypeError, match="what is to be stored at /counts/user/0/3 cannot be written"):
+    with pytest.raises(UnregisteredTypeError, match="the value for /counts/user/0/3 cannot be encoded"):
         states.plan_create(3, object())
 
 
@@ -112,7 +112,7 @@ def test_garbage_is_an_internal_error_that_names_the_path(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["x", "07", "-1", "", "1 "])
 def test_a_name_that_is_no_transaction_is_an_internal_error(name: str) -> None:
-    with pytest.raises(InternalError, match=f"/counts/user/0/{name} was not put there"):
+    with pytest.raises(InternalError, match=f"/counts/user/0/{name} was not written by Tupletree"):
         RotatingState(FOLDER, {name: Node(b"\x92\x01\x01", 0)})
 
 

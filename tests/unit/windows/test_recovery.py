@@ -25,7 +25,7 @@ def test_what_is_stored_is_read_again(place: Place, kept: list[Name], evicted: l
 
 @pytest.mark.parametrize("stored", [[], [[1], [], []], [[1, 2], 3, []], None])
 def test_what_nobody_stored_is_refused(stored: list[object]) -> None:
-    with pytest.raises(InternalError, match="what is stored of windows cannot be read"):
+    with pytest.raises(InternalError, match="the stored windows cannot be read"):
         Remembered.decode(stored)
 
 

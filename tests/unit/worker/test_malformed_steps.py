@@ -83,5 +83,5 @@ def test_a_step_that_cannot_be_decoded_is_reported(hand, component, source):
 
 
 def test_a_generation_that_cannot_be_is_refused_where_it_arrives():
-    with pytest.raises(ProtocolError, match="a batch is of generation 9223372036854775808, more than there can be"):
+    with pytest.raises(ProtocolError, match="a batch has generation 9223372036854775808, above the maximum"):
         check(worker_pb2.Batch(generation=1 << 63))
