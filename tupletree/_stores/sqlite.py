@@ -65,7 +65,7 @@ class WatchedFile:
         if self._known is not None and self._identity() != self._known:
             raise UnavailableError(
                 f"{self._path} was deleted or replaced while it was in use: put it back; or kill the topology, forget "
-                f"its progress and begin anew with a new file"
+                f"its progress and start again with a new file"
             )
 
     def opened(self) -> None:

@@ -127,7 +127,7 @@ class TaskState:
             raise ConflictError(
                 f"the state of component {self._component!r} {found}, and the last checkpoint of the topology is "
                 f"{step.txid}: the store has lost what was committed, or is not the one that was written to (a file "
-                f"must be reachable from every machine); restore it, or choose another topology.state.id to begin anew"
+                f"must be reachable from every machine); restore it, or choose another topology.state.id to start empty"
             )
 
     def close(self) -> None:

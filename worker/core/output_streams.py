@@ -161,8 +161,9 @@ class OutStream:
     def wrong_arity(self, row: Sequence[Any]) -> EmitError:
         """Return the error for a row of the wrong length."""
         names = ", ".join(self.origin.fields)
+        values = "1 value" if len(row) == 1 else f"{len(row)} values"
         return EmitError(
-            f"component {self.origin.component!r} emitted {len(row)} values on stream {self.origin.stream!r}, which "
+            f"component {self.origin.component!r} emitted {values} on stream {self.origin.stream!r}, which "
             f"declares {self.arity}: {names}"
         )
 

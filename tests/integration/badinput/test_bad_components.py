@@ -143,7 +143,7 @@ FAILURES = [  # name, component, what its error says, what its traceback says
     ("executes", "fails", "ZeroDivisionError: integer", "in execute"),
     ("opens", "numbers", "ConnectionError: nobody answers", "in open"),
     ("asked", "numbers", "KeyError: 'offset'", "in next_tuple"),
-    ("arity", "fails", "EmitError: .*'fails' emitted 1 values on stream 'default'.* 2: a, b", "in execute"),
+    ("arity", "fails", "EmitError: .*'fails' emitted 1 value on stream 'default'.* 2: a, b", "in execute"),
     ("unloadable", "fails", "'fails' cannot be loaded in the worker: ModuleNotFoundError: .*only_on_my_laptop", ""),
     ("unroutable", "numbers", "custom grouping of component 'numbers'.* prepared: TypeError: no ring", "in prepare"),
     ("requires", "", "requirements.* cannot be installed.*nowhere-1.0", None),

@@ -105,7 +105,7 @@ MISTAKES = [
         lambda c: c.emit(["a", 1], stream="wrods"),
         r"emitted on stream 'wrods', which it does not declare \(declared: cmd, default\)",
     ),
-    (lambda c: c.emit(["a"]), r"emitted 1 values on stream 'default', which declares 2: word, n"),
+    (lambda c: c.emit(["a"]), r"emitted 1 value on stream 'default', which declares 2: word, n"),
     (lambda c: c.emit(["a", 1, 2]), r"emitted 3 values on stream 'default', which declares 2: word, n"),
     (lambda c: c.emit([1], stream="cmd"), r"emitted on the direct stream 'cmd': use emit_direct"),
     (lambda c: c.emit_direct(3, ["a", 1]), r"used emit_direct on stream 'default', which is not direct"),

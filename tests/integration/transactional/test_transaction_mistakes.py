@@ -89,7 +89,7 @@ class Forgets(BasicBolt):
         (lambda attempt: [tuple(attempt), 7], "whose first value is (1, "),
         (lambda attempt: [], "whose first value is None"),
         (lambda attempt: [TransactionAttempt(99, 1), 7], "emitted a tuple of transaction 99 (attempt 0.1) on stream"),
-        (lambda attempt: [attempt], "emitted 1 values on stream 'default', which declares 2: attempt, value"),
+        (lambda attempt: [attempt], "emitted 1 value on stream 'default', which declares 2: attempt, value"),
     ],
 )
 def test_a_tuple_without_the_attempt_of_its_batch_is_refused(cluster, make, said):
