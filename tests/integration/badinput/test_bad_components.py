@@ -236,7 +236,7 @@ def test_the_cluster_names_topologies_that_get_nowhere(cluster: DevCluster, cli:
 
     kinds = {"component.stuck", "component.never_acks", "trees.none_acked"}
     wait_until(lambda: found().keys() >= kinds, 120, what="both have stood still for a minute")
-    stuck = r"topology 'hangs', fails: 1 task executed nothing for \d+ s, and tuples wait"
+    stuck = r"topology 'hangs', fails: 1 task executed nothing for \d+ s although tuples wait"
     assert re.fullmatch(stuck, found()["component.stuck"])
     unacked = r"topology '(forgets|hangs)', numbers: no tuple tree was acked for \d+ s, and \d+ failed"
     assert re.fullmatch(unacked, found()["trees.none_acked"])

@@ -160,7 +160,7 @@ def test_logs_are_listed_searched_and_read_by_name(console: Console) -> None:
     shown = console("logs", "words", "--search", r"worker\.(started|ready)", "--regex", "-C", "1")
     assert len(shown.splitlines()) == len(set(shown.splitlines()) - {"--"}) + shown.splitlines().count("--")
     assert "is not a valid RE2 regular expression" in console.refusal("logs", "words", "--search", "(", "--regex")
-    assert "is no file of a worker" in console.refusal("logs", "words", "--file", "../../launch.json")
+    assert "is not a file of a worker" in console.refusal("logs", "words", "--file", "../../launch.json")
     assert "require --search" in console.refusal("logs", "words", "--regex")
     assert "no such worker" in console.refusal("logs", "words", "--worker", "1")
 

@@ -136,8 +136,8 @@ def test_no_complete_latency_where_no_tree_completed(reader: Reader) -> None:
 def test_a_call_that_does_not_end_is_named_with_its_stack(reader: Reader) -> None:
     reason = reader.reason("loops", "component.long_call", "component.stuck")  # after a minute it is a fault
     assert reason["component"] == "works"
-    called = r"task \d+ has been in one call of its code for \d+ s, and tuples wait"
-    stuck = r"1 task executed nothing for \d+ s, and tuples wait"
+    called = r"task \d+ has been in one call of its code for \d+ s although tuples wait"
+    stuck = r"1 task executed nothing for \d+ s although tuples wait"
     assert re.fullmatch(rf"topology 'loops', works: ({called}|{stuck})", reason["sentence"])
     assert re.fullmatch(r"tupletree profile loops \d+ --stacks", reason["command"])
     assert "round_and_round" in reader.offered(reason)

@@ -94,7 +94,7 @@ def test_progress_of_transactional_topologies_is_closed_too(conf: dict[str, Any]
 
 @pytest.mark.parametrize("lacks", sorted(OURS))
 def test_half_of_the_credentials_is_a_mistake(conf: dict[str, Any], lacks: str) -> None:
-    with pytest.raises(ConfigError, match="belong together"):
+    with pytest.raises(ConfigError, match="must be set together"):
         connect({**conf, **OURS, lacks: None})
 
 

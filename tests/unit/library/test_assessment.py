@@ -283,7 +283,7 @@ def test_who_cannot_be_asked_is_down() -> None:
 def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
     (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4})).faults
     assert fault.kind == "component.stuck"
-    assert fault.sentence == "topology 'words', c: 1 task executed nothing for 75 s, and tuples wait"
+    assert fault.sentence == "topology 'words', c: 1 task executed nothing for 75 s although tuples wait"
     assert fault.command == "tupletree profile words PORT --stacks"
     (fault,) = verdict(topology(figures={"stuck": 1, "stuck_s": 75.4, "port": 6701})).faults
     assert fault.command == "tupletree profile words 6701 --stacks"

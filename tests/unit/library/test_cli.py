@@ -191,7 +191,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["transactions", "-c", "transactional.zookeeper.port=99999"], "transactional.zookeeper.port"),
         (
             ["rebalance", "words", "-c", "topology.max.spout.pending=77"],
-            "-c configures this command, and 'topology.max.spout.pending' belongs to a topology",
+            "-c configures this command, and 'topology.max.spout.pending' configures a topology",
         ),
         (["kill", "words", "-c", " topology.workers=2"], "kill the topology and submit it again with -c"),
         (["activate", "words", "-c", "topology.workers=2"], "'topology.workers' configures a topology"),

@@ -41,7 +41,7 @@ def test_a_name_is_given_once_whatever_the_kind() -> None:
     task.register_counter("orders")
     task.register_timer("wait")
     for register in (task.register_gauge, task.register_histogram, task.register_counter):
-        with pytest.raises(ValueError, match="has a metric 'orders' already"):
+        with pytest.raises(ValueError, match="already has a metric 'orders'"):
             register("orders")
     with pytest.raises(ValueError, match="has a metric 'wait_seconds' already"):
         task.register_gauge("wait_seconds")

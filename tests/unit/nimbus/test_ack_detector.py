@@ -91,7 +91,7 @@ def test_a_call_that_does_not_end_is_told_if_tuples_wait() -> None:
     busy = TaskStats(task_id=3, call_s=14.2, queued=5)
     idle = TaskStats(task_id=4, call_s=60.0)
     assert long_call(answers([movement((0, busy)), movement((0, idle))])) == (
-        "task 3 has been in one call of its code for 14 s, and tuples wait"
+        "task 3 has been in one call of its code for 14 s although tuples wait"
     )
     assert long_call(answers([movement((0, idle))])) == ""
     assert long_call(answers([])) == ""

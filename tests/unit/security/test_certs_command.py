@@ -66,7 +66,7 @@ def test_a_certificate_of_the_set_is_one_for_its_key(run: Any, tmp_path: Path) -
     assert (tls.expires_unix_s() or 0) > time.time()
     with pytest.raises(ConfigError, match="are not a certificate and its key"):
         Tls.from_conf({**conf, "tls.key": str(tmp_path / "client.key")})
-    with pytest.raises(ConfigError, match="belong together"):
+    with pytest.raises(ConfigError, match="must be set together"):
         Tls.from_conf(conf)
     with pytest.raises(ConfigError, match=r"need tls\.ca"):
         Tls.from_conf({"tls.cert": conf["tls.cert"]})

@@ -117,7 +117,7 @@ def test_something_else_in_its_place_is_an_error_that_names_it():
 def test_an_unknown_id_is_named_with_those_that_are_known():
     store = MemoryStore()
     take_over(store)
-    with pytest.raises(NotFoundError, match="no checkpoint of a state id 'other'; known: words"):
+    with pytest.raises(NotFoundError, match="no checkpoint is stored for state id 'other'; known: words"):
         load_checkpoint(store, "other")
 
 

@@ -19,7 +19,7 @@ def test_commands_of_the_present_and_of_a_newer_epoch_are_admitted() -> None:
 def test_a_command_of_an_older_epoch_is_refused_and_changes_nothing() -> None:
     newest = EpochFence()
     newest.admit(5)
-    with pytest.raises(AuthorityError, match="of epoch 4, but epoch 5 has begun"):
+    with pytest.raises(AuthorityError, match="has epoch 4, but epoch 5 has begun"):
         newest.admit(4)
     newest.observe(2)
     assert newest.epoch == 5

@@ -160,7 +160,7 @@ def test_other_files_of_a_worker_are_read_by_name(tmp_path: Path) -> None:
     "name", ["../secret", "worker.log.0", "worker.log.x", "launch.json", "profile-x.svg", "/etc/x"]
 )
 def test_nothing_else_is_read(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="is no file of a worker"):
+    with pytest.raises(UsageError, match="is not a file of a worker"):
         check_name(name)
 
 
