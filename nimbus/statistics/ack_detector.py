@@ -113,7 +113,7 @@ def long_call(answers: Answers, is_spout: bool = False) -> str:
     calls = f"task {answers.caller} has been in one call of its code for {answers.call_s:.0f} s"
     if is_spout:
         return f"{calls}; if it waits there for its source, set blocking = True on the spout"
-    return f"{calls}, and tuples wait"
+    return f"{calls} although tuples wait"
 
 
 def blocks(parted: int, executors: int) -> str:

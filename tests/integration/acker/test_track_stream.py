@@ -189,7 +189,7 @@ def test_drop_topology_is_fenced_by_epoch(start_acker: StartAcker, connect: Conn
     with pytest.raises(grpc.RpcError) as refused:
         acker.stub.DropTopology(pb.DropTopologyRequest(epoch=6, topology_id="wc-1"), timeout=5)
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert "epoch 6 is over" in str(refused.value.details())
+    assert "epoch 6 is outdated" in str(refused.value.details())
     assert acker.ledger()["shards"][0]["pending"] == 1
     acker.stub.DropTopology(pb.DropTopologyRequest(epoch=7, topology_id="wc-1"), timeout=5)
     assert acker.ledger()["shards"] == []

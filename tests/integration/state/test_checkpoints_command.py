@@ -68,5 +68,5 @@ def test_an_unknown_id_is_one_sentence(command):
     assert command("nothing") == (
         2,
         "",
-        "tupletree: there is no checkpoint of a state id 'nothing'; known: there is none\n",
+        "tupletree: no checkpoint is stored for state id 'nothing'; known: there is none\n",
     )

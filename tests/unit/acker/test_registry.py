@@ -176,7 +176,7 @@ def test_drop_is_fenced_by_epoch() -> None:
     stream = registry.open(hello(), 0.0)
     registry.apply(stream, inits((1, E1, 1)), 0.0)
     assert registry.drop(3, "unknown-7") == []
-    with pytest.raises(AuthorityError, match="epoch 2 is over"):
+    with pytest.raises(AuthorityError, match="epoch 2 is outdated"):
         registry.drop(2, "wc-1")
     assert registry.entries == 1
     assert registry.drop(3, "wc-1") == [stream]
