@@ -43,7 +43,7 @@ def test_a_name_is_given_once_whatever_the_kind() -> None:
     for register in (task.register_gauge, task.register_histogram, task.register_counter):
         with pytest.raises(ValueError, match="already has a metric 'orders'"):
             register("orders")
-    with pytest.raises(ValueError, match="has a metric 'wait_seconds' already"):
+    with pytest.raises(ValueError, match="already has a metric 'wait_seconds'"):
         task.register_gauge("wait_seconds")
 
 
