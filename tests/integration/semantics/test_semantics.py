@@ -1,4 +1,4 @@
-"""What Tupletree promises about tuple trees, each promise by name: anchoring, acking, failing. Seeds 000 to 002.
+"""What Tupletree promises about tuple trees, each promise by name: anchoring, acking, failing.
 
 Every test runs a whole topology in a LocalCluster: the real executors, collectors and ledgers.
 """

@@ -2,7 +2,7 @@
 
     python checkpointing_writer.py PROVIDER CONFIG [PREPARED]
 
-It prints ``prepared T`` and ``committed T`` after each. With PREPARED it waits, for ever, when that is prepared.
+It prints ``prepared T`` and ``committed T`` after each. With PREPARED it waits, forever, when that is prepared.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ def test_a_component_that_blocks_gets_advice_and_is_no_fault() -> None:
 
 
 def test_a_call_that_does_not_end_comes_with_the_port_of_its_worker() -> None:
-    figures = {"long_call": "task 3 has been in one call of its code for 14 s, and tuples wait", "port": 6701}
+    figures = {"long_call": "task 3 has been in one call of its code for 14 s although tuples wait", "port": 6701}
     (note,) = verdict(topology(figures=figures)).notes
     assert (note.kind, note.command) == ("component.long_call", "tupletree profile words 6701 --stacks")
     stuck = verdict(topology(figures={**figures, "stuck": 1, "stuck_s": 75.4}))
