@@ -69,7 +69,7 @@ def _node(topology: Topology, component_id: str, window: str, sys: bool) -> dict
         ":capacity": 0 if is_spout else round(topology.capacity(component_id), 3),
         ":latency": _latencies(figures, is_spout, sys),
         ":transferred": transferred,
-        ":stats": _executors(topology, component_id, window, transferred),
+        ":stats": _executors(topology, component_id, window, transferred, sys),
         ":link": f"/component.html?id={quote(component_id, safe='')}&topology_id={quote(topology.record.id, safe='')}",
         ":inputs": [
             {
@@ -105,7 +105,9 @@ def _latencies(figures: Figures, is_spout: bool, sys: bool) -> dict[str, float]:
     }
 
 
-def _executors(topology: Topology, component_id: str, window: str, transferred: dict[str, int]) -> list[dict[str, Any]]:
+def _executors(
+    topology: Topology, component_id: str, window: str, transferred: dict[str, int], sys: bool
+) -> list[dict[str, Any]]:
     """Return each executor's transferred tuples, by stream.
 
     Per executor and window only the sum over all streams is kept. Each stream's count is therefore split among the
@@ -121,7 +123,7 @@ def _executors(topology: Topology, component_id: str, window: str, transferred: 
     for tasks in topology.executors(component_id):
         worker = where.get(tasks.start, pb.WorkerAssignment())
         reported = topology.view.leader_state.reports.get((topology.record.id, Slot(worker.supervisor_id, worker.port)))
-        own = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], now_s)).transferred(sys=True)
+        own = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], now_s)).transferred(sys)
         share = own / total if total else 0.0
         shown.append(
             {

@@ -126,6 +126,21 @@ def test_a_topology_that_nobody_reported_of_has_pages() -> None:
     assert visualization.metrics(found, "600", True)["bolts"][0]["id"] == "z"
 
 
+@pytest.mark.parametrize("sys", [False, True])
+@pytest.mark.parametrize("window", [":all-time", "600"])
+def test_executors_transfer_what_their_component_does(window: str, sys: bool) -> None:
+    found = topology(PIPELINE, CHECKPOINT)
+    report = rpc.WorkerReport(topology_id="t-1", worker_id="w", uptime_s=10)
+    for task_id in (1, 2):
+        streams = [rpc.StreamStats(stream=one, transferred=60, emitted=60) for one in ("default", "__ack")]
+        report.tasks.add(task_id=task_id, component_id="tells", streams=streams)
+    found.statistics.report(report, NOW_S)
+    node = visualization.graph(found, window, sys)["tells"]
+    shown = [one[":transferred"][window] for one in node[":stats"]]
+    assert [sum(one.values()) for one in shown] == [120 if sys else 60] * 2
+    assert sum(sum(one.values()) for one in shown) == sum(node[":transferred"].values())
+
+
 def test_names_of_streams_for_a_page() -> None:
     assert [visualization.sanitized(one) for one in ("default", "a b/c", "__tick", "1")] == [
         "default",
