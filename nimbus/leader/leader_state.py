@@ -58,7 +58,9 @@ class LeaderState:
             report, statuses = split(report)
             self.draining.report(report, slot, now_s)
             self.reports[report.topology_id, slot] = Reported(report, now_s)
-            self.statistics(report.topology_id).report(report, now_s, statuses)
+            statistics = self.statistics(report.topology_id)
+            statistics.report(report, now_s, statuses)
+            statistics.end_silent_workers(self._last_tasks[report.topology_id])
 
     def is_ready(self, topology_id: str, slot: Slot, now_s: float) -> bool:
         """True if the worker in a slot has recently reported that it is ready."""

@@ -6,7 +6,8 @@ Queued tuples and pending trees are those of the present incarnation only. Count
 and day are read from the history of these sums (windowed_counters.py); a new leader begins with an empty history.
 
 A leader periodically stores the sums of each worker (``memory``), and the next leader begins with them (``recall``).
-When a worker reports to the new leader, its report replaces the remembered sums of that worker.
+When a worker reports to the new leader, its report replaces the remembered sums of that worker. Once every task has
+reported, the remembered sums of workers that have not are those of ended incarnations (``end_silent_workers``).
 
 Only the latest status that a task reports about itself is kept, and a new leader does not inherit it
 (task_statuses.py).
@@ -100,6 +101,16 @@ class TopologyStatistics:
     def recall(self, memory: Memory) -> None:
         """Begin with the memory of an earlier leader. Call before the first report."""
         self._remembered = memory
+
+    def end_silent_workers(self, tasks: int) -> None:
+        """Merge the remembered sums of workers that ended before they reported, once all ``tasks`` have reported."""
+        if len(self._tasks) < tasks or self._remembered.keys() <= {ENDED}:
+            return
+        ended: dict[str, rpc.TaskStats] = {}
+        for components in self._remembered.values():
+            for component_id, stats in components.items():
+                add(ended.setdefault(component_id, rpc.TaskStats()), stats)
+        self._remembered = {ENDED: ended}
 
     def component(self, component_id: str) -> rpc.TaskStats:
         """Return the sum over a component's tasks; task id 0."""

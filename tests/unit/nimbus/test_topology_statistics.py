@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tupletree.nimbus.leader.leader_state import LeaderState
+from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.nimbus.statistics.stats_encoding import decode_memory, encode_memory
 from tupletree.nimbus.statistics.task_statistics import CAPACITY_WINDOW_S
 from tupletree.nimbus.statistics.topology_statistics import TopologyStatistics, summarize
@@ -103,6 +105,21 @@ def test_a_worker_that_died_while_nobody_led_has_still_done_what_it_did() -> Non
     second.report(report("w2", task(1, executed=4)), 1)
     assert second.component("c").executed == 104
     assert succeeded(second).component("c").executed == 104
+
+
+def test_the_entry_of_a_worker_that_died_before_it_reported_ends_once_every_task_has_reported() -> None:
+    slots = {Slot("s", 1): [(1, 1)], Slot("s", 2): [(2, 2)]}
+    leader_state = LeaderState(1, 30.0, 120.0, 0.0)
+    leader_state.assigned({"t": slots}, {"t"}, 0.0)
+    statistics = leader_state.statistics("t")
+    statistics.recall({one: {"c": task(1, executed=100)} for one in ("w1", "w2", "")})
+    for worker_id, port, kept in (("w3", 1, {"", "w1", "w2", "w3"}), ("w2", 2, {"", "w2", "w3"})):
+        told = report(worker_id, task(port, executed=5))
+        told.topology_id, told.supervisor_id, told.port = "t", "s", port
+        leader_state.report(told, 1.0)
+        assert statistics.memory().keys() == kept
+    assert statistics.component("c").executed == 210
+    assert round(statistics.counts("c", 600, 1.0)["executed"]) == 10
 
 
 def test_nothing_is_remembered_of_nothing() -> None:
