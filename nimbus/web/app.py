@@ -32,6 +32,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper, caller
+from tupletree._security.rights import PAGES
 from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
@@ -39,9 +40,10 @@ from ..leader_api import LeaderApi
 from ..metrics import NimbusMetrics
 from . import openapi, requests
 from .auth import Authorizer
+from .endpoint import PREFIX, Endpoint
 from .handlers import Handlers
 from .leader_proxy import LeaderProxy
-from .routes import ENDPOINTS, PREFIX, Endpoint
+from .routes import ENDPOINTS
 
 log = logging.getLogger("tupletree.http")
 
@@ -117,25 +119,24 @@ class WebApplication:
 
     async def _metrics(self, request: Request) -> Response:
         try:
-            await self._authorizer.allow(request, "/metrics")
+            await self._authorizer.allow(request, "/metrics", PAGES["/metrics"])
         except TupletreeError as error:
             return _refused(error)
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, PREFIX, self._leader_api.office.version))
+        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, self._leader_api.office.version))
 
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
             request.scope[_PATTERN] = PREFIX + endpoint.path
             callback = request.query_params.get("callback", "") if endpoint.method == "GET" else ""
-            operation = f"{endpoint.method} {PREFIX}{endpoint.path}"
             try:
                 reply = await self._serve(endpoint, request, callback)
             except TupletreeError as error:
-                self._authorizer.note(request, operation, error)
+                self._authorizer.note(request, endpoint, error)
                 return _refused(error)
-            self._authorizer.note(request, operation, None, reply.status_code)
+            self._authorizer.note(request, endpoint, None, reply.status_code)
             return reply
 
         return serve
@@ -150,7 +151,7 @@ class WebApplication:
             sentence = f"a body has at most {requests.MAX_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, requests.refusal(status, sentence), close=True)
-        user = await self._authorizer.allow(request, f"{endpoint.method} {PREFIX}{endpoint.path}")
+        user = await self._authorizer.allow(request, endpoint.operation, endpoint.row)
         if self._leader_api.office.reconciler is None and self._forwarding.applies(request):
             return await self._forwarding.forward(request, body)
         own = f"{self._config.host}:{self._pages.http_port}"
@@ -162,8 +163,8 @@ class WebApplication:
             user=user,
             accept=request.headers.get("accept", ""),
         )
-        if not endpoint.is_kept:
-            found = await endpoint.answer(self._pages, call)
+        if not endpoint.is_cached:
+            found = await endpoint.handler(self._pages, call)
             if endpoint.method == "POST":
                 self._recent.clear()
             if isinstance(found, Response):
@@ -172,7 +173,7 @@ class WebApplication:
         else:
 
             async def build() -> tuple[str, bytes]:
-                return requests.encode(await endpoint.answer(self._pages, call), callback)
+                return requests.encode(await endpoint.handler(self._pages, call), callback)
 
             key = (call.base, caller.get(), request.url.path, request.url.query)
             content_type, text = await self._recent.get(key, build)

@@ -22,11 +22,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tupletree._security.guard import Gatekeeper, bearer, caller
-from tupletree._security.rights import PAGES, PATHS, Principal, Right, Row
+from tupletree._security.rights import Principal, Right, Row
 from tupletree._security.tokens import unverified
 from tupletree.errors import ForbiddenError, UnauthenticatedError
 
 from . import requests
+from .endpoint import Endpoint
 
 COOKIE: Final = "tupletree-token"
 _PAGE: Final = os.path.join(os.path.dirname(__file__), "static", "login.html")
@@ -35,18 +36,17 @@ _MAX_FORM_BYTES: Final = 16 * 1024
 
 
 class Authorizer:
-    """Checks requests against the table of rights. If the cluster requires no tokens, every request is allowed."""
+    """Checks requests for the required rights. If the cluster requires no tokens, every request is allowed."""
 
     def __init__(self, keeper: Gatekeeper) -> None:
         self._keeper = keeper
 
-    async def allow(self, request: Request, operation: str) -> str:
+    async def allow(self, request: Request, operation: str, row: Row) -> str:
         """Authorize a request and return the user's name; "" if no token is required. Raises ForbiddenError.
 
-        ``operation``: method and path, as in the table of rights.
+        ``operation``: the request in error messages.
         """
-        row = PATHS.get(operation) or PAGES.get(operation)
-        if row is not None and row.right is Right.OPEN:
+        if row.right is Right.OPEN:
             return ""
         who = self.identify(request)
         caller.set(who)
@@ -62,14 +62,13 @@ class Authorizer:
         token = bearer(request.headers.get("authorization")) or request.cookies.get(COOKIE)
         return self._keeper.identify(token)
 
-    def note(self, request: Request, operation: str, error: BaseException | None, status: int = 0) -> None:
+    def note(self, request: Request, endpoint: Endpoint, error: BaseException | None, status: int = 0) -> None:
         """Write the outcome of a request to the audit log if the request changes state or was refused."""
-        row = PATHS.get(operation)
         if error is None and status >= HTTPStatus.BAD_REQUEST:
             error = RuntimeError(f"answered with {status}")
         peer = request.client.host if request.client is not None else ""
-        topology = str(_named(request, row) or "")
-        self._keeper.note(operation, row, caller.get(), f"http:{peer}", topology, error)
+        topology = str(_named(request, endpoint.row) or "")
+        self._keeper.note(endpoint.operation, endpoint.row, caller.get(), f"http:{peer}", topology, error)
 
     async def index(self, request: Request) -> Response | None:
         """Return a redirect to the login page for visitors without a valid token; None for all others."""
@@ -116,9 +115,9 @@ class Authorizer:
         return reply
 
 
-def _named(request: Request, row: Row | None) -> str | None:
+def _named(request: Request, row: Row) -> str | None:
     """Return the topology reference in a request, parsed exactly as the handlers parse it."""
-    if row is None or not row.by:
+    if not row.by:
         return None
     query = dict(request.query_params)
     if row.by == "id":

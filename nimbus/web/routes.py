@@ -1,125 +1,109 @@
-"""Every path of the REST API, with its method, required right and handler."""
+"""The table of REST endpoints: method, path, right, handler, fields of the response, parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from tupletree._security.rights import Row
+
+from . import parameters, schemas
+from .endpoint import CHANGE_ONE, METRICS, SEE, SEE_ALL, SEE_FILE, SEE_LOGS, SEE_ONE, Endpoint, Handler
 from .handlers import Handlers
-from .requests import ApiCall
-
-Right = Literal[
-    "read",
-    "conf",
-    "log",
-    "activate",
-    "deactivate",
-    "rebalance",
-    "kill",
-    "log_level",
-    "debug",
-    "profile",
-    "restart_worker",
-    "metrics",
-]
-Answer = Callable[[Handlers, ApiCall], Awaitable[Any]]
-
-PREFIX: Final = "/api/v1"
+from .schema_objects import ASKED, DONE, LEVELS, WAITING, Type
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """One path and method."""
-
-    method: Literal["GET", "POST"]
-    path: str  # below PREFIX, with {…} for path parameters
-    right: Right  # required right, on the topology {id} if the path has one
-    answer: Answer
-    summary: str
-    is_kept: bool = False  # cached for a second
+def _get(path: str, row: Row, handler: Handler, reply: Type, summary: str, **more: Any) -> Endpoint:
+    return Endpoint("GET", path, row, handler, reply, summary, **more)
 
 
-def _get(path: str, answer: Answer, summary: str, right: Right = "read", is_kept: bool = True) -> Endpoint:
-    return Endpoint("GET", path, right, answer, summary, is_kept)
+def _post(path: str, row: Row, handler: Handler, reply: Type, summary: str, **more: Any) -> Endpoint:
+    return Endpoint("POST", path, row, handler, reply, summary, is_cached=False, **more)
 
 
-def _post(path: str, right: Right, answer: Answer, summary: str) -> Endpoint:
-    return Endpoint("POST", path, right, answer, summary)
-
-
-_WORKER: Final = "/topology/{id}/profiling"
-
+# fmt: off
 ENDPOINTS: Final = (
-    _get("/cluster/configuration", Handlers.cluster_configuration, "nimbus's configuration, secrets masked", "conf"),
-    _get("/cluster/summary", Handlers.cluster_summary, "The cluster in figures"),
-    _get(
-        "/cluster/health", Handlers.cluster_health, "One verdict on the cluster, and why, as `tupletree health` says it"
-    ),
-    _get("/cluster/overview", Handlers.cluster_overview, "What every topology did lately"),
-    _get("/nimbus/summary", Handlers.nimbus_summary, "Every nimbus, the leader first"),
-    _get("/owner-resources", Handlers.owners, "What the topologies of each owner use"),
-    _get("/owner-resources/{id}", Handlers.owner, "What the topologies of one owner use, and which they are"),
-    _get("/history/summary", Handlers.history, "The topologies whose logs may be read"),
-    _get(
-        "/prometheus/targets",
-        Handlers.prometheus_targets,
-        "What Prometheus is to scrape: HTTP service discovery",
-        "metrics",
-    ),
-    _get("/supervisor/summary", Handlers.supervisor_summary, "Every supervisor"),
-    _get("/supervisor", Handlers.supervisor, "One supervisor by id, or those of a host, with their workers"),
-    _get("/topology/summary", Handlers.topology_summary, "Every topology"),
-    _get("/topology/{id}", Handlers.topology, "One topology: its components, windows, workers and configuration"),
-    _get("/topology-workers/{id}", Handlers.topology_workers, "Where a topology's workers are"),
-    _get("/topology/{id}/metrics", Handlers.metrics, "Every component by stream"),
-    _get("/topology/{id}/lag", Handlers.lag, "How far sources are ahead"),
-    _get("/topology/{id}/visualization-init", Handlers.boxes, "The streams to choose from"),
-    _get("/topology/{id}/visualization", Handlers.graph, "The graph of components, with figures"),
-    _get("/topology/{id}/series", Handlers.series, "The last ten minutes in points of five seconds"),
-    _get("/topology/{id}/statuses", Handlers.statuses, "What its tasks say of themselves"),
-    _get(
-        "/topology/{id}/component/{component}", Handlers.component, "One component: windows, streams, executors, errors"
-    ),
-    _get("/topology/{id}/logconfig", Handlers.log_config, "The log levels that are set"),
-    _get("/acker/summary", Handlers.acker_summary, "Every acker"),
-    _get("/acker/{id}", Handlers.acker, "One acker and its shards"),
-    _get("/acker/{id}/series", Handlers.acker_series, "The last ten minutes in points of two seconds"),
-    _get("/pipeline/{id}", Handlers.pipelines, "A topology's pipelines: batches in flight, rows, reasons"),
-    _get(
-        "/transactions/{id}", Handlers.transactions, "A topology's transactions: batches in flight, what is committed"
-    ),
-    _get("/checkpoints/{id}", Handlers.checkpoints, "A topology's checkpoints: how far they are, what is stored"),
-    _get("/log", Handlers.log, "Part of a worker's log", "log", is_kept=False),
-    _get("/daemonlog", Handlers.daemon_log, "Part of nimbus's own log", "conf", is_kept=False),
-    _get("/download", Handlers.download, "A worker's file", "log", is_kept=False),
-    _get("/daemondownload", Handlers.daemon_download, "nimbus's own log", "conf", is_kept=False),
-    _get("/listLogs", Handlers.list_logs, "The files that workers have written", "log"),
-    _get("/searchLogs", Handlers.list_logs, "The same, as Storm's page asks for it", "log"),
-    _get("/search", Handlers.search, "Lines of one log that hold a text", "log"),
-    _get("/deepSearch/{id}", Handlers.deep_search, "Lines of all logs of a topology that hold a text", "log"),
-    _get("/dumps/{id}/{hostPort}", Handlers.dumps, "The profiles of a worker", "log"),
-    _get("/dumps/{id}/{hostPort}/{file}", Handlers.dump, "One profile of a worker", "log", is_kept=False),
-    _post("/topology/{id}/activate", "activate", Handlers.activate, "Let the spouts emit"),
-    _post("/topology/{id}/deactivate", "deactivate", Handlers.deactivate, "Let the spouts pause"),
-    _post(
-        "/topology/{id}/rebalance/{wait}", "rebalance", Handlers.rebalance, "Redistribute the executors after a wait"
-    ),
-    _post("/topology/{id}/kill/{wait}", "kill", Handlers.kill, "End the topology after a wait"),
-    _post("/topology/{id}/logconfig", "log_level", Handlers.set_log_config, "Set the levels of loggers"),
-    _post(
-        "/topology/{id}/debug/{action}/{samplingPct}", "debug", Handlers.debug, "Write down tuples of all components"
-    ),
-    _post(
-        "/topology/{id}/component/{component}/debug/{action}/{samplingPct}",
-        "debug",
-        Handlers.debug,
-        "Write down tuples of one component",
-    ),
-    _post(
-        f"{_WORKER}/start/{{hostPort}}/{{timeout}}", "profile", Handlers.start_profile, "Profile a worker for minutes"
-    ),
-    _post(f"{_WORKER}/stop/{{hostPort}}", "profile", Handlers.stop_profile, "End a profile before its time"),
-    _post(f"{_WORKER}/dumpjstack/{{hostPort}}", "profile", Handlers.dump_stacks, "What a worker's threads are doing"),
-    _post(f"{_WORKER}/restartworker/{{hostPort}}", "restart_worker", Handlers.restart_worker, "Restart a worker"),
+    _get("/cluster/configuration", SEE, Handlers.cluster_configuration, schemas.CONFIGURATION,
+         "nimbus's configuration, secrets masked"),
+    _get("/cluster/summary", SEE, Handlers.cluster_summary, schemas.CLUSTER_SUMMARY, "The cluster in figures"),
+    _get("/cluster/health", SEE, Handlers.cluster_health, schemas.CLUSTER_HEALTH,
+         "One verdict on the cluster, and why, as `tupletree health` says it"),
+    _get("/cluster/overview", SEE, Handlers.cluster_overview, schemas.CLUSTER_OVERVIEW,
+         "What every topology did lately"),
+    _get("/nimbus/summary", SEE, Handlers.nimbus_summary, schemas.NIMBUS_SUMMARY, "Every nimbus, the leader first"),
+    _get("/owner-resources", SEE, Handlers.owners, schemas.OWNERS, "What the topologies of each owner use"),
+    _get("/owner-resources/{id}", SEE, Handlers.owner, schemas.OWNER_PAGE,
+         "What the topologies of one owner use, and which they are"),
+    _get("/history/summary", SEE, Handlers.history, schemas.HISTORY, "The topologies whose logs may be read"),
+    _get("/prometheus/targets", METRICS, Handlers.prometheus_targets, schemas.PROMETHEUS_TARGETS,
+         "What Prometheus is to scrape: HTTP service discovery"),
+    _get("/supervisor/summary", SEE, Handlers.supervisor_summary, schemas.SUPERVISOR_SUMMARY, "Every supervisor"),
+    _get("/supervisor", SEE, Handlers.supervisor, schemas.SUPERVISOR_PAGE,
+         "One supervisor by id, or those of a host, with their workers", query=parameters.SUPERVISOR),
+    _get("/topology/summary", SEE, Handlers.topology_summary, schemas.TOPOLOGY_SUMMARY, "Every topology"),
+    _get("/topology/{id}", SEE_ONE, Handlers.topology, schemas.TOPOLOGY_PAGE,
+         "One topology: its components, windows, workers and configuration", query=parameters.WINDOWED),
+    _get("/topology-workers/{id}", SEE_ONE, Handlers.topology_workers, schemas.TOPOLOGY_WORKERS,
+         "Where a topology's workers are"),
+    _get("/topology/{id}/metrics", SEE_ONE, Handlers.metrics, schemas.TOPOLOGY_METRICS,
+         "Every component by stream", query=parameters.WINDOWED),
+    _get("/topology/{id}/lag", SEE_ONE, Handlers.lag, schemas.LAG, "How far sources are ahead"),
+    _get("/topology/{id}/visualization-init", SEE_ONE, Handlers.boxes, schemas.VISUALIZATION_INIT,
+         "The streams to choose from", query=parameters.WINDOWED),
+    _get("/topology/{id}/visualization", SEE_ONE, Handlers.graph, schemas.VISUALIZATION,
+         "The graph of components, with figures", query=parameters.WINDOWED),
+    _get("/topology/{id}/series", SEE_ONE, Handlers.series, schemas.TOPOLOGY_SERIES,
+         "The last ten minutes in points of five seconds", query=parameters.COMPONENT),
+    _get("/topology/{id}/statuses", SEE_ONE, Handlers.statuses, schemas.STATUSES, "What its tasks say of themselves"),
+    _get("/topology/{id}/component/{component}", SEE_ONE, Handlers.component, schemas.COMPONENT_PAGE,
+         "One component: windows, streams, executors, errors", query=parameters.WINDOWED),
+    _get("/topology/{id}/logconfig", SEE_ONE, Handlers.log_config, LEVELS, "The log levels that are set"),
+    _get("/acker/summary", SEE, Handlers.acker_summary, schemas.ACKER_SUMMARY, "Every acker"),
+    _get("/acker/{id}", SEE, Handlers.acker, schemas.ACKER_PAGE, "One acker and its shards"),
+    _get("/acker/{id}/series", SEE, Handlers.acker_series, schemas.ACKER_SERIES,
+         "The last ten minutes in points of two seconds"),
+    _get("/pipeline/{id}", SEE_ONE, Handlers.pipelines, schemas.PIPELINES,
+         "A topology's pipelines: batches in flight, rows, reasons"),
+    _get("/transactions/{id}", SEE_ONE, Handlers.transactions, schemas.TRANSACTIONS,
+         "A topology's transactions: batches in flight, what is committed"),
+    _get("/checkpoints/{id}", SEE_ONE, Handlers.checkpoints, schemas.CHECKPOINTS,
+         "A topology's checkpoints: how far they are, what is stored"),
+    _get("/log", SEE_FILE, Handlers.log, schemas.TEXT,
+         "Part of a worker's log", query={**parameters.FILE, **parameters.PART}, is_cached=False),
+    _get("/daemonlog", SEE_ALL, Handlers.daemon_log, schemas.TEXT,
+         "Part of nimbus's own log", query={**parameters.DAEMON_FILE, **parameters.PART}, is_cached=False),
+    _get("/download", SEE_FILE, Handlers.download, schemas.BYTES,
+         "A worker's file", query=parameters.FILE, is_cached=False),
+    _get("/daemondownload", SEE_ALL, Handlers.daemon_download, schemas.TEXT,
+         "nimbus's own log", query=parameters.DAEMON_FILE, is_cached=False),
+    _get("/listLogs", SEE_LOGS, Handlers.list_logs, schemas.LOG_FILES,
+         "The files that workers have written", query=parameters.LOGS),
+    _get("/searchLogs", SEE_LOGS, Handlers.list_logs, schemas.LOG_FILES,
+         "The same, as Storm's page asks for it", query=parameters.LOGS),
+    _get("/search", SEE_FILE, Handlers.search, schemas.SEARCH,
+         "Lines of one log that hold a text", query=parameters.SEARCH_FILE),
+    _get("/deepSearch/{id}", SEE_ONE, Handlers.deep_search, schemas.DEEP_SEARCH,
+         "Lines of all logs of a topology that hold a text", query=parameters.SEARCH_ALL),
+    _get("/dumps/{id}/{hostPort}", SEE_ONE, Handlers.dumps, schemas.DUMPS, "The profiles of a worker"),
+    _get("/dumps/{id}/{hostPort}/{file}", SEE_ONE, Handlers.dump, schemas.BYTES,
+         "One profile of a worker", is_cached=False),
+    _post("/topology/{id}/activate", CHANGE_ONE, Handlers.activate, DONE, "Let the spouts emit"),
+    _post("/topology/{id}/deactivate", CHANGE_ONE, Handlers.deactivate, DONE, "Let the spouts pause"),
+    _post("/topology/{id}/rebalance/{wait}", CHANGE_ONE, Handlers.rebalance, WAITING,
+          "Redistribute the executors after a wait", body=parameters.REBALANCE),
+    _post("/topology/{id}/kill/{wait}", CHANGE_ONE, Handlers.kill, WAITING, "End the topology after a wait"),
+    _post("/topology/{id}/logconfig", CHANGE_ONE, Handlers.set_log_config, LEVELS,
+          "Set the levels of loggers", body=parameters.LOG_LEVELS),
+    _post("/topology/{id}/debug/{action}/{samplingPct}", CHANGE_ONE, Handlers.debug, DONE,
+          "Write down tuples of all components"),
+    _post("/topology/{id}/component/{component}/debug/{action}/{samplingPct}", CHANGE_ONE, Handlers.debug, DONE,
+          "Write down tuples of one component"),
+    _post("/topology/{id}/profiling/start/{hostPort}/{timeout}", CHANGE_ONE, Handlers.start_profile,
+          schemas.PROFILING_START, "Profile a worker for minutes"),
+    _post("/topology/{id}/profiling/stop/{hostPort}", CHANGE_ONE, Handlers.stop_profile, ASKED,
+          "End a profile before its time"),
+    _post("/topology/{id}/profiling/dumpjstack/{hostPort}", CHANGE_ONE, Handlers.dump_stacks, schemas.STACKS,
+          "What a worker's threads are doing"),
+    _post("/topology/{id}/profiling/restartworker/{hostPort}", CHANGE_ONE, Handlers.restart_worker, ASKED,
+          "Restart a worker"),
 )
+# fmt: on

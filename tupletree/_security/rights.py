@@ -1,4 +1,4 @@
-"""Every call and page of the cluster, the required right, and its holders. Pure.
+"""Every right, its holders, and the calls and pages of the cluster that require it. Pure.
 
 A caller is a Principal, made from a token:
 
@@ -10,7 +10,7 @@ A topology determines the rights of users: its owner and the users in ``topology
 ``topology.readonly.users`` may see it. The roles of a token limit its use: an owner's token with the role read cannot
 change anything.
 
-A call or a path without a row here is refused: a new call or path needs a new row.
+A call without a row here is refused: a new call needs a new row. The rows of REST are in nimbus/web/routes.py.
 """
 
 from __future__ import annotations  # pure
@@ -77,8 +77,8 @@ class Row:
     """The required right of one call or page.
 
     ``by``: the field with which a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot),
-    in the request itself or in ``part``, a part of the first message; for paths see PATHS. ``mutates``: the call is
-    written to the audit log.
+    in the request itself or in ``part``, a part of the first message; for paths see nimbus/web/endpoint.py.
+    ``mutates``: the call is written to the audit log.
     """
 
     right: Right
@@ -207,70 +207,6 @@ CALLS: Final[dict[str, Row]] = {
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
 }
 """By the full gRPC method name."""
-
-_SEE: Final = Row(Right.KNOWN)
-_SEE_ONE: Final = Row(Right.READ, by="id")
-_SEE_FILE: Final = Row(Right.READ, by="file")
-_SEE_ALL: Final = Row(Right.READ)  # without a topology: readers of everything
-_CHANGE_ONE: Final = Row(Right.CHANGE, by="id", mutates=True)
-_API: Final = "/api/v1"
-_ONE: Final = _API + "/topology/{id}"
-_WORKER_OF: Final = _ONE + "/profiling"
-
-PATHS: Final[dict[str, Row]] = {
-    f"GET {_API}/openapi.json": Row(Right.OPEN),
-    # These show data only of the topologies that the user may see.
-    f"GET {_API}/cluster/configuration": _SEE,
-    f"GET {_API}/cluster/summary": _SEE,
-    f"GET {_API}/cluster/health": _SEE,
-    f"GET {_API}/cluster/overview": _SEE,
-    f"GET {_API}/prometheus/targets": Row(Right.METRICS),
-    f"GET {_API}/nimbus/summary": _SEE,
-    f"GET {_API}/owner-resources": _SEE,
-    f"GET {_API}/owner-resources/{{id}}": _SEE,
-    f"GET {_API}/history/summary": _SEE,
-    f"GET {_API}/supervisor/summary": _SEE,
-    f"GET {_API}/supervisor": _SEE,
-    f"GET {_API}/topology/summary": _SEE,
-    f"GET {_API}/acker/summary": _SEE,
-    f"GET {_API}/acker/{{id}}": _SEE,
-    f"GET {_API}/acker/{{id}}/series": _SEE,
-    f"GET {_API}/listLogs": Row(Right.READ, by="topoId"),
-    f"GET {_API}/searchLogs": Row(Right.READ, by="topoId"),
-    f"GET {_ONE}": _SEE_ONE,
-    f"GET {_API}/topology-workers/{{id}}": _SEE_ONE,
-    f"GET {_ONE}/metrics": _SEE_ONE,
-    f"GET {_ONE}/lag": _SEE_ONE,
-    f"GET {_ONE}/visualization-init": _SEE_ONE,
-    f"GET {_ONE}/visualization": _SEE_ONE,
-    f"GET {_ONE}/series": _SEE_ONE,
-    f"GET {_ONE}/statuses": _SEE_ONE,
-    f"GET {_ONE}/component/{{component}}": _SEE_ONE,
-    f"GET {_ONE}/logconfig": _SEE_ONE,
-    f"GET {_API}/pipeline/{{id}}": _SEE_ONE,
-    f"GET {_API}/transactions/{{id}}": _SEE_ONE,
-    f"GET {_API}/checkpoints/{{id}}": _SEE_ONE,
-    f"GET {_API}/log": _SEE_FILE,
-    f"GET {_API}/download": _SEE_FILE,
-    f"GET {_API}/search": _SEE_FILE,
-    f"GET {_API}/deepSearch/{{id}}": _SEE_ONE,
-    f"GET {_API}/dumps/{{id}}/{{hostPort}}": _SEE_ONE,
-    f"GET {_API}/dumps/{{id}}/{{hostPort}}/{{file}}": _SEE_ONE,
-    f"GET {_API}/daemonlog": _SEE_ALL,
-    f"GET {_API}/daemondownload": _SEE_ALL,
-    f"POST {_ONE}/activate": _CHANGE_ONE,
-    f"POST {_ONE}/deactivate": _CHANGE_ONE,
-    f"POST {_ONE}/rebalance/{{wait}}": _CHANGE_ONE,
-    f"POST {_ONE}/kill/{{wait}}": _CHANGE_ONE,
-    f"POST {_ONE}/logconfig": _CHANGE_ONE,
-    f"POST {_ONE}/debug/{{action}}/{{samplingPct}}": _CHANGE_ONE,
-    f"POST {_ONE}/component/{{component}}/debug/{{action}}/{{samplingPct}}": _CHANGE_ONE,
-    f"POST {_WORKER_OF}/start/{{hostPort}}/{{timeout}}": _CHANGE_ONE,
-    f"POST {_WORKER_OF}/stop/{{hostPort}}": _CHANGE_ONE,
-    f"POST {_WORKER_OF}/dumpjstack/{{hostPort}}": _CHANGE_ONE,
-    f"POST {_WORKER_OF}/restartworker/{{hostPort}}": _CHANGE_ONE,
-}
-"""Nimbus's REST interface, by method and path. ``by`` is "id" (in the path), "topoId" or "file" (in the query)."""
 
 PAGES: Final[dict[str, Row]] = {
     "/healthz": Row(Right.OPEN),

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tupletree.nimbus.web.openapi import query_of
-from tupletree.nimbus.web.routes import ENDPOINTS, PREFIX
-from tupletree.nimbus.web.schemas import REPLIES
+from tupletree._security.rights import Right
+from tupletree.nimbus.web.endpoint import PREFIX
+from tupletree.nimbus.web.routes import ENDPOINTS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rest.md"
 MARK = "<!-- Everything below is written by tests/integration/nimbus/rest_reference.py. -->\n"
@@ -191,14 +191,16 @@ _BODIES = {
 
 def rendered() -> str:
     """The generated part of docs/rest.md."""
-    lines = ["## Paths", ""]
+    lines = ["## Rights", ""]
+    required = {one.row.right for one in ENDPOINTS}
+    lines += [f"* `{one.name.lower()}`: {one.value}" for one in Right if one in required]
+    lines += ["", "## Paths", ""]
     for one in ENDPOINTS:
-        key = f"{one.method} {one.path}"
-        lines += [f"### {one.method} `{PREFIX}{one.path}`", "", f"{one.summary}. Right: `{one.right}`.", ""]
+        lines += [f"### {one.method} `{PREFIX}{one.path}`", "", f"{one.summary}. Right: {one.right}.", ""]
         lines += [f"    {_example(one.method, one.path)}", ""]
-        if one.method == "GET" and (found := query_of(one.path)):
-            lines += [f"* `{name}`: {meaning}" for name, (_, meaning, _must) in found.items()] + [""]
-        lines += [*_fields(REPLIES[key]), ""]
+        if one.query:
+            lines += [f"* `{name}`: {meaning}" for name, (_, meaning, _must) in one.query.items()] + [""]
+        lines += [*_fields(one.reply), ""]
     lines += ["## Fields of Storm's that hold nothing here", "", "| fields | why |", "|---|---|"]
     lines += [f"| {_names(names)} | {why} |" for names, why in WITHOUT_MEANING.items()]
     lines += ["", "## Not here", "", "| what | why |", "|---|---|"]

@@ -16,7 +16,6 @@ from rest_reference import MARK, PAGE, STORM
 
 from tupletree import Bolt, Spout, TopologyBuilder
 from tupletree.nimbus.web.routes import ENDPOINTS
-from tupletree.nimbus.web.schemas import REPLIES
 from tupletree.testing import DevCluster, wait_until
 from tupletree.topology import Topology
 
@@ -166,6 +165,7 @@ def mismatches(value: Any, kind: Any, where: str = "reply") -> list[str]:
     )
 
 
+REPLIES = {f"{one.method} {one.path}": one.reply for one in ENDPOINTS}
 GETS = [one.path for one in ENDPOINTS if one.method == "GET" and "{file}" not in one.path and one.path != "/download"]
 POSTS = [one.path for one in ENDPOINTS if one.method == "POST" and not one.path.endswith(("/kill/{wait}", "/{wait}"))]
 
@@ -287,8 +287,7 @@ def test_a_topology_is_rebalanced_and_killed(site: Site) -> None:
     wait_until(lambda: site.ask(f"/topology/{topology}")[0] == 404, 30, what="it is gone")
 
 
-def test_the_tables_name_the_same_paths_and_fields() -> None:
-    assert {f"{one.method} {one.path}" for one in ENDPOINTS} == set(REPLIES)
+def test_the_table_has_the_paths_and_fields_of_storm() -> None:
     assert STORM.keys() <= REPLIES.keys()
     for key, groups in STORM.items():
         for group in groups:

@@ -17,9 +17,11 @@ from tupletree._coord.acls import open_nodes
 from tupletree._coord.session import connect, disconnect
 from tupletree._rpc.channels import channel
 from tupletree._security.rights import CALLS, PAGES, PATHS, Acl, Right, refusal
+from tupletree._security.rights import CALLS, PAGES, Acl, Principal, Right, Row, refusal
 from tupletree.client import NimbusClient
 from tupletree.errors import ForbiddenError, UnauthenticatedError
-from tupletree.nimbus.web.routes import ENDPOINTS, PREFIX
+from tupletree.nimbus.web.endpoint import PREFIX, Endpoint
+from tupletree.nimbus.web.routes import ENDPOINTS
 from tupletree.testing import DevCluster, wait_until
 from tupletree.v1 import (
     nimbus_pb2,
@@ -181,10 +183,9 @@ def test_a_call_by_every_kind_of_caller(site: Site, method: str) -> None:
 FILLED = {"{wait}": "3600", "{component}": "sink", "{hostPort}": "nowhere:1", "{action}": "disable", "{file}": "x.svg"}
 
 
-@pytest.mark.parametrize("operation", [f"{one.method} {PREFIX}{one.path}" for one in ENDPOINTS])
-def test_a_path_by_every_kind_of_caller(site: Site, operation: str) -> None:
-    row = PATHS[operation]
-    method, _, path = operation.partition(" ")
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda one: one.operation)
+def test_a_path_by_every_kind_of_caller(site: Site, endpoint: Endpoint) -> None:
+    row, method, path = endpoint.row, endpoint.method, PREFIX + endpoint.path
     place = "wait" if "/kill/" in path or "/rebalance/" in path else ""
     for name, value in {**FILLED, "{samplingPct}": "0", "{timeout}": "1", "{id}": site.ids["THIS"]}.items():
         path = path.replace(name, value)

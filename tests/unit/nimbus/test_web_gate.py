@@ -12,6 +12,7 @@ from tupletree._security.guard import Gatekeeper
 from tupletree._security.tokens import Keyring
 from tupletree.errors import ForbiddenError
 from tupletree.nimbus.web.auth import COOKIE, Authorizer
+from tupletree.nimbus.web.endpoint import SEE
 
 KEYRING = Keyring("tupletree", b"s" * 32)
 TOKEN = KEYRING.issue("alice", "user", roles=frozenset({"read"}))
@@ -22,7 +23,7 @@ def allowed(query: bytes, keyring: Keyring | None = KEYRING, **headers: str) -> 
     """Who is let in."""
     given = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": given, "path_params": {}}
-    return asyncio.run(Authorizer(Gatekeeper(Security(keyring=keyring))).allow(Request(scope), OPERATION))
+    return asyncio.run(Authorizer(Gatekeeper(Security(keyring=keyring))).allow(Request(scope), OPERATION, SEE))
 
 
 def test_a_token_in_a_header_or_in_the_cookie_says_who_asks() -> None:

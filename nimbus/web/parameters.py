@@ -1,0 +1,78 @@
+"""Query parameters and bodies that the endpoints take, as JSON schemas."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .formatting import ALL_TIME, WINDOWS
+
+Parameter = tuple[dict[str, Any], str, bool]
+"""Schema, description, and True if the parameter is required."""
+Query = Mapping[str, Parameter]
+
+_START: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+_COUNT: Final = {"type": ["integer", "string"]}
+_PORT: Final[Query] = {
+    "port": ({"type": "integer", "minimum": 0, "maximum": 65_535}, "only workers at this port", False)
+}
+_SEARCH: Final[Query] = {
+    "search-string": ({"type": "string", "minLength": 1, "maxLength": 1024}, "what is searched for", True),
+    "num-matches": ({"type": "integer", "minimum": 1, "maximum": 1000}, "at most so many", False),
+}
+
+WINDOWED: Final[Query] = {
+    "window": ({"type": "string", "enum": list(WINDOWS), "default": ALL_TIME}, "the window", False),
+    "sys": ({"type": "boolean", "default": False}, "with the system's components and streams", False),
+}
+SUPERVISOR: Final[Query] = {
+    "id": ({"type": "string"}, "the supervisor", False),
+    "host": ({"type": "string"}, "all supervisors of a host, where no id is given", False),
+}
+COMPONENT: Final[Query] = {"component": ({"type": "string"}, "only of this component", False)}
+FILE: Final[Query] = {
+    "file": ({"type": "string"}, "TOPOLOGY/PORT/NAME", True),
+    "host": ({"type": "string"}, "which machine, where several have the port", False),
+}
+DAEMON_FILE: Final[Query] = {"file": ({"type": "string"}, "nimbus.log", False)}
+PART: Final[Query] = {
+    "start": (_START, "first byte; without it, the end of the file", False),
+    "length": ({"type": "integer", "minimum": 1, "maximum": 10_485_760}, "bytes", False),
+    "grep": ({"type": "string"}, "only lines that hold this", False),
+    "format": ({"type": "string", "enum": ["json", "text"]}, "text unless JSON is accepted", False),
+}
+LOGS: Final[Query] = {"topoId": ({"type": "string"}, "only of this topology", False), **_PORT}
+SEARCH_FILE: Final[Query] = {**FILE, **_SEARCH, "start-byte-offset": (_START, "from this byte on", False)}
+SEARCH_ALL: Final[Query] = {**_SEARCH, **_PORT, "file": ({"type": "string"}, "worker.log or another", False)}
+
+OBJECT: Final[dict[str, Any]] = {"type": "object"}
+REBALANCE: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "rebalanceOptions": {
+            "type": "object",
+            "properties": {
+                "numWorkers": _COUNT,
+                "executors": {"type": "object", "additionalProperties": _COUNT},
+            },
+            "additionalProperties": False,
+        }
+    },
+}
+LOG_LEVELS: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["namedLoggerLevels"],
+    "properties": {
+        "namedLoggerLevels": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    "target_level": {"type": ["string", "null"]},
+                    "reset_level": {"type": ["string", "null"]},
+                    "timeout": _COUNT,
+                },
+            },
+        }
+    },
+}
