@@ -32,7 +32,7 @@ def ackers(view: ClusterView) -> list[AckerFacts]:
     An acker that has not answered its first poll yet counts as ready.
     """
     found = []
-    for acker_id, presence in sorted(view.loaded.ackers.items()):
+    for acker_id, presence in sorted(view.state.ackers.items()):
         ledger = view.ledgers.get(acker_id)
         if ledger is None:
             continue
@@ -56,7 +56,7 @@ def ackers(view: ClusterView) -> list[AckerFacts]:
 def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlotsReply | str]) -> list[SupervisorFacts]:
     """Return the registered supervisors. ``answers``: slots, or the reason for no answer, by supervisor id."""
     found = []
-    for supervisor_id, presence in sorted(view.loaded.supervisors.items()):
+    for supervisor_id, presence in sorted(view.state.supervisors.items()):
         said = answers.get(supervisor_id)
         silence = said if isinstance(said, str) else ""
         slots = said.slots if isinstance(said, supervisor_pb2.ListSlotsReply) else ()

@@ -13,25 +13,24 @@ from tupletree._address import address_of
 from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put
 from tupletree._coord.store import Leadership, Store, encode
-from tupletree._coord.versioned import Versioned
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._health.assessment import Verdict, judge
 from tupletree._log import event
 from tupletree._security.current import current
 from tupletree._security.guard import caller
-from tupletree.errors import AuthorityError, ConflictError, NotFoundError, UnavailableError, UsageError
+from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 from . import health_inputs, rpc_replies
-from .cluster_view import ClusterView
-from .leader import cluster_state, lifecycle
+from .cluster_view import ClusterView, hidden_topologies, named
+from .leader import lifecycle
+from .leader.cluster_state import ClusterState
 from .leader.reconciler import Reconciler
 from .metrics import NimbusMetrics
 from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import Submissions, read_outline
 from .threads import disk
-from .visibility import visible
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -93,20 +92,20 @@ class LeaderApi:
             raise UnavailableError("no nimbus leads; see 'tupletree health'")
         raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
 
-    async def view(self, *, is_whole: bool = False) -> ClusterView:
+    async def view(self, *, is_fresh: bool = False, is_whole: bool = False) -> ClusterView:
         """Return the cluster as the reconciler last loaded it. Reads ZooKeeper if the cluster may have changed since.
 
-        The view holds only the topologies that the caller may see, unless ``is_whole``.
+        ``is_fresh``: read ZooKeeper in any case. ``is_whole``: hide no topology from the caller.
         """
         reconciler, office = self.reconciler(), self._office
-        loaded = reconciler.loaded
-        if loaded is None:
-            loaded = await reconciler.fresh()
-        self._forget_outlines(loaded)
+        state = None if is_fresh else reconciler.state
+        if state is None:
+            state = await reconciler.load()
+        self._forget_outlines(state)
         nimbuses, holders = await self._nimbuses.get(None, self._read_nimbuses)
         leadership = office.leadership
         return ClusterView(
-            loaded=loaded if is_whole else visible(loaded, caller.get(), current().admins),
+            state=state,
             nimbuses=nimbuses,
             leader_id=leadership.identity if leadership is not None else "",
             holders=holders,
@@ -117,6 +116,7 @@ class LeaderApi:
             now_s=time.monotonic(),
             now_unix_s=time.time(),
             silences=reconciler.ackers.silences,
+            hidden=frozenset() if is_whole else hidden_topologies(state, caller.get(), current().admins),
         )
 
     async def _read_nimbuses(self) -> tuple[dict[str, pb.Presence], int]:
@@ -126,7 +126,7 @@ class LeaderApi:
     async def verdict(self) -> Verdict:
         """Return the verdict on the cluster, which covers only the topologies that the caller may see."""
         view = await self.view()
-        slots = await self._slots.of(self.reconciler(), view.loaded.supervisors)
+        slots = await self._slots.of(self.reconciler(), view.state.supervisors)
         errors = await self.recent_errors(one.id for one in view.records())
         topologies = [
             health_inputs.topology(view, one, await self.outline(one), errors.get(one.id, [])) for one in view.records()
@@ -173,11 +173,10 @@ class LeaderApi:
 
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
         """Tell a worker's supervisor to restart the worker. Raises NotFoundError or UnavailableError."""
-        reconciler = self.reconciler()
-        loaded = await reconciler.fresh()
-        record = named(topology_name, loaded.records).value
-        worker = rpc_replies.worker_at(loaded, record, host, port)
-        await reconciler.restart_worker(loaded.supervisors.get(worker.supervisor_id), record.id, worker)
+        view = await self.view(is_fresh=True)
+        record = view.named(topology_name)
+        worker = rpc_replies.worker_at(view, record, host, port)
+        await self.reconciler().restart_worker(view.state.supervisors.get(worker.supervisor_id), record.id, worker)
 
     async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
         """Return the topology without its objects; empty while the bundle is being copied from another nimbus."""
@@ -191,16 +190,8 @@ class LeaderApi:
             return outline
         return self._outlines[sha256]
 
-    def _forget_outlines(self, loaded: cluster_state.ClusterState) -> None:
+    def _forget_outlines(self, state: ClusterState) -> None:
         """Drop the outlines of bundles that no topology uses."""
-        if len(self._outlines) > len(loaded.records):
-            used = {one.value.bundle_sha256 for one in loaded.records.values()}
+        if len(self._outlines) > len(state.records):
+            used = {one.value.bundle_sha256 for one in state.records.values()}
             self._outlines = {one: outline for one, outline in self._outlines.items() if one in used}
-
-
-def named(name: str, records: Mapping[str, Versioned[pb.TopologyRecord]]) -> Versioned[pb.TopologyRecord]:
-    """Return the topology with a name. Raises NotFoundError."""
-    for stored in records.values():
-        if stored.value.name == name:
-            return stored
-    raise NotFoundError(f"there is no topology named '{name}'")

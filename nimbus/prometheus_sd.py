@@ -22,14 +22,14 @@ FORGOTTEN_S = 60.0
 
 def targets(view: ClusterView) -> list[dict[str, Any]]:
     """Return one entry per process: the address of its /metrics, and labels."""
-    daemons = {"nimbus": view.nimbuses, "supervisor": view.loaded.supervisors, "acker": view.loaded.ackers}
+    daemons = {"nimbus": view.nimbuses, "supervisor": view.state.supervisors, "acker": view.state.ackers}
     found = [
         _target(one.host, one.http_port, role=role, id=one.id)
         for role, presences in daemons.items()
         for one in sorted(presences.values(), key=lambda one: one.id)
         if one.http_port
     ]
-    names = {id: one.value.name for id, one in view.loaded.records.items()}
+    names = {one.id: one.name for one in view.records()}
     reports = [one.report for one in view.leader_state.reports.values() if view.now_s - one.at_s <= FORGOTTEN_S]
     found += [
         _target(

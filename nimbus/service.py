@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import time
@@ -11,19 +10,16 @@ from typing import Any
 
 import grpc.aio
 
-from tupletree._security.current import current
-from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
 from . import debug_settings, rpc_replies
 from .leader import lifecycle
-from .leader_api import LeaderApi, named
+from .leader_api import LeaderApi
 from .masking import masked
 from .statistics.report_validation import check_report
 from .threads import disk
-from .visibility import visible
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -101,34 +97,19 @@ class NimbusService(NimbusServicer):
         return rpc.GetConfigurationReply(conf_json=json.dumps(masked(self._office.conf)), address=self._office.address)
 
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
-        reconciler = self._leader_api.reconciler()
-        loaded = await reconciler.fresh()
-        seen = visible(loaded, caller.get(), current().admins)
-        found = rpc_replies.topologies(seen, reconciler.leader_state, time.monotonic(), time.time())
-        return rpc.ListTopologiesReply(topologies=found)
+        view = await self._leader_api.view(is_fresh=True)
+        return rpc.ListTopologiesReply(topologies=rpc_replies.topologies(view))
 
     async def DescribeTopology(
         self, request: rpc.DescribeTopologyRequest, context: Context
     ) -> rpc.DescribeTopologyReply:
-        reconciler, store = self._leader_api.reconciler(), self._office.store
-        loaded = await reconciler.fresh()
-        record = named(request.name, loaded.records).value
-        errors = await asyncio.to_thread(store.errors, record.id)
-        spec = await self._leader_api.outline(record)
-        return rpc_replies.topology(
-            loaded, reconciler.leader_state, record, spec, errors, time.monotonic(), time.time()
-        )
+        view = await self._leader_api.view(is_fresh=True)
+        record = view.named(request.name)
+        errors = await self._leader_api.errors(record.id)
+        return rpc_replies.topology(view, record, await self._leader_api.outline(record), errors)
 
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
-        reconciler, store = self._leader_api.reconciler(), self._office.store
-        loaded = await reconciler.fresh()
-        nimbuses = await asyncio.to_thread(store.nimbuses)
-        leadership = self._office.leadership
-        leader_id = leadership.identity if leadership is not None else ""
-        reachable = reconciler.ackers.alive()
-        return rpc_replies.cluster(
-            loaded, nimbuses, leader_id, reachable, reconciler.leader_state.epoch, self._office.version
-        )
+        return rpc_replies.cluster(await self._leader_api.view(is_fresh=True))
 
     async def DescribeHealth(self, request: rpc.DescribeHealthRequest, context: Context) -> rpc.DescribeHealthReply:
         return rpc_replies.health(await self._leader_api.verdict())

@@ -8,12 +8,12 @@ from .leader_state import LeaderState
 from .planner import placement_of, unscheduled
 
 
-def figures(loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float) -> ClusterFigures:
+def figures(state: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float) -> ClusterFigures:
     """Return the metrics of the cluster as last read, with what workers have reported since."""
-    free = len(loaded.free_slots())
+    free = len(state.free_slots())
     topologies = []
-    for one in loaded.records.values():
-        record, stored = one.value, loaded.assignments.get(one.value.id)
+    for one in state.records.values():
+        record, stored = one.value, state.assignments.get(one.value.id)
         assignment = stored.value if stored is not None else None
         slots = placement_of(assignment) if assignment is not None else {}
         topologies.append(
@@ -29,10 +29,10 @@ def figures(loaded: ClusterState, leader_state: LeaderState, ackers: int, dead: 
             )
         )
     return ClusterFigures(
-        supervisors=len(loaded.supervisors),
+        supervisors=len(state.supervisors),
         ackers=ackers,
         slots_free=free,
-        slots_used=sum(len(one.slots) for one in loaded.supervisors.values()) - free,
+        slots_used=sum(len(one.slots) for one in state.supervisors.values()) - free,
         dead_workers=dead,
         topologies=tuple(topologies),
     )

@@ -71,20 +71,20 @@ def load(store: Store) -> ClusterState:
     )
 
 
-def with_known(loaded: ClusterState, before: ClusterState | None) -> ClusterState:
-    """Fill the unreadable records and assignments of ``loaded`` from an earlier read.
+def with_known(state: ClusterState, before: ClusterState | None) -> ClusterState:
+    """Fill the unreadable records and assignments of ``state`` from an earlier read.
 
     The workers of these topologies thus stay alive for nimbus, their slots stay taken, and their statistics are kept.
     """
-    if before is None or not loaded.unread:
-        return loaded
-    records = {one: before.records[one] for one in loaded.unread_records if one in before.records}
-    assignments = {one: before.assignments[one] for one in loaded.unread_assignments if one in before.assignments}
-    return replace(loaded, records={**loaded.records, **records}, assignments={**loaded.assignments, **assignments})
+    if before is None or not state.unread:
+        return state
+    records = {one: before.records[one] for one in state.unread_records if one in before.records}
+    assignments = {one: before.assignments[one] for one in state.unread_assignments if one in before.assignments}
+    return replace(state, records={**state.records, **records}, assignments={**state.assignments, **assignments})
 
 
 def snapshot(
-    loaded: ClusterState,
+    state: ClusterState,
     epoch: int,
     ackers: Mapping[str, Acker],
     dead: frozenset[tuple[str, Slot]],
@@ -94,16 +94,16 @@ def snapshot(
     return Snapshot(
         epoch=epoch,
         now_unix_s=time.time(),
-        records=loaded.records,
-        assignments=loaded.assignments,
-        supervisors=loaded.supervisors,
+        records=state.records,
+        assignments=state.assignments,
+        supervisors=state.supervisors,
         ackers=ackers,
-        worker_presences=loaded.worker_presences,
+        worker_presences=state.worker_presences,
         dead=dead,
         held=held,
         drained=drained,
-        unread_records=loaded.unread_records,
-        unread_assignments=loaded.unread_assignments,
+        unread_records=state.unread_records,
+        unread_assignments=state.unread_assignments,
     )
 
 

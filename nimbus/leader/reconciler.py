@@ -72,17 +72,17 @@ class Reconciler:
         self._stats_store = StatsStore(store, election, leader_state)
         self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
-        self._loaded: cluster_state.ClusterState | None = None
+        self._state: cluster_state.ClusterState | None = None
         self._known: cluster_state.ClusterState | None = (
             None  # the latest read; unreadable entries are filled from earlier reads
         )
 
     @property
-    def loaded(self) -> cluster_state.ClusterState | None:
+    def state(self) -> cluster_state.ClusterState | None:
         """State of the cluster by the last cycle; None if this nimbus knows of a possible change since."""
-        return None if self._woken.is_set() else self._loaded
+        return None if self._woken.is_set() else self._state
 
-    async def fresh(self) -> cluster_state.ClusterState:
+    async def load(self) -> cluster_state.ClusterState:
         """Read the cluster from ZooKeeper now. Raises UnavailableError."""
         return cluster_state.with_known(await asyncio.to_thread(cluster_state.load, self._store), self._known)
 
@@ -159,40 +159,40 @@ class Reconciler:
     async def _look(self) -> bool:
         """Run one cycle: read, decide, write. True if there were changes, even if they could not be written."""
         began_s = time.monotonic()
-        self._loaded = None
-        loaded = self._with_known(await leading.run(cluster_state.load, self._store))
-        self._notice(loaded)
-        placements, self._timeouts_s = await leading.run(_known, loaded)
+        self._state = None
+        state = self._with_known(await leading.run(cluster_state.load, self._store))
+        self._notice(state)
+        placements, self._timeouts_s = await leading.run(_known, state)
         now_s = time.monotonic()
-        self.leader_state.assigned(placements, loaded.records.keys() | loaded.unread.keys(), now_s)
+        self.leader_state.assigned(placements, state.records.keys() | state.unread.keys(), now_s)
         dead = self.leader_state.liveness.dead(self._timeouts_s, now_s)
         self._notice_dead(dead)
         held = self.leader_state.failed_writes.held(now_s)
-        self.leader_state.draining.waiting([one for one, r in loaded.records.items() if lifecycle.is_waiting(r.value)])
+        self.leader_state.draining.waiting([one for one, r in state.records.items() if lifecycle.is_waiting(r.value)])
         self._drained = self.leader_state.draining.drained(placements, now_s)
         self._placements = placements
         alive = self.ackers.alive()
-        snapshot = cluster_state.snapshot(loaded, self.leader_state.epoch, alive, dead, held, self._drained)
+        snapshot = cluster_state.snapshot(state, self.leader_state.epoch, alive, dead, held, self._drained)
         changes = await leading.run(decide, snapshot)
         self.leader_state.failed_writes.settled({one.topology_id for one in changes}, now_s)
-        is_free = all([await self._write(change, loaded) for change in changes])
-        dues = [due for one in loaded.records.values() if (due := lifecycle.next_due(one.value)) is not None]
+        is_free = all([await self._write(change, state) for change in changes])
+        dues = [due for one in state.records.values() if (due := lifecycle.next_due(one.value)) is not None]
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
-        self._metrics.looked(lambda: self._figures(loaded, len(dead)))
+        self._metrics.looked(lambda: self._figures(state, len(dead)))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
-        self._loaded = None if changes else loaded
+        self._state = None if changes else state
         if not is_free:
             await self._pause(_CONFLICT_PAUSE_S)
         return bool(changes)
 
-    def _with_known(self, loaded: cluster_state.ClusterState) -> cluster_state.ClusterState:
+    def _with_known(self, state: cluster_state.ClusterState) -> cluster_state.ClusterState:
         """Fill unreadable entries from earlier reads. Retry a topology at once when it can be read again."""
-        before, self._known = self._known, cluster_state.with_known(loaded, self._known)
-        for topology_id in () if before is None else before.unread.keys() - loaded.unread.keys():
+        before, self._known = self._known, cluster_state.with_known(state, self._known)
+        for topology_id in () if before is None else before.unread.keys() - state.unread.keys():
             self.leader_state.failed_writes.again(topology_id)
         return self._known
 
-    async def _write(self, change: Change, loaded: cluster_state.ClusterState) -> bool:
+    async def _write(self, change: Change, state: cluster_state.ClusterState) -> bool:
         """Write one topology's change. False if a conflicting change came first.
 
         An error of the topology itself holds back this topology only. Raises AuthorityError, and UnavailableError while
@@ -216,7 +216,7 @@ class Reconciler:
                 event(log, "cycle.conflict", level=logging.DEBUG, cause=error)
             return not isinstance(error, ConflictError)
         self.leader_state.failed_writes.written(change.topology_id)
-        self._changed(change, loaded)
+        self._changed(change, state)
         return True
 
     async def _complain(self, topology_id: str, error: Exception) -> None:
@@ -230,19 +230,19 @@ class Reconciler:
         with contextlib.suppress(TupletreeError):
             await leading.run(self._store.report_error, topology_id, complaint)
 
-    def _figures(self, loaded: cluster_state.ClusterState, dead: int) -> ClusterFigures:
-        return figures(loaded, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())
+    def _figures(self, state: cluster_state.ClusterState, dead: int) -> ClusterFigures:
+        return figures(state, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())
 
-    def _changed(self, change: Remove | Update, loaded: cluster_state.ClusterState) -> None:
+    def _changed(self, change: Remove | Update, state: cluster_state.ClusterState) -> None:
         """Log a written change, and notify the supervisors and ackers concerned."""
         self._metrics.changes.inc()
         epoch = self.leader_state.epoch
         match change:
             case Remove(topology_id):
                 event(log, "topology.removed", topology=topology_id, epoch=epoch)
-                addresses = [address_of(one) for one in loaded.ackers.values()]
+                addresses = [address_of(one) for one in state.ackers.values()]
                 self._peers.drop_topology(addresses, epoch, topology_id)
-                self._peers.wake_supervisors(map(address_of, loaded.supervisors.values()), epoch)
+                self._peers.wake_supervisors(map(address_of, state.supervisors.values()), epoch)
             case Update(topology_id, record, assignment, forget, touched):
                 if record is not None:
                     self.leader_state.draining.forget(topology_id)
@@ -253,14 +253,14 @@ class Reconciler:
                     event(log, "assignment.written", topology=topology_id, version=version, epoch=epoch)
                 for slot in forget:
                     event(log, "worker.forgotten", topology=topology_id, slot=f"{slot.supervisor_id}:{slot.port}")
-                concerned = [loaded.supervisors[one] for one in sorted(touched) if one in loaded.supervisors]
+                concerned = [state.supervisors[one] for one in sorted(touched) if one in state.supervisors]
                 self._peers.wake_supervisors(map(address_of, concerned), epoch)
         log.info("%s", change.sentence)
 
-    def _notice(self, loaded: cluster_state.ClusterState) -> None:
+    def _notice(self, state: cluster_state.ClusterState) -> None:
         """Log which supervisors and ackers joined or left since the last cycle, and follow the registered ackers."""
-        self.ackers.follow(loaded.ackers)
-        found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": loaded.supervisors, "acker": loaded.ackers}
+        self.ackers.follow(state.ackers)
+        found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": state.supervisors, "acker": state.ackers}
         for kind, presences in found.items():
             before = self._seen.get(kind, set())
             for one in sorted(presences.keys() - before):
@@ -268,7 +268,7 @@ class Reconciler:
             for one in sorted(before - presences.keys()):
                 event(log, f"{kind}.left", id=one)
             self._seen[kind] = set(presences)
-        everybody = [*loaded.supervisors.values(), *loaded.ackers.values()]
+        everybody = [*state.supervisors.values(), *state.ackers.values()]
         self._peers.keep_only({address_of(one) for one in everybody})
 
     def _notice_dead(self, dead: frozenset[tuple[str, Slot]]) -> None:
@@ -303,7 +303,7 @@ class Reconciler:
             await asyncio.wait_for(self._woken.wait(), seconds)
 
 
-def _known(loaded: cluster_state.ClusterState) -> tuple[Placements, dict[str, float]]:
+def _known(state: cluster_state.ClusterState) -> tuple[Placements, dict[str, float]]:
     """Return the input of liveness: the slots of workers, and the timeouts that topologies set for themselves."""
-    placements = {one: placement_of(stored.value) for one, stored in loaded.assignments.items()}
-    return placements, timeouts({one: stored.value.conf_json for one, stored in loaded.records.items()})
+    placements = {one: placement_of(stored.value) for one, stored in state.assignments.items()}
+    return placements, timeouts({one: stored.value.conf_json for one, stored in state.records.items()})

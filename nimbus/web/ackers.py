@@ -14,14 +14,12 @@ from .formatting import encoded, uptime_text
 
 def summary(view: ClusterView) -> dict[str, Any]:
     """``acker/summary``."""
-    shown = [_acker(view, one) for _, one in sorted(view.loaded.ackers.items())]
+    shown = [_acker(view, one) for _, one in sorted(view.state.ackers.items())]
     return {
         "ackers": shown,
         "pending": sum(one["pending"] for one in shown),
         "oldestAgeSeconds": max((one["oldestAgeSeconds"] for one in shown), default=0.0),
-        "unassignedShards": sum(
-            not shard.acker_id for one in view.loaded.assignments.values() for shard in one.value.shards
-        ),
+        "unassignedShards": sum(not shard.acker_id for one in view.assignments().values() for shard in one.shards),
     }
 
 
@@ -29,11 +27,11 @@ def page(view: ClusterView, acker_id: str) -> dict[str, Any]:
     """``acker/{id}``. Raises NotFoundError for an unknown id."""
     presence = _presence(view, acker_id)
     ledger = view.ledgers.get(acker_id, LedgerHistory())
-    told = {(one.topology_id, one.shard): one for one in ledger.shards}
+    told = {(one.topology_id, one.shard): one for one in ledger.shards if one.topology_id not in view.hidden}
     names = {record.id: record.name for record in view.records()}
     shards = []
-    for topology_id, stored in sorted(view.loaded.assignments.items()):
-        for one in stored.value.shards:
+    for topology_id, assignment in view.assignments().items():
+        for one in assignment.shards:
             role = "current" if one.acker_id == acker_id else "draining" if one.draining_acker_id == acker_id else ""
             if role:
                 found = told.pop((topology_id, one.shard), None)
@@ -61,9 +59,9 @@ def series(view: ClusterView, acker_id: str) -> dict[str, Any]:
 
 
 def _presence(view: ClusterView, acker_id: str) -> pb.Presence:
-    presence = view.loaded.ackers.get(acker_id)
+    presence = view.state.ackers.get(acker_id)
     if presence is None:
-        known = ", ".join(sorted(view.loaded.ackers)) or "there is none"
+        known = ", ".join(sorted(view.state.ackers)) or "there is none"
         raise NotFoundError(f"there is no acker with the id '{acker_id[:200]}'; registered: {known}")
     return presence
 
@@ -90,7 +88,7 @@ def _acker(view: ClusterView, presence: pb.Presence) -> dict[str, Any]:
         "uptime": uptime_text(uptime_s),
         "uptimeSeconds": uptime_s,
         "shards": sum(
-            shard.acker_id == presence.id for one in view.loaded.assignments.values() for shard in one.value.shards
+            shard.acker_id == presence.id for one in view.state.assignments.values() for shard in one.value.shards
         ),
         "pending": last.pending,
         "oldestAgeSeconds": round(last.oldest_age_s, 3),

@@ -3,7 +3,7 @@
 from __future__ import annotations  # pure
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -23,14 +23,14 @@ _FRESH_S: Final = 5.0  # a worker counts as ready only if its last report is at 
 
 def summary(view: ClusterView, user: str) -> dict[str, Any]:
     """``cluster/summary``."""
-    total = sum(len(one.slots) for one in view.loaded.supervisors.values())
+    total = sum(len(one.slots) for one in view.state.supervisors.values())
     free = view.free_slots
     records = view.records()
     return {
         "user": user,
         "stormVersion": view.version,
         "versionMatch": {one.version for one in view.nimbuses.values()} <= {view.version},
-        "supervisors": len(view.loaded.supervisors),
+        "supervisors": len(view.state.supervisors),
         "topologies": len(records),
         "slotsTotal": total,
         "slotsUsed": total - free,
@@ -52,8 +52,8 @@ def summary(view: ClusterView, user: str) -> dict[str, Any]:
         "central-log-url": None,
         "alternativeWorkerVersions": [],
         "epoch": view.leader_state.epoch,
-        "ackers": len(view.loaded.ackers),
-        "ackersReachable": len(view.ackers.keys() & view.loaded.ackers.keys()),
+        "ackers": len(view.state.ackers),
+        "ackersReachable": len(view.ackers.keys() & view.state.ackers.keys()),
     }
 
 
@@ -94,7 +94,7 @@ def nimbuses(view: ClusterView, seeds: Sequence[str], base: str) -> dict[str, An
 
 def supervisors(view: ClusterView, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor/summary``."""
-    shown = [_supervisor(view, one, base) for _, one in sorted(view.loaded.supervisors.items())]
+    shown = [_supervisor(view, one, base) for _, one in sorted(view.state.supervisors.items())]
     return {"supervisors": shown, "schedulerDisplayResource": False, **logviewer(base, logviewer_port)}
 
 
@@ -102,7 +102,7 @@ def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logv
     """``supervisor?id=`` or ``?host=``, with its workers. Raises NotFoundError if no supervisor matches."""
     if not supervisor_id and not host:
         raise UsageError("give the id or the host of a supervisor")
-    named = sorted(view.loaded.supervisors.items())
+    named = sorted(view.state.supervisors.items())
     found = [one for _, one in named if (one.id == supervisor_id if supervisor_id else one.host == host)]
     if not found:
         what = f"id '{supervisor_id[:200]}'" if supervisor_id else f"host '{host[:200]}'"
@@ -188,10 +188,9 @@ def owner(view: ClusterView, name: str) -> dict[str, Any]:
     }
 
 
-def history(view: ClusterView, readable: Collection[str] | None = None) -> dict[str, Any]:
+def history(view: ClusterView) -> dict[str, Any]:
     """``history/summary``: topologies whose logs may be read. Removed topologies are not kept."""
-    ids = [record.id for record in view.records()]
-    return {"topo-history": [one for one in ids if readable is None or one in readable]}
+    return {"topo-history": [record.id for record in view.records()]}
 
 
 def logviewer(base: str, port: int) -> dict[str, Any]:
@@ -205,11 +204,7 @@ def daemon_log_link(base: str, file: str, daemon_id: str) -> str:
 
 def _supervisor(view: ClusterView, presence: pb.Presence, base: str) -> dict[str, Any]:
     uptime_s = max(0, int(view.now_unix_s - presence.started_unix_s))
-    used = sum(
-        slot.supervisor_id == presence.id
-        for one in view.loaded.assignments.values()
-        for slot in placement_of(one.value)
-    )
+    used = view.used_slots[presence.id]
     return {
         "id": presence.id,
         "host": presence.host,

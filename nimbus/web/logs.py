@@ -52,11 +52,11 @@ def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> Worke
     """
     view.record(topology_id)
     assigned = [
-        view.loaded.supervisors[one.supervisor_id]
+        view.state.supervisors[one.supervisor_id]
         for one in view.assignment(topology_id).workers
-        if one.port == port and one.supervisor_id in view.loaded.supervisors
+        if one.port == port and one.supervisor_id in view.state.supervisors
     ]
-    offered = [one for one in view.loaded.supervisors.values() if port in one.slots]
+    offered = [one for one in view.state.supervisors.values() if port in one.slots]
     for candidates in (assigned, offered):
         found = [one for one in candidates if not host or one.host == host]
         if len({one.id for one in found}) > 1:
@@ -72,9 +72,9 @@ def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[Worker
     """Return every worker of a topology, or those at ``port``. Raises NotFoundError for an unknown topology."""
     view.record(topology_id)
     return [
-        WorkerPlace(topology_id, one.host, one.port, address_of(view.loaded.supervisors[one.supervisor_id]))
+        WorkerPlace(topology_id, one.host, one.port, address_of(view.state.supervisors[one.supervisor_id]))
         for one in view.assignment(topology_id).workers
-        if (not port or one.port == port) and one.supervisor_id in view.loaded.supervisors
+        if (not port or one.port == port) and one.supervisor_id in view.state.supervisors
     ]
 
 

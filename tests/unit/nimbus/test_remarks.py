@@ -50,11 +50,11 @@ class Reported:
         self.leader_state = LeaderState(1, 30.0, 120.0, 0.0)
         report = rpc.WorkerReport(topology_id=RECORD.id, worker_id="w", tasks=tasks)
         self.leader_state.statistics(RECORD.id).report(report, 100.0)
-        self.loaded = ClusterState({RECORD.id: Versioned(RECORD, 0)}, {}, {}, {}, {})
-        self.view = ClusterView(self.loaded, {}, "", 1, {}, {}, self.leader_state, "0", 100.0, 0.0)
+        state = ClusterState({RECORD.id: Versioned(RECORD, 0)}, {}, {}, {}, {})
+        self.view = ClusterView(state, {}, "", 1, {}, {}, self.leader_state, "0", 100.0, 0.0)
 
     def described(self) -> rpc.DescribeTopologyReply:
-        return rpc_replies.topology(self.loaded, self.leader_state, RECORD, SPEC, [], 100.0, 0.0)
+        return rpc_replies.topology(self.view, RECORD, SPEC, [])
 
     def page(self, component_id: str) -> dict[str, Any]:
         return component.page(topology.Topology(self.view, RECORD, SPEC, [], ""), component_id, "600", False, "")

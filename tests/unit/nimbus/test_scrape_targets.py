@@ -21,7 +21,7 @@ def presence(id: str, port: int, host: str = "10.0.0.1") -> dict[str, Presence]:
 
 
 def view(reports: list[tuple[WorkerReport, float]] = [], **changes: Any) -> ClusterView:  # noqa: B006
-    loaded = ClusterState(
+    state = ClusterState(
         records={"words-1-5": Versioned(TopologyRecord(id="words-1-5", name="words"), 0)},
         assignments={},
         supervisors=presence("s1", 8001),
@@ -33,7 +33,7 @@ def view(reports: list[tuple[WorkerReport, float]] = [], **changes: Any) -> Clus
         slot = Slot(f"{report.supervisor_id} of {report.worker_id}", report.port)
         leader_state.reports[report.topology_id, slot] = Reported(report, at_s)
     given = {
-        "loaded": loaded, "nimbuses": presence("n1", 8080), "leader_id": "n1", "holders": 1, "ackers": {},
+        "state": state, "nimbuses": presence("n1", 8080), "leader_id": "n1", "holders": 1, "ackers": {},
         "ledgers": {}, "leader_state": leader_state, "version": "1", "now_s": NOW_S, "now_unix_s": 0.0,
     }  # fmt: skip
     return ClusterView(**{**given, **changes})

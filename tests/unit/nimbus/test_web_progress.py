@@ -21,10 +21,10 @@ from tupletree.v1 import topology_pb2 as pb
 NOW_S = 100.0
 
 
-def view(leader_state: LeaderState, record: pb.TopologyRecord, **loaded: Any) -> ClusterView:
-    stored = {"records": {}, "assignments": {}, "supervisors": {}, "ackers": {}, "worker_presences": {}, **loaded}
+def view(leader_state: LeaderState, record: pb.TopologyRecord, **state: Any) -> ClusterView:
+    stored = {"records": {}, "assignments": {}, "supervisors": {}, "ackers": {}, "worker_presences": {}, **state}
     return ClusterView(
-        loaded=ClusterState(**stored),
+        state=ClusterState(**stored),
         nimbuses={},
         leader_id="",
         holders=1,
