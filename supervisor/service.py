@@ -15,12 +15,13 @@ from tupletree.v1 import supervisor_pb2 as pb
 from tupletree.v1 import supervisor_pb2_grpc
 
 from .fencing import OPERATOR, EpochFence
+from .local_assignment import LocalAssignment
 from .logs.files import check_name, files_of, list_files, ports_in, topology_directory
 from .logs.search import DEFAULT_MATCHES, Match, Query, matcher, search
 from .logs.search import End as SearchEnd
 from .logs.tail import Start, tail
 from .profiler import DEFAULT_PER_SECOND, Profiler
-from .slot import Running, Slot, knows, live_worker, state_name, work_of
+from .slot import Empty, Running, Slot, knows, live_worker, state_name
 from .slot_events import WorkerBeat
 from .slots import Slots, log
 
@@ -154,6 +155,11 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             if slot.port == port and worker is not None and work is not None and work.topology_id == topology_id:
                 return worker.pid
         raise NotFoundError(f"no worker of {topology_id[:200]} runs on port {port} of this supervisor")
+
+
+def work_of(slot: Slot) -> LocalAssignment | None:
+    """Return the work that the slot is busy with; None if the slot is empty."""
+    return None if isinstance(slot.state, Empty) else slot.state.work
 
 
 def summarize(slot: Slot) -> pb.SlotSummary:

@@ -157,11 +157,6 @@ def state_name(slot: Slot) -> str:
     return type(slot.state).__name__.lower()
 
 
-def work_of(slot: Slot) -> LocalAssignment | None:
-    """Return the work that the slot is busy with; None if the slot is empty."""
-    return None if isinstance(slot.state, Empty) else slot.state.work
-
-
 def live_worker(slot: Slot) -> Worker | None:
     """Return the worker if its process is known to be alive, else None."""
     return slot.state.worker if isinstance(slot.state, Starting | Running | Stopping) else None
