@@ -32,7 +32,8 @@ from tupletree.tuples import Tuple
 
 log = logging.getLogger(__name__)
 
-TICK_S = 1.0
+TICK_S = 0.5
+"""Pause between two ticks: a failed batch is tried again, and a timeout noticed, up to this much late."""
 
 BATCHES = 4
 """Default number of batches in progress at a time; ``topology.max.spout.pending`` overrides it."""
