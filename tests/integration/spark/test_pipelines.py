@@ -24,7 +24,7 @@ from tupletree.testing import LocalCluster
 pytestmark = pytest.mark.usefixtures("spark")
 
 ROWS = [[[number % 7, number] for number in range(start, 4000, 4)] for start in range(4)]
-CONF = {**LOCAL, "topology.max.spout.pending": 4}
+CONF = {**LOCAL, "topology.max.spout.pending": 4, "pipeline.retry.pause.secs": 0.1}
 
 
 class Sums(Pipeline):
@@ -134,7 +134,7 @@ class Poison(Shared):
 
 def test_a_poison_batch_is_reported_retried_and_stops_the_pipeline_with_nothing_lost() -> None:
     log, faults, poison = Log(), Log(), Poison()
-    conf = {**CONF, "pipeline.max.attempts": 3, "pipeline.retry.pause.secs": 0.1}
+    conf = {**CONF, "pipeline.max.attempts": 3}
     with LocalCluster() as cluster:
         cluster.submit("watched", Watched(log, faults, poison).topology(), conf)
         cluster.wait_until(lambda: "stopped at transaction" in str(cluster.errors("watched")), timeout=60)
