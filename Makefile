@@ -25,7 +25,7 @@ PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py) tests/simulation
 PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
-LARGE += WRITER_KILLS=6 OPENAPI_EXAMPLES=8
+LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 
 .PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
 

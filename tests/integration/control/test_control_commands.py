@@ -304,6 +304,7 @@ def test_bash_takes_the_completion_script(console: Console, tmp_path: Path) -> N
 # What follows breaks the cluster.
 
 
+@pytest.mark.long
 def test_health_names_a_killed_acker_a_silent_supervisor_and_what_is_down(console: Console) -> None:
     def kinds() -> tuple[int, set[str]]:
         status, out, _ = console.run("health", "--json", "--timeout", "2")

@@ -41,6 +41,7 @@ def test_a_call_made_after_the_leader_was_killed_reaches_the_next(cluster: DevCl
         assert alone.leader() == client.leader()
 
 
+@pytest.mark.long
 def test_a_call_gives_up_when_nobody_leads_for_long(cluster: DevCluster) -> None:
     index = cluster.client.seeds.index(cluster.client.leader())
     standby = next(seed for seed in cluster.client.seeds if seed != cluster.client.leader())

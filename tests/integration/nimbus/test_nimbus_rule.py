@@ -111,6 +111,7 @@ def test_a_topology_waits_for_slots_and_says_why(shared: Bench, leader: NimbusPr
     registration.stop()
 
 
+@pytest.mark.long
 def test_an_ackers_death_moves_its_shards_well_before_its_session_ends(bench: Bench) -> None:
     nimbus = bench.leader()
     first, second = bench.acker("k1"), bench.acker("k2")
@@ -263,6 +264,7 @@ def test_reports_add_up_over_incarnations_and_make_a_topology_ready(
     registration.stop()
 
 
+@pytest.mark.long
 def test_statuses_are_shown_while_they_are_news_and_not_written_down(bench: Bench) -> None:
     nimbus = bench.leader("n1", "nimbus.monitor.freq.secs=1")
     client = bench.client(nimbus)

@@ -148,6 +148,7 @@ def test_workers_outlive_their_supervisor_and_are_adopted(cluster: DevCluster) -
     assert [worker.pid for worker in workers_of(cluster)] == [worker.pid for worker in before]
 
 
+@pytest.mark.long
 def test_the_other_nimbus_leads_when_the_leader_is_killed(cluster: DevCluster) -> None:
     nimbuses = [one for one in cluster.processes if one.role == "nimbus"]
     leader = [f"127.0.0.1:{one.grpc_port}" for one in nimbuses].index(cluster.client.leader())

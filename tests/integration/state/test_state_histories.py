@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import Any
 
@@ -13,6 +14,7 @@ from state_places import State, StatePlace
 from tupletree.errors import ConflictError
 from tupletree.state import redis as redis_module
 
+EXAMPLES = int(os.environ.get("STATE_EXAMPLES", "20"))
 KEYS = st.sampled_from(["a", "b", b"a", 1, (1, "a"), 1 << 70])
 NUMBERS = st.integers(0, 9)
 STEPS = st.one_of(
@@ -69,7 +71,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_module, "CHUNK_ENTRIES", 2)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, max_size=40), cache_entries=st.sampled_from([1, 3, 1000]))
 def test_a_state_is_a_dictionary_that_can_be_taken_back(
     place: StatePlace, steps: list[tuple[Any, ...]], cache_entries: int

@@ -40,6 +40,7 @@ def session(place: StatePlace) -> Iterator[KazooClient]:
     disconnect(client)
 
 
+@pytest.mark.long
 def test_zookeeper_that_is_away_is_said_to_be_and_afterwards_all_goes_on(
     opened: Opens, zookeeper: EmbeddedZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

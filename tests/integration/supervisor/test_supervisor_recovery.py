@@ -148,6 +148,7 @@ def test_a_supervisor_that_was_suspended_does_not_blame_its_workers(subject: Sup
     assert subject.wait_slot(port, "running").worker_id == first.worker_id
 
 
+@pytest.mark.long
 def test_workers_run_on_while_zookeeper_is_away_and_a_death_is_told_when_it_is_back(
     subject: Supervisor, plain: BundleInfo, zookeeper: EmbeddedZooKeeper
 ) -> None:

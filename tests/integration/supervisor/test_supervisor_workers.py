@@ -142,6 +142,7 @@ def test_a_slot_goes_from_one_topology_to_another(subject: Supervisor, plain: Bu
     wait_until(lambda: subject.presences(one) == {})
 
 
+@pytest.mark.long
 def test_a_worker_that_falls_silent_is_restarted(subject: Supervisor, plain: BundleInfo) -> None:
     topology_id, port = subject.submit("silent", plain), subject.ports[0]
     subject.assign(topology_id, port)
@@ -281,6 +282,7 @@ def test_a_configuration_that_no_worker_can_be_started_with_stops_no_neighbour(
     assert subject.process is not None and subject.process.poll() is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damaged", [paths.assignment, paths.topology])
 def test_a_worker_whose_topology_cannot_be_read_goes_on_and_others_are_launched(
     subject: Supervisor, plain: BundleInfo, damaged: Callable[[str, str], str]

@@ -168,6 +168,7 @@ def test_no_server_is_refused(opened: Open) -> None:
         opened(zookeeper_servers=[])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_while_zookeeper_is_away_every_call_says_so_in_time_and_afterwards_all_is_there(
     store: StateStore, zookeeper: EmbeddedZooKeeper
