@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -177,20 +178,26 @@ def code_of(site: Site, full_name: str, caller: str) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
+@contextmanager
+def connected(site: Site, role: str) -> Iterator[http.client.HTTPSConnection]:
+    """A connection to a daemon's pages."""
     connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=site.context)
     try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def body(site: Site, path: str, token: str | None, role: str = "nimbus") -> str:
+    with connected(site, role) as connection:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().read().decode()
-    finally:
-        connection.close()
 
 
-def page(site: Site, role: str, path: str, token: str | None, method: str = "GET") -> int:
-    connection = http.client.HTTPSConnection("127.0.0.1", site.http_ports[role], timeout=20, context=site.context)
-    try:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        connection.request(method, path, headers={**headers, "X-Requested-With": "test"})
-        return connection.getresponse().status
-    finally:
-        connection.close()
+def status_of(connection: http.client.HTTPSConnection, path: str, token: str | None, method: str = "GET") -> int:
+    """The status of a page; the connection serves for the next."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    connection.request(method, path, headers={**headers, "X-Requested-With": "test"})
+    reply = connection.getresponse()
+    reply.read()
+    return reply.status

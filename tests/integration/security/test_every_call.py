@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from secured_site import ACL, ADMINS, CALLERS, METHODS, REFUSED, Site, acked, body, code_of, page
+from secured_site import ACL, ADMINS, CALLERS, METHODS, REFUSED, Site, acked, body, code_of, connected, status_of
 from secured_topology import topology
 from security_harness import Secured
 
@@ -72,9 +72,10 @@ def test_a_nimbus_that_does_not_lead_asks_the_leader_in_the_user_s_name(site: Si
     seen = body(site, f"{PREFIX}/topology/summary", token, "standby")
     assert "others" in seen and "numbers" not in seen
     path = f"{PREFIX}/topology/{site.ids['THIS']}"
-    assert page(site, "standby", path, token) == 403
-    assert page(site, "standby", path, None) == 401
-    assert page(site, "standby", path, site.token(site.principal("owner"))) == 200
+    with connected(site, "standby") as connection:
+        assert status_of(connection, path, token) == 403
+        assert status_of(connection, path, None) == 401
+        assert status_of(connection, path, site.token(site.principal("owner"))) == 200
 
 
 def test_logging_in_by_browser(site: Site) -> None:
@@ -151,9 +152,11 @@ def test_the_verdict_has_reasons_about_the_topologies_only_that_one_may_see(site
 @pytest.mark.parametrize("path", sorted(PAGES))
 def test_a_page_by_every_kind_of_caller(site: Site, role: str, path: str) -> None:
     judged, expected = {}, {}
+    with connected(site, role) as connection:
+        for name in CALLERS:
+            judged[name] = status_of(connection, path, site.token(site.principal(name))) in (401, 403)
     for name in CALLERS:
         who = site.principal(name)
-        judged[name] = page(site, role, path, site.token(who)) in (401, 403)
         is_unknown_key = role == "worker" and who is not None and who.kind != "worker" and who.roles != {"metrics"}
         is_open = PAGES[path].right is Right.OPEN
         is_other = role == "worker" and name == "worker of another topology"
@@ -194,10 +197,11 @@ def test_a_path_by_every_kind_of_caller(site: Site, endpoint: Endpoint) -> None:
     elif row.by == "topoId":
         path += f"?topoId={site.ids['THIS']}"
     judged, expected = {}, {}
-    for name in CALLERS:
-        who = site.principal(name)
-        judged[name] = page(site, "nimbus", path, site.token(who), method) in (401, 403)
-        expected[name] = refusal(who, row, place, ADMINS, ACL if row.by else None) is not None
+    with connected(site, "nimbus") as connection:
+        for name in CALLERS:
+            who = site.principal(name)
+            judged[name] = status_of(connection, path, site.token(who), method) in (401, 403)
+            expected[name] = refusal(who, row, place, ADMINS, ACL if row.by else None) is not None
     assert judged == expected
 
 
