@@ -16,8 +16,7 @@ from security_harness import Secured
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.session import connect, disconnect
 from tupletree._rpc.channels import channel
-from tupletree._security.rights import CALLS, PAGES, PATHS, Acl, Right, refusal
-from tupletree._security.rights import CALLS, PAGES, Acl, Principal, Right, Row, refusal
+from tupletree._security.rights import CALLS, PAGES, Acl, Right, refusal
 from tupletree.client import NimbusClient
 from tupletree.errors import ForbiddenError, UnauthenticatedError
 from tupletree.nimbus.web.endpoint import PREFIX, Endpoint
