@@ -125,7 +125,7 @@ def test_what_was_lately_is_worth_a_warning_and_no_fault() -> None:
     busy = verdict(topology(figures={"failed": 1, "capacity": 0.95, "is_congested": True}))
     assert [one.kind for one in busy.notes] == ["tuples.failed", "component.saturated", "component.congested"]
     assert busy.notes[0].sentence == "topology 'words', c: 1 tuple failed in the last ten minutes"
-    assert "works 95% of the time" in busy.notes[1].sentence
+    assert "is busy 95% of the time" in busy.notes[1].sentence
     assert verdict(topology(figures={"capacity": 0.89})).notes == ()
 
 

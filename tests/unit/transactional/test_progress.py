@@ -229,7 +229,7 @@ class Contended:
 
 def test_who_is_never_first_gives_up_after_a_bounded_number_of_tries() -> None:
     store = Contended()
-    with pytest.raises(ConflictError, match="others keep taking transactional id 'global-count' over"):
+    with pytest.raises(ConflictError, match="other coordinators keep taking over transactional id 'global-count'"):
         Progress.take_over(store, ID, "first")
     assert store.writes == TRIES
     progress = Progress.take_over(store.store, ID, "first")
