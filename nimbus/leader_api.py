@@ -7,12 +7,12 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from tupletree._address import address_of
 from tupletree._coord import paths
-from tupletree._coord.leader import LeaderElection, Put
-from tupletree._coord.store import Leadership, Store, encode
+from tupletree._coord.leader import Put
+from tupletree._coord.store import Store, encode
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._health.assessment import Verdict, judge
 from tupletree._log import event
@@ -25,11 +25,11 @@ from . import health_inputs, rpc_replies
 from .cluster_view import ClusterView, hidden_topologies, named
 from .leader import lifecycle
 from .leader.cluster_state import ClusterState
+from .leader.known_leader import KnownLeader
 from .leader.reconciler import Reconciler
-from .metrics import NimbusMetrics
 from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
-from .submission.submission import Submissions, read_outline
+from .submission.submission import read_outline
 from .threads import disk
 
 log = logging.getLogger("tupletree.nimbus")
@@ -39,71 +39,38 @@ _ERRORS_KEPT_S = 10.0
 _OLD_S = 1.0  # maximum age of the cached list of nimbuses
 
 
-class Office(Protocol):
-    """The parts of the daemon that LeaderApi and the services need."""
-
-    store: Store
-    election: LeaderElection
-    blobs: BlobStore
-    uploads: Submissions
-    metrics: NimbusMetrics
-    identity: str
-    version: str
-    address: str
-
-    @property
-    def conf(self) -> Mapping[str, Any]:
-        """The configuration that the nimbus was started with."""
-
-    @property
-    def reconciler(self) -> Reconciler | None:
-        """The reconciler of the current leadership; None while this nimbus does not lead."""
-
-    @property
-    def leadership(self) -> Leadership | None:
-        """The leader as last read from ZooKeeper."""
-
-    @property
-    def is_cut_off(self) -> bool:
-        """True if ZooKeeper has been silent so long that another nimbus may already lead."""
-
-
 class LeaderApi:
     """The leader's operations. Methods that need the leadership raise UnavailableError on a standby nimbus."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(
+        self, known: KnownLeader, store: Store, blobs: BlobStore, conf: Mapping[str, Any], version: str
+    ) -> None:
+        self._known = known
+        self._store = store
+        self._blobs = blobs
+        self._conf = conf
+        self._version = version
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
         self._recent_errors: TtlCache[str, list[pb.ComponentError]] = TtlCache(_ERRORS_KEPT_S)
         self._slots = SlotCache()
         self._nimbuses: TtlCache[None, tuple[dict[str, pb.Presence], int]] = TtlCache(_OLD_S)  # and holders
 
-    @property
-    def office(self) -> Office:
-        return self._office
-
     def reconciler(self) -> Reconciler:
         """Return the reconciler of the current leadership. Raises UnavailableError if this nimbus does not lead."""
-        reconciler = self._office.reconciler
-        if reconciler is not None:
-            return reconciler
-        leadership = self._office.leadership
-        if leadership is None:
-            raise UnavailableError("no nimbus leads; see 'tupletree health'")
-        raise UnavailableError(f"this nimbus does not lead; the leader is {leadership.address}")
+        return self._known.reconciler()
 
     async def view(self, *, is_fresh: bool = False, is_whole: bool = False) -> ClusterView:
         """Return the cluster as the reconciler last loaded it. Reads ZooKeeper if the cluster may have changed since.
 
         ``is_fresh``: read ZooKeeper in any case. ``is_whole``: hide no topology from the caller.
         """
-        reconciler, office = self.reconciler(), self._office
+        reconciler = self.reconciler()
         state = None if is_fresh else reconciler.state
         if state is None:
             state = await reconciler.load()
         self._forget_outlines(state)
         nimbuses, holders = await self._nimbuses.get(None, self._read_nimbuses)
-        leadership = office.leadership
+        leadership = self._known.leadership
         return ClusterView(
             state=state,
             nimbuses=nimbuses,
@@ -112,7 +79,7 @@ class LeaderApi:
             ackers=reconciler.ackers.alive(),
             ledgers=reconciler.ackers.ledgers,
             leader_state=reconciler.leader_state,
-            version=office.version,
+            version=self._version,
             now_s=time.monotonic(),
             now_unix_s=time.time(),
             silences=reconciler.ackers.silences,
@@ -120,8 +87,7 @@ class LeaderApi:
         )
 
     async def _read_nimbuses(self) -> tuple[dict[str, pb.Presence], int]:
-        store = self._office.store
-        return await asyncio.to_thread(store.nimbuses), await asyncio.to_thread(store.candidates)
+        return await asyncio.to_thread(self._store.nimbuses), await asyncio.to_thread(self._store.candidates)
 
     async def verdict(self) -> Verdict:
         """Return the verdict on the cluster, which covers only the topologies that the caller may see."""
@@ -131,7 +97,7 @@ class LeaderApi:
         topologies = [
             health_inputs.topology(view, one, await self.outline(one), errors.get(one.id, [])) for one in view.records()
         ]
-        seeds = self._office.conf["nimbus.seeds"]
+        seeds = self._conf["nimbus.seeds"]
         absent = [address_of(host, port) for host, port in health_inputs.absent_nimbuses(view, seeds)]
         return judge(
             health_inputs.ackers(view), health_inputs.supervisors(view, slots), topologies, absent, view.unread
@@ -143,14 +109,14 @@ class LeaderApi:
 
     async def errors(self, topology_id: str) -> list[pb.ComponentError]:
         """Return the errors of a topology, newest first."""
-        return await asyncio.to_thread(self._office.store.errors, topology_id)
+        return await asyncio.to_thread(self._store.errors, topology_id)
 
     async def ask(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
         """Apply an operator's request and return the new record. Retries if somebody else changed the record meanwhile.
 
         Raises NotFoundError for an unknown name, UsageError if the request is not valid in the current state.
         """
-        reconciler, store = self.reconciler(), self._office.store
+        reconciler, store = self.reconciler(), self._store
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
             record = lifecycle.ask(stored.value, request, time.time())
@@ -158,7 +124,7 @@ class LeaderApi:
                 return record
             write = Put(paths.topology(store.root, record.id), encode(record), stored.version)
             try:
-                await asyncio.to_thread(self._office.election.write, reconciler.leader_state.epoch, [write])
+                await asyncio.to_thread(reconciler.write, [write])
             except ConflictError:
                 continue
             except AuthorityError as error:
@@ -183,7 +149,7 @@ class LeaderApi:
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
             try:
-                outline = await disk.run(read_outline, self._office.blobs.path(sha256))
+                outline = await disk.run(read_outline, self._blobs.path(sha256))
             except UsageError:
                 return pb.TopologySpec()
             self._outlines[sha256] = outline

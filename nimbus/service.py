@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import grpc.aio
@@ -16,9 +16,13 @@ from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
 from . import debug_settings, rpc_replies
 from .leader import lifecycle
+from .leader.known_leader import KnownLeader
 from .leader_api import LeaderApi
 from .masking import masked
+from .metrics import NimbusMetrics
 from .statistics.report_validation import check_report
+from .submission.blob_store import BlobStore
+from .submission.submission import Submissions
 from .threads import disk
 
 _CHUNK_BYTES = 1024 * 1024
@@ -29,15 +33,27 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class NimbusService(NimbusServicer):
     """Translate between gRPC messages and LeaderApi."""
 
-    def __init__(self, leader_api: LeaderApi) -> None:
+    def __init__(
+        self,
+        leader_api: LeaderApi,
+        known: KnownLeader,
+        submissions: Submissions,
+        blobs: BlobStore,
+        metrics: NimbusMetrics,
+        conf: Mapping[str, Any],
+    ) -> None:
         self._leader_api = leader_api
-        self._office = leader_api.office
+        self._known = known
+        self._submissions = submissions
+        self._blobs = blobs
+        self._metrics = metrics
+        self._conf = conf
 
     async def GetLeader(self, request: rpc.GetLeaderRequest, context: Context) -> rpc.GetLeaderReply:
-        reconciler, leadership = self._office.reconciler, self._office.leadership
-        if leadership is None or (reconciler is None and leadership.identity == self._office.identity):
+        reconciler, leadership = self._known.own, self._known.leadership
+        if leadership is None or (reconciler is None and leadership.identity == self._known.identity):
             return rpc.GetLeaderReply()  # no leader, or this nimbus is elected but not ready yet
-        if leadership.identity == self._office.identity and self._office.is_cut_off:
+        if leadership.identity == self._known.identity and self._known.is_cut_off:
             raise UnavailableError("ZooKeeper does not answer, so this nimbus may no longer lead; try again later")
         return rpc.GetLeaderReply(
             address=leadership.address,
@@ -49,7 +65,7 @@ class NimbusService(NimbusServicer):
         reconciler = self._leader_api.reconciler()
         outcome = "failed"
         try:
-            topology_id = await self._office.uploads.submit(request_iterator, reconciler.leader_state)
+            topology_id = await self._submissions.submit(request_iterator, reconciler)
             outcome = "accepted"
         except AuthorityError as error:
             raise UnavailableError(f"nothing was submitted: {error}") from error
@@ -57,7 +73,7 @@ class NimbusService(NimbusServicer):
             outcome = "refused"
             raise
         finally:
-            self._office.metrics.submissions.labels(outcome).inc()
+            self._metrics.submissions.labels(outcome).inc()
         return rpc.SubmitReply(topology_id=topology_id)
 
     async def Kill(self, request: rpc.KillRequest, context: Context) -> rpc.TopologyReply:
@@ -93,8 +109,8 @@ class NimbusService(NimbusServicer):
     async def GetConfiguration(
         self, request: rpc.GetConfigurationRequest, context: Context
     ) -> rpc.GetConfigurationReply:
-        self._leader_api.reconciler()
-        return rpc.GetConfigurationReply(conf_json=json.dumps(masked(self._office.conf)), address=self._office.address)
+        address = self._leader_api.reconciler().address
+        return rpc.GetConfigurationReply(conf_json=json.dumps(masked(self._conf)), address=address)
 
     async def ListTopologies(self, request: rpc.ListTopologiesRequest, context: Context) -> rpc.ListTopologiesReply:
         view = await self._leader_api.view(is_fresh=True)
@@ -117,7 +133,7 @@ class NimbusService(NimbusServicer):
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
     ) -> AsyncIterator[rpc.FetchBundleReply]:
-        chunks = await disk.run(self._office.blobs.read, request.sha256, request.offset, _CHUNK_BYTES)
+        chunks = await disk.run(self._blobs.read, request.sha256, request.offset, _CHUNK_BYTES)
         while chunk := await disk.run(next, chunks, b""):
             yield rpc.FetchBundleReply(chunk=chunk)
 
@@ -131,7 +147,7 @@ class NimbusService(NimbusServicer):
                 topology_id = report.topology_id  # the caller is authorized for this topology
             check_report(report, topology_id, functools.partial(reconciler.leader_state.latest, topology_id))
             reconciler.leader_state.report(report, time.monotonic())
-            self._office.metrics.reports.inc()
+            self._metrics.reports.inc()
             yield rpc.WorkerReportReply(epoch=reconciler.leader_state.epoch)
 
     async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tupletree._address import split_address
-from tupletree._coord.leader import LeaderElection
+from tupletree._coord.leader import LeaderElection, Write
 from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
 from tupletree._log import event
@@ -89,6 +89,15 @@ class Reconciler:
     def wake(self) -> None:
         """Start the next cycle now. Call from the event loop's thread."""
         self._woken.set()
+
+    @property
+    def address(self) -> str:
+        """The address of this nimbus."""
+        return self._election.address
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Write in the name of this leadership. Blocks. Raises ConflictError, AuthorityError or UnavailableError."""
+        self._election.write(self.leader_state.epoch, writes)
 
     def supervisor(self, address: str) -> SupervisorStub:
         """Return a stub of a registered supervisor, for requests of users."""
@@ -223,7 +232,7 @@ class Reconciler:
         """Report that a topology cannot be changed, in the log and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
         message = self.leader_state.failed_writes.reason(topology_id)
-        host, port = split_address(self._election.address, 0)
+        host, port = split_address(self.address, 0)
         complaint = pb.ComponentError(
             component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tupletree._coord import paths
-from tupletree._coord.leader import Create, LeaderElection, Put, Write
+from tupletree._coord.leader import Create, Put, Write
 from tupletree._coord.store import Store, encode
 from tupletree._log import event
 from tupletree.bundle import read_spec
@@ -26,7 +26,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from ..config import NimbusConfig
-from ..leader.leader_state import LeaderState
+from ..leader.reconciler import Reconciler
 from ..threads import disk
 from .blob_store import BlobStore
 from .replication import Replication
@@ -45,35 +45,25 @@ _RETRY_S = 0.25
 class Submissions:
     """Accepts submissions, any number concurrently."""
 
-    def __init__(
-        self,
-        config: NimbusConfig,
-        store: Store,
-        blobs: BlobStore,
-        election: LeaderElection,
-        replication: Replication,
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, config: NimbusConfig, store: Store, blobs: BlobStore, replication: Replication) -> None:
         self._config = config
         self._store = store
         self._blobs = blobs
-        self._election = election
         self._replication = replication
-        self._wake = wake
 
-    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], leader_state: LeaderState) -> str:
+    async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reconciler: Reconciler) -> str:
         """Accept one submission and return its topology id. Raises UsageError or UnavailableError."""
         header = await _header(requests)
         try:
-            with leader_state.reserving(header.name, header.sha256):
+            with reconciler.leader_state.reserving(header.name, header.sha256):
                 found = await asyncio.to_thread(self._store.topologies)
                 check_name(header.name, [one.value for one in found.values()], time.time())
                 check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
                 new_record(header, self._config.conf, header.name, 0.0)  # also rejects topologies that are too large
                 await self._receive(header, requests)
-                record = await self._store_record(header, leader_state.epoch)
-                self._wake()
+                record = await self._store_record(header, reconciler)
+                reconciler.wake()
         except (UsageError, UnavailableError) as error:
             event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)
             raise
@@ -99,7 +89,7 @@ class Submissions:
             await _to_the_end(check_bundle, partial, header.spec)
             await _to_the_end(incoming.publish)
 
-    async def _store_record(self, header: rpc.SubmitHeader, epoch: int) -> pb.TopologyRecord:
+    async def _store_record(self, header: rpc.SubmitHeader, reconciler: Reconciler) -> pb.TopologyRecord:
         """Write the record. If ZooKeeper's response is lost, check first if an earlier attempt was written."""
         now_unix_s = time.time()
         deadline_s = time.monotonic() + _STORE_TIMEOUT_S
@@ -114,7 +104,7 @@ class Submissions:
                 record = new_record(header, self._config.conf, topology_id(header.name, number, now_unix_s), now_unix_s)
                 tried.add(record.id)
                 writes = _creation(self._store.root, record, number, counter.version)
-                await asyncio.to_thread(self._election.write, epoch, writes)
+                await asyncio.to_thread(reconciler.write, writes)
                 return record
             except (ConflictError, UnavailableError) as error:
                 if time.monotonic() > deadline_s:

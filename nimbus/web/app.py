@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Hashable
 from http import HTTPStatus
 from typing import Final
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -28,14 +27,15 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.ttl_cache import TtlCache
-from tupletree._security.current import current
 from tupletree._security.guard import Gatekeeper, caller
 from tupletree._security.rights import PAGES
 from tupletree.errors import TupletreeError
 
 from ..config import NimbusConfig
+from ..leader.known_leader import KnownLeader
 from ..leader_api import LeaderApi
 from ..metrics import NimbusMetrics
 from . import openapi, requests
@@ -65,26 +65,30 @@ _HEADERS: Final = (
 
 
 class WebApplication:
-    """The ASGI application of nimbus. Call ``serve_at`` once the HTTP port is known."""
+    """The ASGI application of nimbus, served at ``http_port``."""
 
     def __init__(
         self,
         readiness: Readiness,
-        registry: CollectorRegistry,
+        metrics: NimbusMetrics,
         leader_api: LeaderApi,
+        known: KnownLeader,
+        store: Store,
         config: NimbusConfig,
-        keeper: Gatekeeper | None = None,
+        keeper: Gatekeeper,
+        version: str,
+        http_port: int,
     ) -> None:
         self._readiness = readiness
-        self._registry = registry
-        self._leader_api = leader_api
-        self._config = config
-        self._authorizer = Authorizer(keeper or Gatekeeper(current()))
-        self._pages = Handlers(leader_api, config)
+        self._registry = metrics.registry
+        self._version = version
+        self._own_place = f"{config.host}:{http_port}"
+        self._authorizer = Authorizer(keeper)
+        self._handlers = Handlers(leader_api, store, config, http_port)
         self._recent: TtlCache[Hashable, tuple[str, bytes]] = TtlCache(  # content type and text
             _FRESH_S, max_entries=_MAX_CACHED, max_weight=_MAX_CACHED_BYTES, weigh=lambda built: len(built[1])
         )
-        self._forwarding = LeaderProxy(leader_api.office)
+        self._leader_proxy = LeaderProxy(known, store)
         routes: list[BaseRoute] = [
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -100,11 +104,7 @@ class WebApplication:
             routes.append(Mount("/", StaticFiles(directory=_STATIC, html=True)))
         handlers = {HTTPException: _http_failed, Exception: _failed}
         inner = Starlette(routes=routes, exception_handlers=handlers)
-        self.asgi: ASGIApp = _with_headers(_counted(inner, leader_api.office.metrics))
-
-    def serve_at(self, http_port: int) -> None:
-        """Set the port at which the application is served."""
-        self._pages.http_port = http_port
+        self.asgi: ASGIApp = _with_headers(_counted(inner, metrics))
 
     async def _healthz(self, request: Request) -> Response:
         return JSONResponse({"alive": True})
@@ -125,7 +125,7 @@ class WebApplication:
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, self._leader_api.office.version))
+        return _json(HTTPStatus.OK, openapi.description(ENDPOINTS, self._version))
 
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -152,19 +152,18 @@ class WebApplication:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, requests.refusal(status, sentence), close=True)
         user = await self._authorizer.allow(request, endpoint.operation, endpoint.row)
-        if self._leader_api.office.reconciler is None and self._forwarding.applies(request):
-            return await self._forwarding.forward(request, body)
-        own = f"{self._config.host}:{self._pages.http_port}"
+        if self._leader_proxy.applies(request):
+            return await self._leader_proxy.forward(request, body)
         call = requests.ApiCall(
             path=request.path_params,
             query=dict(request.query_params),
             body=requests.decode_body(body) if endpoint.method == "POST" else None,
-            base=requests.base_of(request.url.scheme, request.headers.get("host", ""), own),
+            base=requests.base_of(request.url.scheme, request.headers.get("host", ""), self._own_place),
             user=user,
             accept=request.headers.get("accept", ""),
         )
         if not endpoint.is_cached:
-            found = await endpoint.handler(self._pages, call)
+            found = await endpoint.handler(self._handlers, call)
             if endpoint.method == "POST":
                 self._recent.clear()
             if isinstance(found, Response):
@@ -173,7 +172,7 @@ class WebApplication:
         else:
 
             async def build() -> tuple[str, bytes]:
-                return requests.encode(await endpoint.handler(self._pages, call), callback)
+                return requests.encode(await endpoint.handler(self._handlers, call), callback)
 
             key = (call.base, caller.get(), request.url.path, request.url.query)
             content_type, text = await self._recent.get(key, build)

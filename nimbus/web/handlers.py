@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
+from tupletree._coord.store import Store
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -29,11 +30,12 @@ from .topology import Topology
 class Handlers:
     """One method per endpoint of routes.py."""
 
-    def __init__(self, leader_api: LeaderApi, config: NimbusConfig) -> None:
+    def __init__(self, leader_api: LeaderApi, store: Store, config: NimbusConfig, http_port: int) -> None:
         self._leader_api = leader_api
+        self._store = store
         self._config = config
+        self._http_port = http_port
         self._supervisors = Supervisors()
-        self.http_port = 0
 
     # The cluster
 
@@ -56,11 +58,11 @@ class Handlers:
         return cluster.nimbuses(await self._leader_api.view(), self._config.conf["nimbus.seeds"], call.base)
 
     async def supervisor_summary(self, call: ApiCall) -> Any:
-        return cluster.supervisors(await self._leader_api.view(), call.base, self.http_port)
+        return cluster.supervisors(await self._leader_api.view(), call.base, self._http_port)
 
     async def supervisor(self, call: ApiCall) -> Any:
         view, query = await self._leader_api.view(), call.query
-        return cluster.supervisor(view, query.get("id", ""), query.get("host", ""), call.base, self.http_port)
+        return cluster.supervisor(view, query.get("id", ""), query.get("host", ""), call.base, self._http_port)
 
     async def owners(self, call: ApiCall) -> Any:
         return cluster.owners(await self._leader_api.view())
@@ -85,7 +87,7 @@ class Handlers:
         return topology.page(await self._topology(call), call.window, call.sys, call.user)
 
     async def topology_workers(self, call: ApiCall) -> Any:
-        return topology.worker_list(await self._topology(call), self.http_port)
+        return topology.worker_list(await self._topology(call), self._http_port)
 
     async def component(self, call: ApiCall) -> Any:
         found = await self._topology(call)
@@ -129,13 +131,13 @@ class Handlers:
     async def transactions(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         ids = progress.ids_of(found, "coordinator", "transactional_id")
-        stored = await asyncio.to_thread(stored_transactions, self._leader_api.office.store, found.record, ids)
+        stored = await asyncio.to_thread(stored_transactions, self._store, found.record, ids)
         return progress.transactions(found, *stored)
 
     async def checkpoints(self, call: ApiCall) -> Any:
         found = await self._topology(call)
         ids = progress.ids_of(found, "checkpoint", "state_id")
-        stored = await asyncio.to_thread(stored_checkpoints, self._leader_api.office.store, found.record, ids)
+        stored = await asyncio.to_thread(stored_checkpoints, self._store, found.record, ids)
         return progress.checkpoints(found, *stored)
 
     # Ackers

@@ -16,12 +16,13 @@ import h11
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tupletree._coord.store import Store
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.current import current
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import Presence
 
-from ..leader_api import Office
+from ..leader.known_leader import KnownLeader
 
 _MARK: Final = "x-tupletree-forwarded"
 _TIMEOUT_S: Final = 10.0
@@ -36,14 +37,17 @@ _PASSED_BACK: Final = frozenset(
 class LeaderProxy:
     """Forwards requests to the leader over HTTP."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, known: KnownLeader, store: Store) -> None:
+        self._known = known
+        self._store = store
         self._leaders: TtlCache[str, Presence] = TtlCache(_KNOWN_S)
 
     def applies(self, request: Request) -> bool:
         """True if another nimbus leads, as far as this nimbus knows, and the request was not forwarded already."""
-        leadership = self._office.leadership
-        return leadership is not None and leadership.identity != self._office.identity and _MARK not in request.headers
+        leadership = self._known.leadership
+        if self._known.own is not None or leadership is None or _MARK in request.headers:
+            return False
+        return leadership.identity != self._known.identity
 
     async def forward(self, request: Request, body: bytes) -> Response:
         """Return the leader's response to a request. Raises UnavailableError if the leader cannot be reached."""
@@ -65,12 +69,12 @@ class LeaderProxy:
             raise UnavailableError(f"the leader at {host}:{port} cannot be asked: {_reason(error)}") from None
 
     async def _leader(self) -> tuple[str, int]:
-        leadership = self._office.leadership
+        leadership = self._known.leadership
         if leadership is None:
             raise UnavailableError("no nimbus leads; see 'tupletree health'")
 
         async def read() -> Presence:
-            nimbuses = await asyncio.to_thread(self._office.store.nimbuses)
+            nimbuses = await asyncio.to_thread(self._store.nimbuses)
             if leadership.identity not in nimbuses:
                 raise UnavailableError(f"the leader {leadership.address} is not registered; try again later")
             return nimbuses[leadership.identity]

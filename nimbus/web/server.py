@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tupletree._daemon.http_connection import Limits
-from tupletree._net import bind
 
 _GRACE_S: Final = 1.0
 _WRITE_BUFFER_BYTES: Final = 0  # buffer no data that the client does not read
@@ -52,16 +51,13 @@ class WebServer:
         self._server = _Server(config, limits.request_s)
         self._serving: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen on ``host:port`` (0: any free port) and return the actual port. Raises UsageError if in use."""
-        listener = bind(host, port)
-        bound = int(listener.getsockname()[1])
+    async def start(self, listener: socket.socket) -> None:
+        """Serve at a bound socket."""
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         while not self._server.started:
             if self._serving.done():
                 await self._serving
             await asyncio.sleep(0)
-        return bound
 
     async def stop(self) -> None:
         """Stop listening, and close open connections within a second. Idempotent."""

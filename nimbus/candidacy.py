@@ -1,0 +1,201 @@
+"""The candidacy of a nimbus: stands for election while it has every bundle, and leads while it is elected.
+
+bundles complete -> stands for election -> elected: schedules
+     |
+     +-- bundle unavailable: stands down, not ready, retries
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from tupletree._coord.leader import Front, LeaderElection
+from tupletree._daemon.health import Readiness
+from tupletree._daemon.task_group import TaskGroup
+from tupletree._daemon.zookeeper_session import ZooKeeperSession
+from tupletree._log import event
+from tupletree.errors import UnavailableError
+from tupletree.v1.topology_pb2 import TopologyRecord
+
+from .config import NimbusConfig
+from .leader.known_leader import KnownLeader
+from .leader.leader_state import LeaderState
+from .leader.leader_watch import LeaderWatch
+from .leader.reconciler import Reconciler
+from .metrics import NimbusMetrics
+from .submission.replication import Replication
+
+log = logging.getLogger("tupletree.nimbus")
+
+_RETRY_S = 1.0
+
+
+class Candidacy:
+    """Takes part in the election from ``start`` to ``stop``, and keeps ``known`` up to date."""
+
+    def __init__(
+        self,
+        config: NimbusConfig,
+        session: ZooKeeperSession,
+        known: KnownLeader,
+        address: str,
+        replication: Replication,
+        readiness: Readiness,
+        metrics: NimbusMetrics,
+        tasks: TaskGroup,
+    ) -> None:
+        self._config = config
+        self._store = session.store
+        self._known = known
+        self._replication = replication
+        self._readiness = readiness
+        self._metrics = metrics
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._replicate_now = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._leading: asyncio.Task[None] | None = None
+        self._election = LeaderElection(
+            session.client,
+            config.root,
+            known.identity,
+            address,
+            on_elected=lambda epoch: self._post(self._elected, epoch),
+            on_deposed=lambda epoch: self._post(self._deposed),
+        )
+        self._leader_watch = LeaderWatch(address, self._unseat)
+        self._ends = contextlib.ExitStack()
+
+    async def start(self) -> None:
+        """Create the cluster's tree in ZooKeeper, watch it, and begin to replicate. Raises UnavailableError."""
+        await asyncio.to_thread(self._election.start)
+        for watch in (
+            self._store.watch_topologies(lambda: self._post(self._topologies_changed)),
+            self._store.watch_presence("nimbus", lambda: self._post(self._replicate_now.set)),
+            self._store.watch_presence("supervisor", lambda: self._post(self._wake_reconciler)),
+            self._store.watch_presence("acker", lambda: self._post(self._wake_reconciler)),
+            self._store.watch_leadership(lambda: self._post(self._look_now.set)),
+        ):
+            self._ends.callback(watch.cancel)
+        self._tasks.start(self._keep_replicating(), "replication")
+        self._tasks.start(self._follow_leader(), "leadership")
+
+    async def stop(self) -> None:
+        """Leave the election and end this nimbus's leadership."""
+        self._ends.close()
+        await asyncio.to_thread(self._election.stop)
+        self._deposed()
+        if self._leading is not None:
+            await asyncio.wait({self._leading})
+        await self._leader_watch.close()
+
+    # Wake-ups
+
+    def _post(self, call: Callable[..., None], *arguments: int) -> None:
+        """Schedule a call in the event loop. Safe to use from Kazoo's threads."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _wake_reconciler(self) -> None:
+        if self._known.own is not None:
+            self._known.own.wake()
+
+    def _topologies_changed(self) -> None:
+        self._replicate_now.set()
+        self._wake_reconciler()
+
+    # Leading
+
+    def _elected(self, epoch: int) -> None:
+        self._leading = self._tasks.start(self._lead(epoch, self._leading), "leading")
+
+    def _deposed(self) -> None:
+        self._known.own = None
+        self._metrics.follows()
+        if self._leading is not None:
+            self._leading.cancel()
+
+    async def _lead(self, epoch: int, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        while True:
+            try:
+                missing = await self._replication.sync(())
+                break
+            except UnavailableError:
+                await asyncio.sleep(_RETRY_S)
+        if missing:
+            self._give_up(missing)
+            self._replicate_now.set()
+            return
+        config = self._config
+        leader_state = LeaderState(epoch, config.task_timeout_s, config.task_launch_s, time.monotonic())
+        reconciler = Reconciler(
+            leader_state, self._store, self._election, self._readiness, self._metrics, config.monitor_s
+        )
+        self._known.own = reconciler
+        self._metrics.leads(epoch)
+        log.info("This nimbus leads as of epoch %d.", epoch)
+        try:
+            await reconciler.run()
+        except Exception:
+            log.exception("leader.failed epoch=%d", epoch)
+            self._election.stand_down()  # another may succeed; this nimbus stands again after its next replication
+
+    def _give_up(self, missing: Sequence[TopologyRecord]) -> None:
+        names = ", ".join(f"'{record.name}'" for record in missing)
+        event(log, "leader.gives_up", level=logging.WARNING, cause=f"the bundles of {names} are missing")
+        self._election.stand_down()
+
+    # Following
+
+    async def _keep_replicating(self) -> None:
+        """Replicate every bundle, and stand for election while none is missing."""
+        while True:
+            self._replicate_now.clear()
+            pause_s = self._config.monitor_s
+            own = self._known.own
+            try:
+                missing = await self._replication.sync(own.leader_state.blobs_in_use if own is not None else ())
+            except UnavailableError as error:
+                event(log, "replication.waits", level=logging.DEBUG, cause=error)
+                pause_s = _RETRY_S
+            else:
+                self._take_stock(missing)
+                removal_s = self._replication.next_removal_s()
+                if removal_s is not None:
+                    pause_s = min(pause_s, max(0.05, removal_s - time.monotonic()))
+                if missing:
+                    pause_s = _RETRY_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._replicate_now.wait(), pause_s)
+
+    def _take_stock(self, missing: Sequence[TopologyRecord]) -> None:
+        if not missing:
+            self._readiness.set("bundles", None)
+            self._election.stand()
+            return
+        names = ", ".join(f"'{record.name}'" for record in missing)
+        self._readiness.set("bundles", f"no nimbus that answers has the bundle of {names}; start one that has it")
+        if self._election.epoch is not None:
+            self._give_up(missing)
+        self._election.stand_down()
+
+    async def _follow_leader(self) -> None:
+        """Track the leader, and watch that the leader is alive."""
+        while True:
+            self._look_now.clear()
+            try:
+                self._known.leadership = await asyncio.to_thread(self._store.leadership)
+                self._leader_watch.follow(await asyncio.to_thread(self._election.front))
+            except UnavailableError:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            await self._look_now.wait()
+
+    async def _unseat(self, front: Front) -> None:
+        await asyncio.to_thread(self._election.unseat, front)
