@@ -17,16 +17,16 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
-from tupletree._daemon.zookeeper_session import end_process
+from tupletree._daemon.task_group import TaskGroup
+from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._wire.names import topology_name
@@ -61,9 +61,9 @@ DRAIN_S = 0.5
 
 async def run_worker(launch: LaunchFile, stop: asyncio.Event) -> int:
     """Serve until ``stop`` is set, the slot is taken away, or a component raises. Return the exit status."""
-    client = await asyncio.to_thread(connect, launch.conf, end_process)
+    session = await ZooKeeperSession.open(launch.conf)
+    store = session.store
     try:
-        store = Store(client, launch.conf["zookeeper.root"])
         first = await asyncio.to_thread(load_view, store, launch)
         if first is None:
             event(log, "worker.unassigned", slot=launch.slot)
@@ -75,7 +75,7 @@ async def run_worker(launch: LaunchFile, stop: asyncio.Event) -> int:
             return await give_up(launch, store, component or "__system", 0, error)
         return await worker.run(stop)
     finally:
-        await asyncio.to_thread(disconnect, client)
+        await session.close()
 
 
 def load_view(store: Store, launch: LaunchFile, *, is_synced: bool = False) -> AssignmentView | None:
@@ -124,7 +124,7 @@ class Worker:
         self._known_workers: frozenset[str] = frozenset()
         self._was_ready = False
         self._view: AssignmentView | None = None  # none is applied before the components are open
-        self._background: set[asyncio.Task[None]] = set()
+        self._tasks = TaskGroup()
         self._transfer = Transfer(self._loop, conf["topology.flush.interval.ms"] / 1000)
         self._engine = self._make_engine(first)
         self._ackers = self._make_ackers(first)
@@ -159,8 +159,7 @@ class Worker:
             watch.cancel()
             await asyncio.to_thread(self._engine.stop, CLOSE_S)
             await self._drain()
-            for task in self._background:
-                task.cancel()
+            await self._tasks.cancel()
             await asyncio.to_thread(self._debugging.close)
             await self._peers.close()
             if self._ackers is not None:
@@ -229,42 +228,36 @@ class Worker:
             http_port=self._reporter.http_port,
         )
         event(log, "worker.started", topology=self._launch.topology_id, worker=self._launch.worker_id)
-        for work in (
-            self._follow(),
-            self._watchdog(),
-            self._reporter.beat(self._unwanted.set),
-            self._reporter.report(),
-        ):
-            self._spawn(work)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("worker.fault", exc_info=task.exception())
-            self._transfer.failed(TaskFailure("__system", 0, task.exception() or RuntimeError("unknown")))
+        self._tasks.start(self._follow(), "assignment")
+        self._tasks.start(self._watchdog(), "watchdog")
+        self._tasks.start(self._reporter.beat(self._unwanted.set), "heartbeats")
+        self._tasks.start(self._reporter.report(), "reports")
 
     async def _wait_for_end(self, stop: asyncio.Event) -> int:
         """Wait until the worker must end; return its exit status."""
+        failed = asyncio.ensure_future(self._first_failure())
         waits: dict[asyncio.Future[Any], str] = {
             asyncio.ensure_future(stop.wait()): "told to stop",
             asyncio.ensure_future(self._unwanted.wait()): "not wanted here any more",
-            self._transfer.failure: "a component raised",
+            failed: "a component raised",
         }
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         self._readiness.set("stopping", waits[next(iter(done))])
         self._engine.set_active(False)
-        if self._transfer.failure in done:
-            failure = self._transfer.failure.result()
+        if failed in done:
+            failure = failed.result()
             return await give_up(
                 self._launch, self._store, failure.component_id, failure.task_id, failure.__cause__ or failure
             )
         event(log, "worker.stopping", cause=waits[next(iter(done))])
         return 0
+
+    async def _first_failure(self) -> TaskFailure:
+        """Wait until a component raises or one of the worker's own tasks fails."""
+        try:
+            return await self._tasks.until(self._transfer.failure)
+        except Exception as error:
+            return TaskFailure("__system", 0, error)
 
     async def _drain(self) -> None:
         """Wait up to ``DRAIN_S`` until the output of the engine's last flush has arrived."""
@@ -364,7 +357,7 @@ class Worker:
 
     def _keep_error(self, component: str, message: Any) -> None:
         if self._throttle.allows(component, time.monotonic()):
-            self._spawn(store_error(self._store, self._launch.topology_id, message))
+            self._tasks.start(store_error(self._store, self._launch.topology_id, message), "error")
 
 
 def log_blocking(executor: Executor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class TaskGroup:
     def failure(self) -> BaseException | None:
         return self._failed.exception() if self._failed.done() else None
 
-    async def until(self, end: Coroutine[Any, Any, T]) -> T:
+    async def until(self, end: Awaitable[T]) -> T:
         """Run ``end`` and return its result. If a task fails first, cancel ``end`` and raise the task's exception."""
         ending = asyncio.ensure_future(end)
         try:
