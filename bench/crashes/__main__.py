@@ -15,24 +15,15 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from bench.crashes.pipeline import Run as PipelineRun
+from bench.crashes.run import Run, Story
 from bench.crashes.transactions import Run as TransactionsRun
-from bench.crashes.transactions import Story
 from examples.demo.screen import Screen
 from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster
 
-
-class Playable(Protocol):
-    """A run on a running cluster."""
-
-    def run(self, seconds: float) -> Story:
-        """Play the whole run, with kills for ``seconds`` seconds."""
-
-
-MakeRun = Callable[[DevCluster, Screen, Path, int, float], Playable]
+MakeRun = Callable[[DevCluster, Screen, Path, int, float], Run]
 """(cluster, screen, directory, seed, lines per second) -> run."""
 
 RUNS: dict[str, tuple[MakeRun, float]] = {"transactions": (TransactionsRun, 2_000), "pipeline": (PipelineRun, 800)}

@@ -289,7 +289,7 @@ def test_logs_of_all_workers_are_followed_and_searched(cluster: DevCluster, page
 
 def test_a_topology_that_is_not_there_is_said_so(cluster: DevCluster, watched: Watched) -> None:
     watched.page.goto(address(cluster, "topology", "no-such-1-1"))
-    expect(watched.page.get_by_text("There is no such topology")).to_be_visible()
+    expect(watched.page.get_by_text("Topology not found")).to_be_visible()
     watched.page.goto(address(cluster, "nothing", "here"))
     expect(watched.page.get_by_role("heading", name="Page not found")).to_be_visible()
     assert all("404" in one for one in watched.problems)  # the browser's own words for the answer

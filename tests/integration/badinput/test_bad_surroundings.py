@@ -195,7 +195,7 @@ def test_a_full_disk_at_nimbus(cli: CommandLine, settings: dict[str, object], sm
         other = CommandLine(cli.directory, f"127.0.0.1:{announced['grpc_port']}")
         wait_until(lambda: other.ask("list").status == 0, 30, what="it leads")
         ended = other.ask("submit", "idle_app.py", "--include", "data.bin")
-        one_sentence(ended, 1, "nimbus's disk is full", "does not fit")
+        one_sentence(ended, 1, "nimbus's disk is full", "needs more than")
         filler = small_disk / "filler"
         with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
             while True:

@@ -109,11 +109,11 @@ CASES: list[tuple[Callable[[Upload], list[Request]], str]] = [
     (more_than_announced, "corrupt: more than the announced"),
     (garbage, "not a bundle"),
     (another_topology, "topology differs from its header"),
-    (no_header, "begins with a header"),
+    (no_header, "must begin with a header"),
     (two_headers, "one header followed by chunks"),
     (header_alone, r"corrupt: 0 of \d+ bytes arrived"),
-    (nothing, "begins with a header"),
-    (empty_request, "begins with a header"),
+    (nothing, "must begin with a header"),
+    (empty_request, "must begin with a header"),
 ]
 
 

@@ -15,6 +15,7 @@ from bench._suite import SUITE, Bench
 def test_the_arguments_of_every_case_are_understood(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.delitem(sys.modules, f"bench.{bench.name}", raising=False)
     monkeypatch.setattr(sys, "argv", [bench.name, "--help"])
     with pytest.raises(SystemExit):
         runpy.run_module(f"bench.{bench.name}", run_name="__main__")

@@ -258,7 +258,7 @@ def test_one_acker_in_detail(console: Console) -> None:
     assert detailed["id"] == first["id"]
     assert all(shard["per_s"]["inits"] is not None for shard in detailed["shards"])
     assert "inits/s" in console("ackers", first["id"])
-    assert "there is no acker 'nobody'" in console.refusal("ackers", "nobody")
+    assert "no acker matches 'nobody'" in console.refusal("ackers", "nobody")
 
 
 def test_names_are_completed_from_the_cluster_and_silently_not_without_one(console: Console) -> None:

@@ -82,7 +82,7 @@ def test_a_stale_leader_writes_nothing(stand: Stand, session: KazooClient, zooke
     session.create(f"{zookeeper_root}/node", b"before")
     # A leader that does not know yet that another leadership has begun: its fence is gone, its memory is not.
     session.set(paths.leader_epoch(zookeeper_root), session.get(paths.leader_epoch(zookeeper_root))[0])
-    with pytest.raises(AuthorityError, match="leadership 1 is over"):
+    with pytest.raises(AuthorityError, match="leadership 1 has ended"):
         first.election.write(1, [Put(f"{zookeeper_root}/node", b"after", 0), Create(f"{zookeeper_root}/new")])
     assert session.get(f"{zookeeper_root}/node")[0] == b"before"
     assert not session.exists(f"{zookeeper_root}/new")
