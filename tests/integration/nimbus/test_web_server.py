@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tupletree._daemon.http_connection import Limits
+from tupletree._net import bind
 from tupletree.nimbus.web.server import WebServer
 
 HANG_S = 30.0  # what takes so long hangs
@@ -77,7 +78,9 @@ class Site:
 async def served(**limits: Any) -> AsyncIterator[Site]:
     chosen = {"request_s": NEVER_S, "idle_s": NEVER_S, **limits}
     server = WebServer(application, Limits(**chosen))
-    site = Site(await server.start("127.0.0.1", 0))
+    listener = bind("127.0.0.1", 0)
+    await server.start(listener)
+    site = Site(listener.getsockname()[1])
     try:
         yield site
     finally:

@@ -21,6 +21,7 @@ from tupletree._daemon import certificates
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.http import HttpServer
 from tupletree._daemon.http_connection import Limits
+from tupletree._net import bind
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._rpc.status import from_rpc_error
@@ -165,7 +166,9 @@ async def test_nimbus_does_not_wait_for_a_handshake(secured: Secured) -> None:
         await send({"type": "http.response.body", "body": b""})
 
     server = WebServer(application, Limits(request_s=0.5), secured.tls().server_context())
-    port = await server.start("127.0.0.1", 0)
+    listener = bind("127.0.0.1", 0)
+    await server.start(listener)
+    port = listener.getsockname()[1]
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         async with asyncio.timeout(20):  # asyncio itself would wait for a minute
