@@ -199,7 +199,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         def finish(message: Message, is_held: bool) -> None:
             self._registry.report_version(stream.number, message.shard_version)
             stream.confirm(message.sequence)
-            stream.hold(is_held=is_held)
+            stream.set_held(is_held=is_held)
 
         max_roots = max(_MAX_HELD, self._admission.limit // _MAX_HELD_SHARE)
         return HeldInits(self._admission, stream.hello.topology_id, max_roots, apply, finish)
@@ -210,7 +210,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         async for request in requests:
             sequence += 1
             await self._apply(stream, request, sequence, held)
-            stream.hold(is_held=bool(held))
+            stream.set_held(is_held=bool(held))
             await held.wait_for_room()
         await held.wait_until_empty()
 

@@ -73,7 +73,7 @@ class TrackStream:
         if self._confirm_timer is None:
             self._wake.set()
 
-    def hold(self, *, is_held: bool) -> None:
+    def set_held(self, *, is_held: bool) -> None:
         """Tell the worker to stop beginning trees, or to resume."""
         if is_held != self._is_held:
             self._is_held = is_held
@@ -98,7 +98,7 @@ class TrackStream:
         if pause_s > 0:
             await asyncio.sleep(pause_s)
         self._replied_s = time.monotonic()
-        return self._take()
+        return self._dequeue()
 
     async def _due(self) -> None:
         """Wait until a reply is due or the stream ends. Raises the error passed to ``end``."""
@@ -121,7 +121,7 @@ class TrackStream:
         self._confirm_timer = None
         self._wake.set()
 
-    def _take(self) -> pb.TrackReply:
+    def _dequeue(self) -> pb.TrackReply:
         taken: defaultdict[int, defaultdict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         roots = count = 0
         for task, kind, packed in self._pieces:

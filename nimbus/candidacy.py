@@ -165,7 +165,7 @@ class Candidacy:
                 event(log, "replication.waits", level=logging.DEBUG, cause=error)
                 pause_s = _RETRY_S
             else:
-                self._take_stock(missing)
+                self._on_replicated(missing)
                 removal_s = self._replication.next_removal_s()
                 if removal_s is not None:
                     pause_s = min(pause_s, max(0.05, removal_s - time.monotonic()))
@@ -174,7 +174,7 @@ class Candidacy:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._replicate_now.wait(), pause_s)
 
-    def _take_stock(self, missing: Sequence[TopologyRecord]) -> None:
+    def _on_replicated(self, missing: Sequence[TopologyRecord]) -> None:
         if not missing:
             self._readiness.set("bundles", None)
             self._election.stand()
@@ -191,7 +191,7 @@ class Candidacy:
             self._look_now.clear()
             try:
                 self._known.leadership = await asyncio.to_thread(self._store.leadership)
-                self._leader_watch.follow(await asyncio.to_thread(self._election.front))
+                self._leader_watch.watch(await asyncio.to_thread(self._election.front))
             except UnavailableError:
                 await asyncio.sleep(_RETRY_S)
                 continue

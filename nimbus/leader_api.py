@@ -111,7 +111,7 @@ class LeaderApi:
         """Return the errors of a topology, newest first."""
         return await asyncio.to_thread(self._store.errors, topology_id)
 
-    async def ask(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
+    async def change(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
         """Apply an operator's request and return the new record. Retries if somebody else changed the record meanwhile.
 
         Raises NotFoundError for an unknown name, UsageError if the request is not valid in the current state.

@@ -122,6 +122,6 @@ class NimbusMetrics:
         self.leading.set(0)
         self._cluster.look = None
 
-    def looked(self, look: Callable[[], ClusterFigures]) -> None:
+    def read_from(self, look: Callable[[], ClusterFigures]) -> None:
         """Set the source of the cluster metrics. ``look`` returns the last view, with worker reports since then."""
         self._cluster.look = look

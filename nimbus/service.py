@@ -78,27 +78,27 @@ class NimbusService(NimbusServicer):
 
     async def Kill(self, request: rpc.KillRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None
-        return await self._ask(request.name, lifecycle.Kill(wait_s))
+        return await self._change(request.name, lifecycle.Kill(wait_s))
 
     async def Activate(self, request: rpc.ActivateRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, lifecycle.Activate())
+        return await self._change(request.name, lifecycle.Activate())
 
     async def Deactivate(self, request: rpc.DeactivateRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, lifecycle.Deactivate())
+        return await self._change(request.name, lifecycle.Deactivate())
 
     async def Rebalance(self, request: rpc.RebalanceRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None
-        return await self._ask(request.name, lifecycle.Rebalance(wait_s, request.workers, dict(request.executors)))
+        return await self._change(request.name, lifecycle.Rebalance(wait_s, request.workers, dict(request.executors)))
 
     async def SetLogLevels(self, request: rpc.SetLogLevelsRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, debug_settings.SetLogLevels(dict(request.levels), list(request.remove)))
+        return await self._change(request.name, debug_settings.SetLogLevels(dict(request.levels), list(request.remove)))
 
     async def SetSampling(self, request: rpc.SetSamplingRequest, context: Context) -> rpc.TopologyReply:
         asked = debug_settings.SetSampling(request.component, request.percent, request.until_unix_s)
-        return await self._ask(request.name, asked)
+        return await self._change(request.name, asked)
 
     async def SetTracing(self, request: rpc.SetTracingRequest, context: Context) -> rpc.TopologyReply:
-        return await self._ask(request.name, debug_settings.SetTracing(request.one_in, request.until_unix_s))
+        return await self._change(request.name, debug_settings.SetTracing(request.one_in, request.until_unix_s))
 
     async def RestartWorker(
         self, request: rpc.RestartTopologyWorkerRequest, context: Context
@@ -150,8 +150,8 @@ class NimbusService(NimbusServicer):
             self._metrics.reports.inc()
             yield rpc.WorkerReportReply(epoch=reconciler.leader_state.epoch)
 
-    async def _ask(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
-        record = await self._leader_api.ask(name, request)
+    async def _change(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
+        record = await self._leader_api.change(name, request)
         return rpc.TopologyReply(
             record=rpc_replies.shown(record, self._leader_api.reconciler().leader_state.unfinished(record.id))
         )

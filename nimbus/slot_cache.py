@@ -50,7 +50,7 @@ class SlotCache:
             said = self._said.get(supervisor_id)
             age_s = time.monotonic() - said.at_s if said is not None else float("inf")
             if age_s > _FRESH_S:
-                asking = self._asking.get(supervisor_id) or self._ask(reconciler, supervisor_id, presence)
+                asking = self._asking.get(supervisor_id) or self._query(reconciler, supervisor_id, presence)
                 (eager if age_s <= _KNOWN_S else patient).append(asking)
         if patient:
             await asyncio.wait(patient, timeout=2 * _CALL_S)
@@ -58,18 +58,18 @@ class SlotCache:
             await asyncio.wait(eager, timeout=_PATIENCE_S)
         return {one: self._said[one].answer for one in supervisors if one in self._said}
 
-    def _ask(self, reconciler: Reconciler, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
-        asking = asyncio.create_task(self._take(reconciler, supervisor_id, address_of(presence)))
+    def _query(self, reconciler: Reconciler, supervisor_id: str, presence: Presence) -> asyncio.Task[None]:
+        asking = asyncio.create_task(self._fetch(reconciler, supervisor_id, address_of(presence)))
         self._asking[supervisor_id] = asking
-        asking.add_done_callback(lambda done: self._asked(supervisor_id, done))
+        asking.add_done_callback(lambda done: self._on_queried(supervisor_id, done))
         return asking
 
-    def _asked(self, supervisor_id: str, done: asyncio.Task[None]) -> None:
+    def _on_queried(self, supervisor_id: str, done: asyncio.Task[None]) -> None:
         del self._asking[supervisor_id]
         if not done.cancelled():
             done.exception()  # mark as retrieved, e.g. after the leadership ended; the next request asks again
 
-    async def _take(self, reconciler: Reconciler, supervisor_id: str, address: str) -> None:
+    async def _fetch(self, reconciler: Reconciler, supervisor_id: str, address: str) -> None:
         who = f"supervisor at {address}"
         stub: Any = reconciler.supervisor(address)  # asynchronous, which the generated types do not show
         answer: Answer

@@ -100,7 +100,7 @@ class SupervisorDaemon:
         self._presences = WorkerPresences(self._session, self._tasks, supervisor_id, metrics.removal.observe)
 
         def tell(port: int, event: Event) -> None:
-            slots.tell(port, event)
+            slots.dispatch(port, event)
 
         self._effects = Effects(
             config,
@@ -204,7 +204,7 @@ class SupervisorDaemon:
                 silence_s = self._config.limits.silence_timeout_s
                 plan = plan_work(assignments, records, self._supervisor_id, self._ports, silence_s)
                 for port in plan.keys() - self._slots.ports_kept(plan, unread):
-                    self._slots.tell(port, Assigned(plan[port]))
+                    self._slots.dispatch(port, Assigned(plan[port]))
                 self._effects.withdraw_bundles(self._slots.bundles_in_use())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._config.monitor_s)
@@ -292,4 +292,4 @@ class SupervisorDaemon:
                 await asyncio.wait_for(self._slots.empty(), self._config.limits.shutdown_s + _KILL_S)
         await self._effects.launches_done()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._presences.settled(), _SETTLE_S)
+            await asyncio.wait_for(self._presences.wait_until_applied(), _SETTLE_S)

@@ -66,7 +66,7 @@ def choose_slots(
             continue
         former = next(kept, 0)
         free = former in occupied or (former and _is_free(host, former))
-        chosen.append(former if free else reserved.take(1, host)[0])
+        chosen.append(former if free else reserved.reserve(1, host)[0])
     dealt = [port for port, wanted in zip(chosen, configured, strict=True) if not wanted]
     if dealt:
         _store(path, json.dumps(dealt))
@@ -77,7 +77,7 @@ def choose_port(local_dir: str, host: str, configured: int, reserved: ReservedPo
     """Return the gRPC port to bind: as configured, or for 0 the last run's port, which live workers know, if free."""
     path = Path(local_dir, "grpc-port.json")
     former = next(iter(_load_ports(path)), 0)
-    port = configured or (former if former and _is_free(host, former) else reserved.take(1, host)[0])
+    port = configured or (former if former and _is_free(host, former) else reserved.reserve(1, host)[0])
     _store(path, json.dumps([port]))
     return port
 

@@ -87,7 +87,7 @@ class WorkerPresences:
         finally:
             self._busy.discard(key)
 
-    async def settled(self) -> None:
+    async def wait_until_applied(self) -> None:
         """Wait until every wish is fulfilled."""
         while self._tasks:
             await asyncio.wait(self._tasks)

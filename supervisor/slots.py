@@ -39,7 +39,7 @@ class Slots:
     def __iter__(self) -> Iterator[Slot]:
         return iter(self._slots.values())
 
-    def tell(self, port: int, event: Event) -> None:
+    def dispatch(self, port: int, event: Event) -> None:
         """Feed one event to a slot and carry out the effects."""
         before = self._slots[port]
         after, effects = step(before, event, time.monotonic())
@@ -50,15 +50,15 @@ class Slots:
             self._carry_out(port, effect)
         self._changed.set()
 
-    def tell_all(self, event: Event) -> None:
+    def dispatch_all(self, event: Event) -> None:
         for port in self._slots:
-            self.tell(port, event)
+            self.dispatch(port, event)
 
     def beat(self, beat: WorkerBeat) -> bool:
         """Handle a heartbeat. True if the worker belongs to a slot."""
         for port, slot in self._slots.items():
             if knows(slot, beat.worker_id):
-                self.tell(port, beat)
+                self.dispatch(port, beat)
                 return True
         return False
 
@@ -68,7 +68,7 @@ class Slots:
         if slot is None or slot.desired is None or topology_id not in ("", slot.desired.topology_id):
             of = f" of {topology_id}" if topology_id else ""
             raise NotFoundError(f"no worker{of} runs on port {port} of this supervisor")
-        self.tell(port, RestartRequested())
+        self.dispatch(port, RestartRequested())
 
     def bundles_in_use(self) -> frozenset[str]:
         return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
@@ -94,12 +94,12 @@ class Slots:
             late_s = time.monotonic() - now_s - pause_s
             if late_s > _OVERSLEPT_S:
                 log_event(log, "supervisor.overslept", seconds=f"{late_s:.1f}")
-                self.tell_all(Overslept(late_s))
-            self.tell_all(Ticked())
+                self.dispatch_all(Overslept(late_s))
+            self.dispatch_all(Ticked())
 
     async def empty(self) -> None:
         """Stop every worker, and wait until all have ended."""
-        self.tell_all(Assigned(None))
+        self.dispatch_all(Assigned(None))
         while not all(isinstance(slot.state, Empty) for slot in self._slots.values()):
             self._changed.clear()
             await self._changed.wait()

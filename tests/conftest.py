@@ -24,10 +24,8 @@ LONG = ("chaos", "fuzz", "network")
 """Folders of which every test is marked as long: ``make test-long``."""
 QUICK = ("simulation", "unit")
 """Folders whose files take seconds. They come last, so that two processes end at about the same time."""
-SPARK = Path("integration", "spark")
-"""A folder whose tests compute where others wait: its files run beside those of others."""
-ONE_CLUSTER = ("integration/badinput",)
-"""Folders whose files share a cluster, and so run in one process."""
+ONE_PROCESS = ("integration/spark", "integration/badinput")
+"""Folders whose files share a Spark session or a cluster, and so run in one process, from the beginning."""
 
 
 def pytest_sessionstart() -> None:
@@ -42,31 +40,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.relative_to(TESTS).parts[0] in LONG:
             item.add_marker(pytest.mark.long)
     if hasattr(config, "workerinput"):  # a process of pytest-xdist
-        ranks = _ranks({item.path.relative_to(TESTS) for item in items})
-        items.sort(key=lambda item: ranks[item.path.relative_to(TESTS)])
+        items.sort(key=lambda item: _rank(item.path.relative_to(TESTS)))
 
 
-def _ranks(files: set[Path]) -> dict[Path, tuple[bool, float, Path]]:
-    """Return a sort key for each file: Spark's evenly among the others, quick ones last."""
-    quick = {file for file in files if file.parts[0] in QUICK}
-    spark = {file for file in files if file.is_relative_to(SPARK)}
-    groups = (sorted(spark), sorted(files - quick - spark), sorted(quick))
-    return {file: (file in quick, at / len(group), file) for group in groups for at, file in enumerate(group)}
+def _rank(file: Path) -> tuple[bool, bool, Path]:
+    """Return the sort key of a file: large folders first, quick ones last."""
+    return file.parts[0] in QUICK, not any(file.is_relative_to(folder) for folder in ONE_PROCESS), file
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return the scheduler of ``--dist loadfile``, with the files of one cluster as one file."""
+    """Return the scheduler of ``--dist loadfile``, with the files of one process as one file."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class ByCluster(LoadFileScheduling):
+    class ByProcess(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return next((folder for folder in ONE_CLUSTER if f"tests/{folder}/" in file), file)
+            return next((folder for folder in ONE_PROCESS if f"tests/{folder}/" in file), file)
 
-    return ByCluster(config, log)
+    return ByProcess(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ class ReservedPorts:
     def __init__(self) -> None:
         self._held: dict[int, socket.socket | None] = {}
 
-    def take(self, count: int, host: str = "127.0.0.1") -> list[int]:
+    def reserve(self, count: int, host: str = "127.0.0.1") -> list[int]:
         """Reserve and return ``count`` free ports, ascending."""
         parts = _candidates()
         taken: list[int] = []

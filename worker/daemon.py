@@ -43,8 +43,8 @@ from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.executor import Executor
 from .launch_file import LaunchFile
-from .network.acker_links import AckerLinks, TrackTies
-from .network.peer_links import PeerLinks, Ties
+from .network.acker_links import AckerLinkContext, AckerLinks
+from .network.peer_links import PeerLinkContext, PeerLinks
 from .network.transfer import Transfer
 from .reporting.heartbeats import ErrorThrottle, Reporter, component_error, store_error
 from .reporting.metrics import About, Links, registry
@@ -129,7 +129,7 @@ class Worker:
         self._engine = self._make_engine(first)
         self._ackers = self._make_ackers(first)
         self._peers = PeerLinks(
-            Ties(
+            PeerLinkContext(
                 topology_id=launch.topology_id,
                 worker_id=launch.worker_id,
                 gate=self._engine.gate,
@@ -214,7 +214,7 @@ class Worker:
             message_timeout_s=self._launch.conf["topology.message.timeout.secs"] if has_timeouts else 0,
             shards=len(first.shards),
         )
-        return AckerLinks(TrackTies(hello, self._engine, self._update_readiness))
+        return AckerLinks(AckerLinkContext(hello, self._engine, self._update_readiness))
 
     def _start(self) -> None:
         self._engine.set_ackers_ready(self._ackers is None)
@@ -228,7 +228,7 @@ class Worker:
             http_port=self._reporter.http_port,
         )
         event(log, "worker.started", topology=self._launch.topology_id, worker=self._launch.worker_id)
-        self._tasks.start(self._follow(), "assignment")
+        self._tasks.start(self._follow_assignment(), "assignment")
         self._tasks.start(self._watchdog(), "watchdog")
         self._tasks.start(self._reporter.beat(self._unwanted.set), "heartbeats")
         self._tasks.start(self._reporter.report(), "reports")
@@ -273,7 +273,7 @@ class Worker:
     def _wake(self) -> None:
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def _follow(self) -> None:
+    async def _follow_assignment(self) -> None:
         """Apply the newest snapshot whenever something may have changed."""
         await self._until_opened()
         while True:
@@ -310,13 +310,13 @@ class Worker:
         self._known_workers = latest.workers
         self._view = latest
         self._reporter.assignment_version = latest.version
-        self._debugging.follow(latest.observed)
+        self._debugging.apply(latest.observed)
         if lost:
             event(log, "worker.lost", workers=",".join(sorted(lost)))
-            self._engine.tell_spouts(WorkerLost(self._launch.conf["topology.lost.worker.grace.ms"] / 1000))
-        await self._peers.follow(latest.peers, latest.remote_tasks)
+            self._engine.notify_spouts(WorkerLost(self._launch.conf["topology.lost.worker.grace.ms"] / 1000))
+        await self._peers.connect(latest.peers, latest.remote_tasks)
         if self._ackers is not None:
-            await self._ackers.follow(latest.shards, latest.shard_version)
+            await self._ackers.apply_shards(latest.shards, latest.shard_version)
         self._update_readiness()
 
     def _on_shard_version(self, shard_version: int) -> None:
@@ -347,7 +347,7 @@ class Worker:
     async def _watchdog(self) -> None:
         while True:
             await asyncio.sleep(WATCHDOG_S)
-            self._engine.look_after()
+            self._engine.run_watchdog()
 
     def _report_error(self, component: str, task: int, error: BaseException) -> None:
         """Log and store an error that a component reported. Any thread."""

@@ -130,16 +130,16 @@ class Engine:
                 executor.wants_active = is_active
         self.wake()
 
-    def tell(self, task: int, control: Control) -> None:
+    def notify_task(self, task: int, control: Control) -> None:
         """Tell a task the outcome of trees that it began. Ignored if the task is not in this worker."""
         if task in self._inboxes:
-            self._inboxes[task].tell(control)
+            self._inboxes[task].put_news(control)
 
-    def tell_spouts(self, control: Control) -> None:
+    def notify_spouts(self, control: Control) -> None:
         """Send a message to every executor whose tasks begin trees, as spouts do."""
         for executor in self.executors:
             if executor.tree_tasks:
-                executor.inbox.tell(control)
+                executor.inbox.put_news(control)
 
     def receive(self, message: worker_pb2.Batch) -> int:
         """Take a batch from another worker; return its approximate size in bytes.
@@ -149,7 +149,7 @@ class Engine:
         """
         origin = self.origins.get((message.source_task, message.stream))
         inbox = self._inboxes.get(message.target_task)
-        if origin is None or inbox is None or not self._takes(message):
+        if origin is None or inbox is None or not self._accepts(message):
             raise ProtocolError(
                 f"a batch from task {message.source_task} on stream {message.stream!r} to task {message.target_task}, "
                 f"which this worker does not expect"
@@ -161,7 +161,7 @@ class Engine:
         inbox.put(RemoteBatch(message, origin), message.rows, size)
         return size
 
-    def _takes(self, message: worker_pb2.Batch) -> bool:
+    def _accepts(self, message: worker_pb2.Batch) -> bool:
         """True if the target task accepts the batch. A spout accepts only checkpoint steps."""
         return message.target_task not in self.spout_tasks or message.stream == CHECKPOINT_STREAM
 
@@ -174,11 +174,11 @@ class Engine:
         """Let tracking spouts emit only while every shard has its acker."""
         self.gate.set("ackers", () if is_ready else [ACKERS])
 
-    def look_after(self) -> None:
+    def run_watchdog(self) -> None:
         """Run the watchdog once."""
         now_s = time.perf_counter()
         for loop in list(self.loops):
-            loop.look_after(now_s)
+            loop.run_watchdog(now_s)
         self._bring_together(now_s)
 
     def statistics(self) -> list[nimbus_pb2.TaskStats]:
@@ -229,9 +229,9 @@ class Engine:
             self.loops = [loop for loop in self.loops if not loop.has_retired]
         for loop in self.loops:
             if loop is not self._shared and loop.may_retire(now_s):
-                loop.retire(self._take_back)
+                loop.retire(self._restore)
 
-    def _take_back(self, executors: Sequence[Executor]) -> bool:
+    def _restore(self, executors: Sequence[Executor]) -> bool:
         shared = self._shared
         return shared is not None and shared.offer(executors)
 

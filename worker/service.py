@@ -30,7 +30,7 @@ class Sender:
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # a status is due, now or later
     is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell_now(self) -> None:
+    def send_now(self) -> None:
         """Send the next status immediately."""
         self.changed.set()
         self.is_urgent.set()
@@ -61,7 +61,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     def congestion_changed(self) -> None:
         """Send the current congested tasks to every sender."""
         for sender in self._senders:
-            sender.tell_now()
+            sender.send_now()
 
     async def Transfer(
         self, requests: AsyncIterator[worker_pb2.TransferRequest], context: Any
@@ -71,7 +71,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         sender = Sender(Reassembly(self._engine.max_bytes))
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
-        reader.add_done_callback(lambda _: sender.tell_now())
+        reader.add_done_callback(lambda _: sender.send_now())
         try:
             while not reader.done():
                 sender.changed.clear()
@@ -89,7 +89,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
         """Take frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""
         async for request in requests:
-            self._take(request, sender)
+            self._receive(request, sender)
 
     def _check_hello(self, request: worker_pb2.TransferRequest | None) -> None:
         if request is None or request.WhichOneof("kind") != "hello":
@@ -101,7 +101,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
                 f"not {hello.to_worker_id} of {hello.topology_id}"
             )
 
-    def _take(self, request: worker_pb2.TransferRequest, sender: Sender) -> None:
+    def _receive(self, request: worker_pb2.TransferRequest, sender: Sender) -> None:
         if request.WhichOneof("kind") != "frame":
             raise ProtocolError("a stream of tuples holds frames after its hello")
         frame = request.frame
@@ -109,7 +109,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
             raise ProtocolError(f"frame {frame.sequence} came where {sender.confirmed + 1} was expected")
         self._on_shard_version(frame.shard_version)
         if frame.HasField("piece"):
-            self._take_piece(frame, sender)
+            self._receive_fragment(frame, sender)
         elif sender.pieces.is_open:
             raise ProtocolError(f"frame {frame.sequence} interrupted a batch in pieces")
         for batch in frame.batches:
@@ -117,12 +117,12 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         sender.confirmed = frame.sequence
         sender.changed.set()
         if sender.untold_bytes > CONFIRM_BYTES:
-            sender.tell_now()
+            sender.send_now()
 
-    def _take_piece(self, frame: worker_pb2.Frame, sender: Sender) -> None:
+    def _receive_fragment(self, frame: worker_pb2.Frame, sender: Sender) -> None:
         if frame.batches:
             raise ProtocolError(f"frame {frame.sequence} holds both batches and a piece")
         sender.untold_bytes += len(frame.piece.data)
-        batch = sender.pieces.take(frame.piece)
+        batch = sender.pieces.add(frame.piece)
         if batch is not None:
             self._engine.receive(batch)

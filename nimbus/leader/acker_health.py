@@ -54,7 +54,7 @@ _HEARD = frozenset({State.SERVING, State.NOT_SERVING})
 
 
 class AckerHealth:
-    """Watches the ackers given to ``follow``. Calls ``wake`` after every change of state."""
+    """Watches the ackers given to ``watch``. Calls ``wake`` after every change of state."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -64,7 +64,7 @@ class AckerHealth:
         self.ledgers: dict[str, LedgerHistory] = {}  # of the ackers followed, by id
         self.silences: dict[str, str] = {}  # why an acker does not answer, by id
 
-    def follow(self, presences: Mapping[str, Presence]) -> None:
+    def watch(self, presences: Mapping[str, Presence]) -> None:
         """Watch the ackers registered now. Where two share an address, the older acker is dead: its node outlives it.
 
         An acker that is no longer registered still counts while its stream is open: it lost its session, not its
@@ -94,7 +94,7 @@ class AckerHealth:
             if self._states[acker_id] != State.UNREACHABLE
         }
 
-    async def settle(self, timeout_s: float) -> None:
+    async def wait_until_known(self, timeout_s: float) -> None:
         """Wait until every acker's state is known, for at most ``timeout_s``."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while State.UNKNOWN in self._states.values() and asyncio.get_running_loop().time() < deadline:
@@ -145,7 +145,7 @@ class AckerHealth:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 reply = await AckerStub(channel).DescribeLedger(request, timeout=_IDENTIFY_TIMEOUT_S)
                 if acker_id in self.ledgers:
-                    self.ledgers[acker_id].note(reply, time.monotonic())
+                    self.ledgers[acker_id].add_sample(reply, time.monotonic())
             await asyncio.sleep(_LEDGER_PAUSE_S)
 
     async def _is_another(self, acker_id: str, channel: grpc.aio.Channel) -> bool:

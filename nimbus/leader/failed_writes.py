@@ -55,7 +55,7 @@ class FailedWrites:
         if topology_id in self._failed_writes:
             self._failed_writes[topology_id].until_s = 0.0
 
-    def settled(self, changed: Collection[str], now_s: float) -> None:
+    def forget_finished(self, changed: Collection[str], now_s: float) -> None:
         """Forget topologies that are not held back and have no change left to write."""
         for one in [
             one for one, trouble in self._failed_writes.items() if trouble.until_s <= now_s and one not in changed

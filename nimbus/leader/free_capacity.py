@@ -52,7 +52,7 @@ class FreeCapacity:
         finally:
             self._load.update(own)
 
-    def take(self, topology_id: str, slots: Iterable[Slot], shards: Sequence[Shard]) -> None:
+    def allocate(self, topology_id: str, slots: Iterable[Slot], shards: Sequence[Shard]) -> None:
         """Note what a topology is given. Slots it gives up stay taken until its new assignment is written."""
         for slot in slots:
             self._users[slot] = topology_id

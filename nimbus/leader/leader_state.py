@@ -53,7 +53,7 @@ class LeaderState:
         topology does not have. Memory use is thus bounded by what was submitted.
         """
         slot = Slot(report.supervisor_id, report.port)
-        if self.liveness.reported(report.topology_id, slot, now_s):
+        if self.liveness.on_report(report.topology_id, slot, now_s):
             leave_out_unknown(report, self._last_tasks[report.topology_id])
             report, statuses = split(report)
             self.draining.report(report, slot, now_s)

@@ -36,7 +36,7 @@ class LeaderWatch:
         self._front: Front | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def follow(self, front: Front | None) -> None:
+    def watch(self, front: Front | None) -> None:
         """Watch ``front``, the front of the election now."""
         if front == self._front:
             return
@@ -45,14 +45,14 @@ class LeaderWatch:
             self._task.cancel()
             self._task = None
         if front is not None and not front.is_me:
-            self._task = asyncio.create_task(self._watch(front))
+            self._task = asyncio.create_task(self._probe(front))
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _watch(self, front: Front) -> None:
+    async def _probe(self, front: Front) -> None:
         while True:
             try:
                 if front.address == self._own_address or await self._is_gone(front.address):

@@ -64,7 +64,7 @@ class Liveness:
         self._lives = lives
         self._inherits = False
 
-    def reported(self, topology_id: str, slot: Slot, now_s: float) -> bool:
+    def on_report(self, topology_id: str, slot: Slot, now_s: float) -> bool:
         """Note a worker's report. False if no worker is assigned to the slot."""
         life = self._lives.get((topology_id, slot))
         if life is None:

@@ -91,7 +91,7 @@ def decide(snapshot: Snapshot) -> list[Change]:
             continue
         changes.append(change)
         if isinstance(change, Update) and change.assignment is not None:
-            room.take(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
+            room.allocate(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
     unread = snapshot.unread_records
     changes += [Failure(one, unread[one]) for one in sorted(unread.keys() - snapshot.held)]
     leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)

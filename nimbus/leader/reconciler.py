@@ -146,8 +146,8 @@ class Reconciler:
         while True:
             try:
                 self._stats_store.recall(await leading.run(self._stats_store.load))
-                self.ackers.follow(await leading.run(self._store.ackers))
-                await self.ackers.settle(_SETTLE_S)
+                self.ackers.watch(await leading.run(self._store.ackers))
+                await self.ackers.wait_until_known(_SETTLE_S)
                 return
             except UnavailableError:
                 await self._pause(_RETRY_S)
@@ -156,7 +156,7 @@ class Reconciler:
         """Run cycles until one finds nothing to change."""
         while True:
             self._woken.clear()
-            if not await self._look():
+            if not await self._run_cycle():
                 return
 
     async def _remember(self) -> None:
@@ -165,7 +165,7 @@ class Reconciler:
             memories = await self._stats_store.memories()
             await leading.run(self._stats_store.store, memories)
 
-    async def _look(self) -> bool:
+    async def _run_cycle(self) -> bool:
         """Run one cycle: read, decide, write. True if there were changes, even if they could not be written."""
         began_s = time.monotonic()
         self._state = None
@@ -183,11 +183,11 @@ class Reconciler:
         alive = self.ackers.alive()
         snapshot = cluster_state.snapshot(state, self.leader_state.epoch, alive, dead, held, self._drained)
         changes = await leading.run(decide, snapshot)
-        self.leader_state.failed_writes.settled({one.topology_id for one in changes}, now_s)
+        self.leader_state.failed_writes.forget_finished({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, state) for change in changes])
         dues = [due for one in state.records.values() if (due := lifecycle.next_due(one.value)) is not None]
         self._due_unix_s = min((due for due in dues if due > snapshot.now_unix_s), default=None)
-        self._metrics.looked(lambda: self._figures(state, len(dead)))
+        self._metrics.read_from(lambda: self._figures(state, len(dead)))
         self._metrics.cycle_s.observe(time.monotonic() - began_s)
         self._state = None if changes else state
         if not is_free:
@@ -268,7 +268,7 @@ class Reconciler:
 
     def _notice(self, state: cluster_state.ClusterState) -> None:
         """Log which supervisors and ackers joined or left since the last cycle, and follow the registered ackers."""
-        self.ackers.follow(state.ackers)
+        self.ackers.watch(state.ackers)
         found: dict[str, Mapping[str, pb.Presence]] = {"supervisor": state.supervisors, "acker": state.ackers}
         for kind, presences in found.items():
             before = self._seen.get(kind, set())

@@ -45,7 +45,7 @@ class LedgerHistory:
     def last(self) -> Totals | None:
         return self.points[-1] if self.points else None
 
-    def note(self, reply: acker_pb2.DescribeLedgerReply, now_s: float) -> None:
+    def add_sample(self, reply: acker_pb2.DescribeLedgerReply, now_s: float) -> None:
         """Add a sample from the acker's reply."""
         before = {(one.topology_id, one.shard): one for one in self.shards}
         took_s = now_s - self.points[-1].at_s if self.points else 0.0

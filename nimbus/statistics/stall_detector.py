@@ -64,12 +64,12 @@ class Movement:
         """Note the next report of the same incarnation, equal to the last report."""
         self._last, self._reported_s = stats, now_s
 
-    def note(self, stats: rpc.TaskStats, now_s: float) -> None:
+    def on_report(self, stats: rpc.TaskStats, now_s: float) -> None:
         """Note the next report of the same incarnation, different from the last report."""
-        self._note(self._last, self._reported_s)  # in place of the reports that repeated it
-        self._note(stats, now_s)
+        self._on_report(self._last, self._reported_s)  # in place of the reports that repeated it
+        self._on_report(stats, now_s)
 
-    def _note(self, stats: rpc.TaskStats, now_s: float) -> None:
+    def _on_report(self, stats: rpc.TaskStats, now_s: float) -> None:
         if stats.executed != self._last.executed or not stats.queued:
             self._executed_s = now_s
         if stats.failed != self._last.failed:

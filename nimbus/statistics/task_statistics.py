@@ -67,7 +67,7 @@ class TaskStatistics:
         self._catch_up()
         self.latest = stats
         self._seen_s = self._changed_s = now_s
-        self.movement.note(stats, now_s)
+        self.movement.on_report(stats, now_s)
         self._record(now_s)
 
     def moves(self, worker_id: str, stats: rpc.TaskStats, now_s: float) -> None:
@@ -89,10 +89,10 @@ class TaskStatistics:
         add(total, self.latest)
         return total
 
-    def note(self, now_s: float) -> None:
+    def add_sample(self, now_s: float) -> None:
         """Add the present counters to the history, for ``in_window``."""
         if self._changed_s >= self._noted_s and self._history is not None:
-            self._history.note(scalars_of(self.total()), now_s)
+            self._history.add_sample(scalars_of(self.total()), now_s)
         self._noted_s = now_s
 
     def in_window(self, window_s: float | None, now_s: float) -> Counts:
@@ -131,7 +131,7 @@ class TaskStatistics:
         self._record(self._seen_s)
         history = self._history or self._begin_history(self._seen_s)
         if self._noted_s > self._changed_s:
-            history.note(scalars_of(self.total()), self._noted_s)
+            history.add_sample(scalars_of(self.total()), self._noted_s)
 
     def _record(self, at_s: float) -> None:
         """Record the present counters as a sample at ``at_s``."""

@@ -49,7 +49,7 @@ class TimeSeries:
         self.points: deque[Point] = deque(maxlen=round(KEPT_S / STEP_S))
         self._last: Moment | None = None
 
-    def note(self, now: Moment) -> None:
+    def add_sample(self, now: Moment) -> None:
         """Add a sample of the sums. The first sample makes no point."""
         before, self._last = self._last, now
         if before is None or now.at_s <= before.at_s:

@@ -70,8 +70,8 @@ class TopologyStatistics:
         """
         self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
-            self._take(report, stats, now_s)
-        self._note(now_s)
+            self._apply(report, stats, now_s)
+        self._add_samples(now_s)
         if statuses or self._statuses:
             present = {one.task_id for one in report.tasks if self._tasks[one.task_id].worker_id == report.worker_id}
             self._statuses.report(report.worker_id, present, statuses or {}, now_s)
@@ -199,21 +199,21 @@ class TopologyStatistics:
         known = ([self._tasks[one] for one in tasks if one in self._tasks] for tasks in executors)
         return max((sum(task.busy_share(now_s) for task in tasks) for tasks in known), default=0.0)
 
-    def _note(self, now_s: float) -> None:
+    def _add_samples(self, now_s: float) -> None:
         """Sample the present counters for charts and histories, when a sample is due."""
         if now_s - self._charted_s >= CHART_STEP_S:
             self._charted_s = now_s
             for component_id, series in self._series.items():
-                series.note(moment_of(self._heard(component_id), now_s))
+                series.add_sample(moment_of(self._heard(component_id), now_s))
         if now_s - self._noted_s < STEP_S:
             return
         self._noted_s = now_s
         for component_id, history in self._histories.items():
-            history.note(counts_of(self._heard(component_id)), now_s)
+            history.add_sample(counts_of(self._heard(component_id)), now_s)
         for task in self._tasks.values():
-            task.note(now_s)
+            task.add_sample(now_s)
 
-    def _take(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
+    def _apply(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
         """Take in the report of one task."""
         task = self._tasks.get(stats.task_id)
         if task is None:

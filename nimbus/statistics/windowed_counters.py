@@ -32,7 +32,7 @@ class WindowedCounters:
         self._column: dict[Key, int] = {key: number for number, key in enumerate(keys, 1)}
         self._rings = [_Ring(window_s / BUCKETS) for window_s in WINDOWS_S]
 
-    def note(self, counts: Mapping[Key, float], now_s: float) -> None:
+    def add_sample(self, counts: Mapping[Key, float], now_s: float) -> None:
         """Add a sample of the counters. Calls more often than every ``STEP_S`` make no difference."""
         if any(ring.is_due(now_s) for ring in self._rings):
             row = self._row(counts, now_s)

@@ -134,9 +134,9 @@ class WebApplication:
             try:
                 reply = await self._serve(endpoint, request, callback)
             except TupletreeError as error:
-                self._authorizer.note(request, endpoint, error)
+                self._authorizer.audit(request, endpoint, error)
                 return _refused(error)
-            self._authorizer.note(request, endpoint, None, reply.status_code)
+            self._authorizer.audit(request, endpoint, None, reply.status_code)
             return reply
 
         return serve

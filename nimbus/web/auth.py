@@ -62,13 +62,13 @@ class Authorizer:
         token = bearer(request.headers.get("authorization")) or request.cookies.get(COOKIE)
         return self._keeper.identify(token)
 
-    def note(self, request: Request, endpoint: Endpoint, error: BaseException | None, status: int = 0) -> None:
+    def audit(self, request: Request, endpoint: Endpoint, error: BaseException | None, status: int = 0) -> None:
         """Write the outcome of a request to the audit log if the request changes state or was refused."""
         if error is None and status >= HTTPStatus.BAD_REQUEST:
             error = RuntimeError(f"answered with {status}")
         peer = request.client.host if request.client is not None else ""
         topology = str(_named(request, endpoint.row) or "")
-        self._keeper.note(endpoint.operation, endpoint.row, caller.get(), f"http:{peer}", topology, error)
+        self._keeper.log_outcome(endpoint.operation, endpoint.row, caller.get(), f"http:{peer}", topology, error)
 
     async def index(self, request: Request) -> Response | None:
         """Return a redirect to the login page for visitors without a valid token; None for all others."""
@@ -97,7 +97,9 @@ class Authorizer:
             if self._keeper.identify(token or None) is None:
                 return _page("paste a token", HTTPStatus.UNAUTHORIZED)
         except UnauthenticatedError as error:
-            self._keeper.note("login", None, None, f"http:{request.client.host if request.client else ''}", "", error)
+            self._keeper.log_outcome(
+                "login", None, None, f"http:{request.client.host if request.client else ''}", "", error
+            )
             return _page(str(error), HTTPStatus.UNAUTHORIZED)
         reply = RedirectResponse("/", HTTPStatus.SEE_OTHER)
         lifetime_s = max(0, int(unverified(token)["exp"] - time.time()))

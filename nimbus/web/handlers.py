@@ -236,26 +236,26 @@ class Handlers:
     # Actions
 
     async def activate(self, call: ApiCall) -> Any:
-        await self._ask(call, lifecycle.Activate())
+        await self._change(call, lifecycle.Activate())
         return actions.done(call, "activate")
 
     async def deactivate(self, call: ApiCall) -> Any:
-        await self._ask(call, lifecycle.Deactivate())
+        await self._change(call, lifecycle.Deactivate())
         return actions.done(call, "deactivate")
 
     async def rebalance(self, call: ApiCall) -> Any:
-        return self._waiting(call, "rebalance", await self._ask(call, actions.rebalance(call)))
+        return self._waiting(call, "rebalance", await self._change(call, actions.rebalance(call)))
 
     async def kill(self, call: ApiCall) -> Any:
-        return self._waiting(call, "kill", await self._ask(call, actions.kill(call)))
+        return self._waiting(call, "kill", await self._change(call, actions.kill(call)))
 
     async def set_log_config(self, call: ApiCall) -> Any:
-        record = await self._ask(call, actions.log_levels(call, time.time()))
+        record = await self._change(call, actions.log_levels(call, time.time()))
         return actions.shown_log_levels(record, time.time())
 
     async def debug(self, call: ApiCall) -> Any:
         request, operation = actions.sampling(call)
-        await self._ask(call, request)
+        await self._change(call, request)
         return actions.done(call, operation)
 
     async def start_profile(self, call: ApiCall) -> Any:
@@ -277,9 +277,9 @@ class Handlers:
         await self._leader_api.restart_worker(view.record(call.path["id"]).name, *actions.host_port(call))
         return actions.asked(call)
 
-    async def _ask(self, call: ApiCall, request: lifecycle.Request) -> pb.TopologyRecord:
+    async def _change(self, call: ApiCall, request: lifecycle.Request) -> pb.TopologyRecord:
         view = await self._leader_api.view()
-        return await self._leader_api.ask(view.record(call.path["id"]).name, request)
+        return await self._leader_api.change(view.record(call.path["id"]).name, request)
 
     def _waiting(self, call: ApiCall, operation: str, record: pb.TopologyRecord) -> Any:
         wait_s = max(0.0, record.pending.due_unix_s - time.time())

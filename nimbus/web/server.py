@@ -151,7 +151,7 @@ class _Connection(H11Protocol):
         # asyncio's TLS transport treats a limit of 0 as already reached.
         is_tls = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(1 if is_tls else _WRITE_BUFFER_BYTES)
-        self._follow()
+        self._restart_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
@@ -160,21 +160,21 @@ class _Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._follow()
+        self._restart_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._follow()
+        self._restart_timer()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._follow()
+        self._restart_timer()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._follow()
+        self._restart_timer()
 
-    def _follow(self) -> None:
+    def _restart_timer(self) -> None:
         """Restart the timer if the phase has changed."""
         phase = self._present_phase()
         if phase == self._phase:

@@ -105,7 +105,7 @@ def search(
                     yield End(searched, f"there are more than {found} matches")
                     return
                 found += is_hit
-                yield from context.take(path.name, line, offset, is_hit)
+                yield from context.add_line(path.name, line, offset, is_hit)
             searched += sum(len(line) + 1 for line in lines)
             if searched > MAX_BYTES or clock() - began_s > MAX_SECONDS:
                 yield from context.rest()
@@ -125,7 +125,7 @@ class _Context:
         self._before: deque[str] = deque(maxlen=query.before)
         self._open: deque[Match] = deque()
 
-    def take(self, file: str, line: str, offset: int, is_hit: bool) -> Iterator[Match]:
+    def add_line(self, file: str, line: str, offset: int, is_hit: bool) -> Iterator[Match]:
         shown = line if len(line) <= MAX_SHOWN_LENGTH else line[:MAX_SHOWN_LENGTH] + "…"
         for match in self._open:
             match.after.append(shown)

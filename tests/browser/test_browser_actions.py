@@ -127,6 +127,7 @@ def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topo
     watched.problems.clear()
 
 
+@pytest.mark.long
 def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, watched: Watched) -> None:
     conf = {"topology.message.timeout.secs": 5, "topology.enable.message.timeouts": False}
     cluster.client.submit("doomed", browser_topologies.holding(), conf)
@@ -181,6 +182,7 @@ def test_a_log_level_is_set_and_cleared(cluster: DevCluster, topology: str, page
     assert dict(record(cluster).record.log_levels) == {}
 
 
+@pytest.mark.long
 def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -> None:
     before = min(cluster.client.describe("words").workers, key=lambda one: one.port)
     page.goto(address(cluster, "topology", topology))
@@ -240,6 +242,7 @@ def press_until(page: Page, wanted: str) -> None:
     raise AssertionError(f"{wanted!r} is not reached by keyboard")
 
 
+@pytest.mark.long
 def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watched) -> None:
     cluster.client.submit("many", browser_topologies.many(COMPONENTS), {}, inactive=True)
     try:

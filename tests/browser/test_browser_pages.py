@@ -186,6 +186,7 @@ def totals(cluster: DevCluster, name: str) -> dict[str, int]:
     return {one.component_id: int(one.total.executed or one.total.acked) for one in found}
 
 
+@pytest.mark.long
 def test_charts_move_by_themselves(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster, "topology", topology_id(cluster, "words")))
     chart = page.get_by_role("img", name=re.compile("^Throughput: emitted"))
@@ -310,6 +311,7 @@ def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str
         assert horizontal_excess(page) <= 0, name
 
 
+@pytest.mark.long
 def test_every_text_can_be_read_in_light_and_in_dark(
     cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page, screenshots: str | None
 ) -> None:

@@ -185,7 +185,7 @@ class Worker:
         if self.alive:
             for executor in self.executors if task is None else [self.by_task[task]]:
                 if executor.tree_tasks:
-                    executor.inbox.tell(control)
+                    executor.inbox.put_news(control)
 
     # Batches
 

@@ -84,7 +84,7 @@ class Front:
 
 
 @dataclass(frozen=True)
-class _Reign:
+class _Tenure:
     epoch: int
     epoch_version: int  # of the node leader/epoch
 
@@ -115,7 +115,7 @@ class LeaderElection:
         self._lock = threading.Lock()  # guards the fields below; held for assignments only
         self._prefix = ""  # of this enrolment's candidate node
         self._node = ""  # the candidate node; empty: not enrolled
-        self._reign: _Reign | None = None
+        self._tenure: _Tenure | None = None
         self._standing = False
         self._watch: TreeWatch | None = None
         self._stopping = False
@@ -123,8 +123,8 @@ class LeaderElection:
     @property
     def epoch(self) -> int | None:
         """The epoch of this nimbus's leadership; None while it does not lead, to its own knowledge."""
-        reign = self._reign
-        return None if reign is None else reign.epoch
+        tenure = self._tenure
+        return None if tenure is None else tenure.epoch
 
     def start(self) -> None:
         """Create the base nodes of the cluster's tree, without standing for election. Raises UnavailableError."""
@@ -191,11 +191,11 @@ class LeaderElection:
         """
         _check_size(writes)
         with self._lock:
-            reign = self._reign
-        if reign is None or reign.epoch != epoch:
+            tenure = self._tenure
+        if tenure is None or tenure.epoch != epoch:
             raise AuthorityError(f"leadership {epoch} is over")
         transaction = self._client.transaction()
-        transaction.check(paths.leader_epoch(self._root), reign.epoch_version)
+        transaction.check(paths.leader_epoch(self._root), tenure.epoch_version)
         for write in writes:
             match write:
                 case Create(path, data):
@@ -229,7 +229,7 @@ class LeaderElection:
     def _step(self) -> None:
         if self._stopping:
             return
-        if self._reign is not None and not self._node:
+        if self._tenure is not None and not self._node:
             self._depose("session lost")
         if not self._standing:
             self._depose("stood down")
@@ -239,10 +239,10 @@ class LeaderElection:
             candidates = self._enrol()
             if candidates[0] != self._node:
                 self._depose(f"{candidates[0]} is before this one")
-            elif self._reign is None:
+            elif self._tenure is None:
                 self._begin()
             else:
-                self._check_reign()
+                self._check_tenure()
 
     def _enrol(self) -> list[str]:
         """Enrol if necessary and return all candidates in order."""
@@ -270,32 +270,32 @@ class LeaderElection:
         data, stat = result(self._client.get_async(path))
         last = Leadership.decode(data)
         if last.node == self._node:  # the reply to our own write was lost
-            reign = _Reign(last.epoch, stat.version)
+            tenure = _Tenure(last.epoch, stat.version)
         else:
             mine = Leadership(last.epoch + 1, self._identity, self.address, self._node)
             try:
                 now = result(self._client.set_async(path, mine.encode(), version=stat.version))
             except BadVersionError as error:
                 raise ConflictError("another leadership began at the same moment") from error
-            reign = _Reign(mine.epoch, now.version)
+            tenure = _Tenure(mine.epoch, now.version)
         with self._lock:
-            self._reign = reign
-        event(logger, "leader.elected", id=self._identity, epoch=reign.epoch)
-        self._on_elected(reign.epoch)
+            self._tenure = tenure
+        event(logger, "leader.elected", id=self._identity, epoch=tenure.epoch)
+        self._on_elected(tenure.epoch)
 
-    def _check_reign(self) -> None:
+    def _check_tenure(self) -> None:
         stat = result(self._client.exists_async(paths.leader_epoch(self._root)))
-        reign = self._reign
-        if reign is not None and (stat is None or stat.version != reign.epoch_version):
+        tenure = self._tenure
+        if tenure is not None and (stat is None or stat.version != tenure.epoch_version):
             self._depose("another leadership has begun")
             self._withdraw()
 
     def _depose(self, cause: str) -> None:
         with self._lock:
-            reign, self._reign = self._reign, None
-        if reign is not None:
-            event(logger, "leader.deposed", id=self._identity, epoch=reign.epoch, cause=cause)
-            self._on_deposed(reign.epoch)
+            tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            event(logger, "leader.deposed", id=self._identity, epoch=tenure.epoch, cause=cause)
+            self._on_deposed(tenure.epoch)
 
     def _withdraw(self) -> None:
         """Delete the candidate node, which notifies the next candidate at once."""

@@ -43,10 +43,10 @@ class CertificateWatch:
     async def keep(self) -> None:
         """Check the files every ``LOOK_S`` seconds, forever."""
         while True:
-            self.look(time.time())
+            self.refresh(time.time())
             await asyncio.sleep(LOOK_S)
 
-    def look(self, now_unix_s: float) -> None:
+    def refresh(self, now_unix_s: float) -> None:
         """Reload changed files, and warn once a day if the certificate expires soon."""
         try:
             stamp = self._tls.stamp()

@@ -82,9 +82,9 @@ class _Loop(Collector):
 
     def _plan(self) -> None:
         due_s = self._loop.time() + LOOKS_S
-        self._loop.call_at(due_s, self._look, due_s)
+        self._loop.call_at(due_s, self._sample, due_s)
 
-    def _look(self, due_s: float) -> None:
+    def _sample(self, due_s: float) -> None:
         self._lag.observe(max(0.0, self._loop.time() - due_s))
         self._plan()
 

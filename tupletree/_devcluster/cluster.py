@@ -68,7 +68,7 @@ class DevCluster:
             raise UsageError("this cluster runs already")
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-cluster-"))
         try:
-            plan = plan_with_ports(self.directory, self._size, self._ports.take(self._size.ports), self._own_conf)
+            plan = plan_with_ports(self.directory, self._size, self._ports.reserve(self._size.ports), self._own_conf)
             running = RunningCluster(plan, remove=True, durable=False)
             began = time.monotonic()
             running.start(START_TIMEOUT_S)

@@ -84,11 +84,11 @@ def lock_directory(directory: str) -> Iterator[None]:
     except OSError as error:
         raise UsageError(f"cannot write the cluster's directory {directory}: {error.strerror}") from error
     with lock:
-        _take(lock, directory)
+        _acquire(lock, directory)
         yield
 
 
-def _take(lock: IO[str], directory: str) -> None:
+def _acquire(lock: IO[str], directory: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -126,15 +126,15 @@ class Foreground:
     def watch(self) -> None:
         """Restart dead processes until ``stop``."""
         while not self._stop.wait(_LOOK_EVERY_S):
-            self._look("zookeeper", self._cluster.zookeeper)
+            self._check("zookeeper", self._cluster.zookeeper)
             for daemon in self._cluster.daemons:
-                self._look(daemon.plan.name, daemon)
+                self._check(daemon.plan.name, daemon)
 
     def stop(self) -> None:
         """End ``watch`` soon. Can be called from a signal handler."""
         self._stop.set()
 
-    def _look(self, name: str, process: DaemonProcess | EmbeddedZooKeeper) -> None:
+    def _check(self, name: str, process: DaemonProcess | EmbeddedZooKeeper) -> None:
         schedule, now_s = self._schedules[name], time.monotonic()
         if process.running:
             return

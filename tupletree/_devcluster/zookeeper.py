@@ -90,7 +90,7 @@ class EmbeddedZooKeeper:
             return
         java, class_path = find_java(), zookeeper_class_path()
         if self.port == 0:
-            self.port = self._reserved.take(1, self.host)[0]
+            self.port = self._reserved.reserve(1, self.host)[0]
         else:
             bind(self.host, self.port).close()
         config = self._write_config()

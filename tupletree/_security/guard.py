@@ -79,7 +79,7 @@ class Gatekeeper:
             raise UnauthenticatedError(why) if who is None else ForbiddenError(why)
         return label
 
-    def note(
+    def log_outcome(
         self,
         operation: str,
         row: Row | None,
@@ -131,7 +131,7 @@ class _Call:
             request.header.owner = self.who.name  # overrides the client's claim
 
     def ended(self, error: BaseException | None) -> None:
-        self._gate.note(self.operation, self.row, self.who, self._peer, self.topology, error)
+        self._gate.log_outcome(self.operation, self.row, self.who, self._peer, self.topology, error)
 
 
 class _Replayed:

@@ -123,16 +123,16 @@ class _Joiner:
 
     def tree(self) -> Tree:
         for event in self._events:
-            self._take(event)
+            self._add(event)
         for event in self._events:
             if event["kind"] in _OUTCOMES:
-                self._settle(event)
+                self._open_hop(event)
         self._hang()
         _align(self._tree, self._hops.values())
         _sort(self._tree.hops)
         return self._tree
 
-    def _take(self, event: Mapping[str, Any]) -> None:
+    def _add(self, event: Mapping[str, Any]) -> None:
         tree, at = self._tree, float(event["at"])
         match event["kind"]:
             case "begin" if tree.begun_s is None:
@@ -167,7 +167,7 @@ class _Joiner:
             if isinstance(child, str):
                 self._child_of.setdefault(child, hop.edge)
 
-    def _settle(self, event: Mapping[str, Any]) -> None:
+    def _open_hop(self, event: Mapping[str, Any]) -> None:
         """Return the earliest open hop that this task executed."""
         at, task = float(event["at"]), _task(event.get("task"))
         open_ = [

@@ -192,14 +192,14 @@ class Driver:
         self._looks.close(0.0)
         self._commits.close(0.0)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Refresh the links to Spark's UI, and again cancel running jobs of attempts that are over."""
         if self._spark is not None:
-            self._cancels.submit(self._look)
+            self._cancels.submit(self._refresh)
             if self._is_remote:
                 self._looks.submit(self._reach_server)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         for attempt, batch in list(self._batches.items()):
             if batch.is_over and batch.is_running:
                 self._interrupt(attempt)

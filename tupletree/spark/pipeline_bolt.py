@@ -180,7 +180,7 @@ class PipelineBolt(EmitterBolt):
             # The thread cannot be interrupted, and every later commit waits for it. Only a new worker helps.
             raise BatchTimeoutError(f"the commit of {attempt} has not ended after {self._limit_s:g} s")
         self._apply(self._jobs.due(now_s()))
-        self._driver.look()
+        self._driver.refresh()
 
     def _overdue(self) -> Exception:
         """Return why a job has no result yet. A slow start of Spark or the sinks is no fault of the batch."""

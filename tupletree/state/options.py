@@ -32,7 +32,7 @@ class Option:
             return "a string that is not empty"
         return f"a{' whole' if self.kind is int else ''} number of at least {self.minimum}"
 
-    def takes(self, value: Any) -> bool:
+    def accepts(self, value: Any) -> bool:
         if self.kind is str:
             return isinstance(value, str) and value != "" and (not self.choices or value in self.choices)
         is_number = isinstance(value, int if self.kind is int else int | float) and not isinstance(value, bool)
@@ -86,7 +86,7 @@ def parsed(provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if name not in options:
             nearest = difflib.get_close_matches(name, options, n=1, cutoff=0.0)[0]
             raise ConfigError(f"{CONFIG} of provider {provider!r} has no key {name!r}; did you mean {nearest!r}?")
-        if not options[name].takes(value):
+        if not options[name].accepts(value):
             raise ConfigError(
                 f"{CONFIG}: {name!r} of provider {provider!r} takes {options[name].expected}, not {value!r}"
             )

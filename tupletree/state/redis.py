@@ -62,15 +62,15 @@ class RedisBackend:
         self._unmoved: list[int] = []  # remaining chunks of a commit that has begun
         self._is_sure = False  # True if the attributes match the store, because the last command was answered
         self._owner = self._use(self._take_over)
-        self._settle()
+        self._complete_commit()
 
     def get(self, key: bytes) -> bytes | None:
-        self._settle()
+        self._complete_commit()
         found: bytes | None = self._use(lambda: self._client.hget(self._values, key))
         return found
 
     def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-        self._settle()
+        self._complete_commit()
         server, cursor = None, 0
         while True:
             run, (cursor, page) = self._use(functools.partial(self._page, cursor))
@@ -82,7 +82,7 @@ class RedisBackend:
                 return
 
     def prepare(self, txid: int, changes: Changes) -> None:
-        self._settle()
+        self._complete_commit()
         chunks = list(_chunks(self._namespace, changes))
         self._is_sure = False
         for number, chunk in enumerate(chunks, start=1):
@@ -93,7 +93,7 @@ class RedisBackend:
         self._is_sure = True
 
     def commit(self, txid: int) -> None:
-        self._settle()
+        self._complete_commit()
         if self.committed == txid:
             return
         if self.prepared != txid:
@@ -106,7 +106,7 @@ class RedisBackend:
         self._is_sure = True
 
     def rollback(self) -> None:
-        self._settle()
+        self._complete_commit()
         self._is_sure = False
         self._write(scripts.ROLLBACK)
         self.prepared = None
@@ -115,7 +115,7 @@ class RedisBackend:
     def close(self) -> None:
         self._address.close()
 
-    def _settle(self) -> None:
+    def _complete_commit(self) -> None:
         """After a command without a reply, reread the stored status, and complete a commit that has begun."""
         if self._is_sure:
             return

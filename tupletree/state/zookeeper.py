@@ -102,11 +102,11 @@ class ZooKeeperBackend:
         return self._content("prepared").txid
 
     def get(self, key: bytes) -> bytes | None:
-        self._settle()
+        self._complete_commit()
         return self._content("committed").entries.get(key)
 
     def scan(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-        self._settle()
+        self._complete_commit()
         yield [(key, value) for key, value in self._content("committed").entries.items() if value is not None]
 
     def prepare(self, txid: int, changes: Changes) -> None:
@@ -143,7 +143,7 @@ class ZooKeeperBackend:
     def _change(self, decide: Callable[[], Contents]) -> None:
         """Decide on the stored contents and write the result, repeating both after a conflict."""
         for _ in range(TRIES):
-            self._settle()
+            self._complete_commit()
             contents = decide()
             known = self._nodes
             writes = [
@@ -160,7 +160,7 @@ class ZooKeeperBackend:
                 return
         raise ConflictError(f"state {self._namespace!r} keeps changing: another writer is active below {self._folder}")
 
-    def _settle(self) -> None:
+    def _complete_commit(self) -> None:
         if not self._is_settled:
             self._reload()
 

@@ -111,15 +111,15 @@ class LocalTopology:
         """Apply ledger updates and send the results to the spouts. Called on run loop threads."""
         with self._lock:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
-                self._tell(self._apply(self._ledgers[shard], part))
+                self._deliver(self._apply(self._ledgers[shard], part))
 
     def _apply(self, ledger: Ledger, part: AckUpdates) -> Any:
         return ledger.apply(*part.columns(), self._clock())
 
-    def _tell(self, verdicts: Any) -> None:
+    def _deliver(self, verdicts: Any) -> None:
         for kind in VerdictKind:
             for task, roots in getattr(verdicts, kind.value).items():
-                self.engine.tell(task, TreeVerdict(task, kind, roots))
+                self.engine.notify_task(task, TreeVerdict(task, kind, roots))
 
     def failed(self, failure: TaskFailure) -> None:
         """End the topology because a component raised. Called on run loop threads, which cannot join each other."""
@@ -142,8 +142,8 @@ class LocalTopology:
             while self._next_rotation_s <= self._clock():
                 self._next_rotation_s += self._timeout_s
                 for ledger in self._ledgers:
-                    self._tell(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
-        self.engine.look_after()
+                    self._deliver(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
+        self.engine.run_watchdog()
 
     def raise_failure(self) -> None:
         """Raise the failure of a component, if there was any."""

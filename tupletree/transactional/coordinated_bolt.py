@@ -87,9 +87,9 @@ class CoordinatedBolt(Bolt):
         elif origin.component == SYSTEM_COMPONENT:
             self.collector.ack(tup)  # a tick belongs to no batch
         else:
-            self._take(tup)
+            self._process(tup)
 
-    def _take(self, tup: Tuple) -> None:
+    def _process(self, tup: Tuple) -> None:
         """Process a tuple of a batch."""
         running = self._latest
         attempt = tup.values[0]

@@ -210,9 +210,9 @@ class WindowedBolt(Bolt):
         if tuples[0].is_tick:
             self._tick(tuples[0][0])
         elif self._settings.is_in_event_time:
-            self._take_by_timestamp(tuples)
+            self._add_by_timestamp(tuples)
         else:
-            self._take_by_arrival(tuples)
+            self._add_by_arrival(tuples)
         self._evaluate()
 
     def _clock_us(self) -> int:
@@ -230,13 +230,13 @@ class WindowedBolt(Bolt):
             context = self.context
             event(log, "tuples.late", component=context.component_id, task=context.task_id, tuples=tuples)
 
-    def _take_by_arrival(self, tuples: list[Tuple]) -> None:
+    def _add_by_arrival(self, tuples: list[Tuple]) -> None:
         now_us = self._arrival.at(self._clock_us())
         self._spans.advance(now_us)
         for tup in tuples:
             self._spans.add(tup, now_us)
 
-    def _take_by_timestamp(self, tuples: list[Tuple]) -> None:
+    def _add_by_timestamp(self, tuples: list[Tuple]) -> None:
         stream = (tuples[0].source_component, tuples[0].source_stream)
         for tup in tuples:
             at_us = self._timestamp_us(tup)
@@ -244,7 +244,7 @@ class WindowedBolt(Bolt):
                 continue
             self._watermarks.came(stream, at_us)
             if self._watermarks.is_late(at_us):
-                self._take_late(tup)
+                self._on_late(tup)
             else:
                 self._spans.add(tup, at_us)
 
@@ -264,7 +264,7 @@ class WindowedBolt(Bolt):
         self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field))
         self._plain.fail(tup)
 
-    def _take_late(self, tup: Tuple) -> None:
+    def _on_late(self, tup: Tuple) -> None:
         self._late += 1
         if self._settings.late_stream is not None:
             self._plain.emit([dict(zip(tup.fields, tup.values, strict=True))], tup, self._settings.late_stream)
@@ -272,7 +272,7 @@ class WindowedBolt(Bolt):
 
     def _evaluate(self) -> None:
         """Evaluate every window that is due, then ack the tuples that have been in their last window."""
-        while (span := self._spans.take()) is not None:
+        while (span := self._spans.next_due()) is not None:
             self._evaluate_one(span)
         evicted = self._spans.evict()
         if evicted:

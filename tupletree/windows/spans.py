@@ -147,11 +147,11 @@ class Spans(Generic[T]):
             self._times += [at_us for at_us, _, _ in self._ahead[:reached]]
             del self._ahead[:reached]
 
-    def take(self) -> Span[T] | None:
+    def next_due(self) -> Span[T] | None:
         """Return the next window that is due, or None."""
         if isinstance(self._slide, Duration):
-            return self._take_by_time(self._slide.us)
-        return self._take_by_count(self._slide.value)
+            return self._next_by_time(self._slide.us)
+        return self._next_by_count(self._slide.value)
 
     def evict(self) -> list[T]:
         """Return the tuples newly evicted since the last call, in order: none of them is in a future window."""
@@ -171,7 +171,7 @@ class Spans(Generic[T]):
             del self._times[: kept - self._base]
             self._base = kept
 
-    def _take_by_time(self, slide_us: int) -> Span[T] | None:
+    def _next_by_time(self, slide_us: int) -> Span[T] | None:
         if self._next_end_us is None and self._times:
             self._next_end_us = self._after(self._times[0], slide_us)
         if self.now_us is None or self._next_end_us is None:
@@ -197,7 +197,7 @@ class Spans(Generic[T]):
         """Return the end of the first window that can hold a tuple of that time."""
         return (time_us // slide_us + 1) * slide_us
 
-    def _take_by_count(self, slide: int) -> Span[T] | None:
+    def _next_by_count(self, slide: int) -> Span[T] | None:
         hi = self._next_hi
         if hi > self._base + len(self._items):
             return None

@@ -95,7 +95,7 @@ class Participant:
         """The latest time at which ``poll`` must be called; infinity if no step waits."""
         return math.inf if self._waiting is None else self._waiting[2]
 
-    def take(self, origin: Origin, rows: Rows) -> bool:
+    def admit(self, origin: Origin, rows: Rows) -> bool:
         """Judge a batch; return True if it is to be executed now. Steps are acted on at once.
 
         Raises:
@@ -118,7 +118,7 @@ class Participant:
             case StepDecision.RUN:
                 return True
             case StepDecision.HOLD:
-                self._hold(origin, rows)
+                self._buffer(origin, rows)
             case StepDecision.DROP:
                 self._task.updates.fails.update(rows.all_roots())
         return False
@@ -264,9 +264,9 @@ class Participant:
             self._control.emit_direct(target, step.row(sent), anchor, CHECKPOINT_STREAM)
             channel = self.channels.setdefault(target, deque())
             for one in [*data, buffer]:
-                channel.extend((one, rows) for rows in one.take())
+                channel.extend((one, rows) for rows in one.pop_all())
 
-    def _hold(self, origin: Origin, rows: Rows) -> None:
+    def _buffer(self, origin: Origin, rows: Rows) -> None:
         is_full = self._held_rows + len(rows) > MAX_HELD_ROWS
         is_full |= bool(self._held) and self._held_bytes + rows.size > self._most_held_bytes
         if is_full and (not self.barriers.is_initialised or rows.generation > self.barriers.generation):

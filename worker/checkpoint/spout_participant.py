@@ -53,7 +53,7 @@ class SpoutParticipant(Participant):
                     if self._task.is_open:
                         self._state.state.put(POSITION, self._spout.checkpoint_state())
                     self._state.prepare(step.txid)
-                self._take_all()
+                self._move_all()
                 self._count()
             case Action.COMMIT:
                 self._commit(step)
@@ -98,18 +98,18 @@ class SpoutParticipant(Participant):
             self._state.rollback()
             self._state.check(step, is_unused=True)
         self.begin_generation(step)
-        taken_back = [*self._prepared, *self._acked, *self._failed, *self._spout_task.take_pending()]
+        taken_back = [*self._prepared, *self._acked, *self._failed, *self._spout_task.pop_pending()]
         self._prepared, self._acked, self._failed = [], [], []
         self._count()
         if self._state is None:
-            self._tell(self._spout.fail, taken_back)
+            self._notify(self._spout.fail, taken_back)
         self._must_restore = True
         if self._task.is_open:
             self._restore()
 
-    def _take_all(self) -> None:
+    def _move_all(self) -> None:
         """Move all messages emitted so far into the checkpoint that is being prepared."""
-        pending = self._spout_task.take_as_acked()
+        pending = self._spout_task.pop_as_acked()
         self._prepared += [*self._acked, *pending]
         self._acked = []
 
@@ -121,7 +121,7 @@ class SpoutParticipant(Participant):
             self._state.commit(step)
         done, self._prepared = self._prepared, []
         self._count()
-        self._tell(self._spout.ack, done)
+        self._notify(self._spout.ack, done)
 
     def _restore(self) -> None:
         if self._state is not None:
@@ -142,7 +142,7 @@ class SpoutParticipant(Participant):
         """Count completed but uncommitted messages as pending. Otherwise they would pile up while the store is down."""
         self._spout_task.uncommitted = len(self._acked) + len(self._prepared)
 
-    def _tell(self, call: Callable[[Any], None], msg_ids: Iterable[Any]) -> None:
+    def _notify(self, call: Callable[[Any], None], msg_ids: Iterable[Any]) -> None:
         """Call the spout for each message. If the spout raises, raise TaskFailure and skip the remaining messages."""
         try:
             for msg_id in msg_ids:

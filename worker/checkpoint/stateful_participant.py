@@ -85,14 +85,14 @@ class StatefulParticipant(Participant):
         if self.barriers.is_initialised:
             self._bolt.pre_rollback()
         self._state.rollback()
-        self._take_back()
+        self._fail_rolled_back()
 
     def _begin_anew(self) -> None:
         """Reopen the state, discarding everything that is not saved."""
         self._state.forget()
-        self._take_back()
+        self._fail_rolled_back()
 
-    def _take_back(self) -> None:
+    def _fail_rolled_back(self) -> None:
         """Fail the trees of tuples whose effects were rolled back. Nothing is executed until INITSTATE."""
         self._needs_init = True
         self.barriers.is_initialised = False

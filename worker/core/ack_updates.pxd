@@ -19,7 +19,7 @@ cdef class AckUpdates:
     @cython.locals(roots=cython.ulonglong[::1], values=cython.ulonglong[::1], at=Py_ssize_t)
     cpdef add_acks(self, AckUpdates other)
     cpdef add_init(self, u64 root, u64 value, task)
-    cpdef take_init(self, u64 root, u64 value, task)
+    cpdef add_lone_init(self, u64 root, u64 value, task)
 
 @cython.locals(parts=list, part=AckUpdates, roots=cython.ulonglong[::1], values=cython.ulonglong[::1], at=Py_ssize_t)
 cpdef dict split(AckUpdates updates, Py_ssize_t shards)

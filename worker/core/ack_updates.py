@@ -94,9 +94,9 @@ class AckUpdates:
         if self._newest is None:
             self._newest = array("H", bytes(2 * (NEWEST_MASK + 1)))
         self._newest[root & NEWEST_MASK] = self.inits.count & 0xFFFF  # beyond 65,536 inits, only the first are found
-        self.take_init(root, value, task)
+        self.add_lone_init(root, value, task)
 
-    def take_init(self, root: int, value: int, task: int) -> None:
+    def add_lone_init(self, root: int, value: int, task: int) -> None:
         """Report a tree without an entry in the table: later acks of the tree are reported separately."""
         self.inits.append(root, value)
         self.init_tasks.append(task)
@@ -123,7 +123,7 @@ def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
     roots, values = updates.inits.columns()
     for at in range(len(roots)):
         part = parts[roots[at] % shards]
-        part.take_init(roots[at], values[at], updates.init_tasks[at])
+        part.add_lone_init(roots[at], values[at], updates.init_tasks[at])
     for root in updates.fails:
         part = parts[root % shards]
         part.fails.add(root)

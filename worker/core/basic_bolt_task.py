@@ -105,9 +105,9 @@ class BasicBoltTask(Task):
         return at - start
 
     def _count(self, origin: Origin, executed: int, failed: int, elapsed_s: float) -> None:
-        self.counters.settled(executed, failed, elapsed_s)
+        self.counters.count_executed(executed, failed, elapsed_s)
         if self.inputs is not None:
-            self.inputs[origin].settled(executed, failed, elapsed_s)
+            self.inputs[origin].count_executed(executed, failed, elapsed_s)
 
     def _fail(self, tup: Tuple, error: FailedException) -> None:
         self.has_failed_tuples = True

@@ -161,7 +161,7 @@ class BoltTask(Task):
         if self.unacked is not None:
             self.unacked.discard(tup)
         if tup is self._sampled:
-            self._take_sample(tup)
+            self._sample_latency(tup)
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
         """Record that the collector acked these tuples."""
@@ -172,9 +172,9 @@ class BoltTask(Task):
         if self.unacked is not None:
             self.unacked.difference_update(tuples)
         if self._sampled is not None and self._sampled in tuples:
-            self._take_sample(self._sampled)
+            self._sample_latency(self._sampled)
 
-    def _take_sample(self, tup: Tuple) -> None:
+    def _sample_latency(self, tup: Tuple) -> None:
         self._sampled = None
         self.processed(tup._origin, self._env.clock() - self._sampled_s)
 

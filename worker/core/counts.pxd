@@ -10,7 +10,7 @@ cdef class InputCounts:
     cdef public double execute_s, process_s_sum
 
     cpdef ran(self, long long executed, double elapsed_s)
-    cpdef settled(self, long long executed, long long failed, double elapsed_s)
+    cpdef count_executed(self, long long executed, long long failed, double elapsed_s)
     cpdef processed(self, double latency_s)
 
 cdef class Counters(InputCounts):

@@ -49,7 +49,7 @@ class InputCounts:
         self.executed += executed
         self.execute_s += elapsed_s
 
-    def settled(self, executed: int, failed: int, elapsed_s: float) -> None:
+    def count_executed(self, executed: int, failed: int, elapsed_s: float) -> None:
         """Count executed tuples, of which some failed and the others were acked."""
         self.executed += executed
         self.execute_s += elapsed_s

@@ -81,16 +81,16 @@ class OutBuffer:
         """True if there is a full batch."""
         return len(self._full) > 0
 
-    def take_full(self) -> list[Rows]:
+    def pop_full(self) -> list[Rows]:
         """Remove and return the full batches, oldest first."""
         full, self._full = self._full, []
         return full
 
-    def take(self) -> list[Rows]:
+    def pop_all(self) -> list[Rows]:
         """Remove and return all rows in batches, oldest first."""
         if self._ids.count:
             self._seal()
-        return self.take_full()
+        return self.pop_full()
 
     def _seal(self) -> None:
         roots, edges = self._ids.columns()

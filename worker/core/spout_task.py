@@ -191,18 +191,18 @@ class SpoutTask(Task):
             self.counters.timeouts += 1
             self._fail(entry)
 
-    def take_pending(self) -> list[Any]:
+    def pop_pending(self) -> list[Any]:
         """Remove all pending trees and return their message ids."""
         if self.by_stream is not None:
             self.by_stream.forget()
         return [message_of(entry) for entry in self.pending.pop_many(list(self.pending))]
 
-    def take_as_acked(self) -> list[Any]:
+    def pop_as_acked(self) -> list[Any]:
         """Remove all pending trees, count them as acked and return their message ids."""
         self.counters.acked += len(self.pending)
         if self.by_stream is not None:
             self.by_stream.acked(list(self.pending))
-        return self.take_pending()
+        return self.pop_pending()
 
     def _fail(self, entry: Any) -> None:
         self.counters.failed += 1

@@ -100,7 +100,7 @@ class Participant(Protocol):
     def due_s(self) -> float:
         """The latest time at which ``poll`` must be called; infinity if no step waits."""
 
-    def take(self, origin: Origin, rows: Rows) -> bool:
+    def admit(self, origin: Origin, rows: Rows) -> bool:
         """Judge a batch; return True if it is to be executed now."""
 
     def poll(self) -> bool:

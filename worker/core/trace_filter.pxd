@@ -34,4 +34,4 @@ cdef class FollowedBolt:
     cpdef acked(self, Tuple tup)
     @cython.locals(tup=Tuple)
     cpdef acked_many(self, tuples)
-    cdef _look(self, Tuple tup)
+    cdef _trace_ack(self, Tuple tup)

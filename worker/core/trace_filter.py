@@ -28,7 +28,7 @@ class TreeTracer(Protocol):
     def began(self, task: Task, root: int, message: Any) -> None:
         """Record that a task began a traced tree."""
 
-    def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
+    def on_outcome(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
         """Record that a bolt acked or failed a tuple of these trees."""
 
 
@@ -106,18 +106,18 @@ class FollowedBolt:
     def acked(self, tup: Tuple) -> None:
         """Record that the collector acked a tuple."""
         self._task.acked(tup)
-        self._look(tup)
+        self._trace_ack(tup)
 
     def acked_many(self, tuples: Sequence[Tuple]) -> None:
         """Record that the collector acked these tuples."""
         self._task.acked_many(tuples)
         for tup in tuples:
-            self._look(tup)
+            self._trace_ack(tup)
 
     def failed(self, tup: Tuple) -> None:
         """Record that the collector failed a tuple."""
         self._task.failed(tup)
-        self._tracer.settled(self._task, tup.anchors, "fail")
+        self._tracer.on_outcome(self._task, tup.anchors, "fail")
 
     def begin_tree(self, root: int, value: int, inputs: list[Tuple]) -> None:
         """Track a tree of the task's own, which the collector began for these inputs."""
@@ -125,10 +125,10 @@ class FollowedBolt:
         if self._followed.holds(root):
             self._tracer.began(self._task, root, f"{len(inputs)} tuples combined")
 
-    def _look(self, tup: Tuple) -> None:
+    def _trace_ack(self, tup: Tuple) -> None:
         """Show the tracer an acked tuple if its tree is followed or if the tuple belongs to several trees."""
         if tup._root:
             if self._followed.holds(tup._root):
-                self._tracer.settled(self._task, tup.anchors, "ack")
+                self._tracer.on_outcome(self._task, tup.anchors, "ack")
         elif tup._pairs is not None:
-            self._tracer.settled(self._task, tup.anchors, "ack")
+            self._tracer.on_outcome(self._task, tup.anchors, "ack")

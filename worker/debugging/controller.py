@@ -41,11 +41,11 @@ class DebugController:
         self._switches = Switches()
         self._timer: asyncio.TimerHandle | None = None
 
-    def follow(self, observed: DebugSettings) -> None:
+    def apply(self, observed: DebugSettings) -> None:
         """Adopt the settings of the latest record."""
         if observed != self._observed:
             self._observed = observed
-            self._look()
+            self._follow_switches()
 
     def close(self) -> None:
         """Stop, and write the remaining events."""
@@ -53,7 +53,7 @@ class DebugController:
             self._timer.cancel()
         self._events.close()
 
-    def _look(self) -> None:
+    def _follow_switches(self) -> None:
         now_s = time.time()
         before, self._switches = self._switches, self._observed.at(now_s)
         self._apply(before, self._switches)
@@ -62,15 +62,15 @@ class DebugController:
             self._timer = None
         end_s = self._observed.next_end(now_s)
         if end_s is not None:
-            self._timer = self._loop.call_later(min(_MAX_S, max(0.01, end_s - now_s)), self._look)
+            self._timer = self._loop.call_later(min(_MAX_S, max(0.01, end_s - now_s)), self._follow_switches)
 
     def _apply(self, before: Switches, now: Switches) -> None:
-        self._loggers.follow(now.levels)
+        self._loggers.apply(now.levels)
         if now.wants_events:
             self._events.open()
         if now.shares != before.shares:
             event(log, "tuples.sampled", shares=dict(now.shares))
-            self._sampler.follow(now)
+            self._sampler.apply(now)
         if now.one_in != before.one_in:
             event(log, "trees.traced", one_in=now.one_in)
             self._trace(Tracer(now.one_in, self._events) if now.one_in else None)

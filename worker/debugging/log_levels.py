@@ -17,7 +17,7 @@ class LogLevels:
     def __init__(self) -> None:
         self._before: dict[str, int] = {}
 
-    def follow(self, levels: Mapping[str, str]) -> None:
+    def apply(self, levels: Mapping[str, str]) -> None:
         """Set exactly these loggers to these levels ("" is the root), and restore the levels of all others."""
         for name in self._before.keys() - levels.keys():
             level = self._before.pop(name)

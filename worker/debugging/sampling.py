@@ -80,10 +80,12 @@ class RateLimit:
 class Lens:
     """Sampler of one stream of one task: records tuples and draws how many to skip next. On the task's thread."""
 
-    def __init__(self, stream: OutStream, share: float, pace: RateLimit, events: EventLog, rng: random.Random) -> None:
+    def __init__(
+        self, stream: OutStream, share: float, rate_limit: RateLimit, events: EventLog, rng: random.Random
+    ) -> None:
         self._origin = stream.origin
         self._per_log = 1 / math.log1p(-share) if share < 1 else -0.0
-        self._pace = pace
+        self._rate_limit = rate_limit
         self._events = events
         self._rng = rng
         self._passed_over = self.draw()  # for tuples not counted by a ``Watched`` single-target chooser
@@ -93,18 +95,18 @@ class Lens:
         drawn = math.log(1.0 - self._rng.random()) * self._per_log
         return int(drawn) if drawn < _MAX_PASSED_OVER else _MAX_PASSED_OVER
 
-    def see_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
+    def record_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
         """Record a tuple for one task; return the number of tuples to skip."""
-        if self._pace.allows():
+        if self._rate_limit.allows():
             self._write(values, [buffer.task])
         return self.draw()
 
-    def see(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
+    def record(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
         """Record or skip a tuple for any number of tasks."""
         if self._passed_over:
             self._passed_over -= 1
         else:
-            if self._pace.allows():
+            if self._rate_limit.allows():
                 self._write(values, [buffer.task for buffer in buffers])
             self._passed_over = self.draw()
 
@@ -138,11 +140,11 @@ class Sampler:
     def __init__(self, tasks: Iterable[Task], events: EventLog) -> None:
         self._tasks = list(tasks)
         self._events = events
-        self._pace = RateLimit(events)
+        self._rate_limit = RateLimit(events)
         self._plain: dict[tuple[int, str], _Plain] = {}
         self._shares: dict[str, float] = {}
 
-    def follow(self, switches: Switches) -> None:
+    def apply(self, switches: Switches) -> None:
         """Sample each component's share of tuples from now on. Task threads keep running meanwhile."""
         for task in self._tasks:
             share = switches.share_of(task.component_id)
@@ -163,18 +165,18 @@ class Sampler:
     def _insert(self, task_id: int, stream: OutStream, share: float) -> None:
         plain = _Plain(stream.choose_one, stream.choose_many, stream.observe)
         self._plain[task_id, stream.origin.stream] = plain
-        lens = Lens(stream, share, self._pace, self._events, random.Random())
+        lens = Lens(stream, share, self._rate_limit, self._events, random.Random())
 
         def choose_many(values: Sequence[Any]) -> Sequence[Any]:
             buffers = plain.many(values)
-            lens.see(values, buffers)
+            lens.record(values, buffers)
             return buffers
 
         def observe(values: Sequence[Any]) -> None:
             if plain.observe is not None:
                 plain.observe(values)
-            lens.see(values, ())
+            lens.record(values, ())
 
         if plain.one is not None:
-            stream.choose_one = Watched(plain.one, lens.see_one, lens.draw())
+            stream.choose_one = Watched(plain.one, lens.record_one, lens.draw())
         stream.choose_many, stream.observe = choose_many, observe

@@ -97,7 +97,7 @@ class Tracer:
             at += done
         return at - start + (task.run(rows, at, stop, origin) if at < stop else 0)
 
-    def settled(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
+    def on_outcome(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
         """Record that a bolt acked or failed a tuple of these trees."""
         for root, _ in anchors:
             if self.followed.holds(root):

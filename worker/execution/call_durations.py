@@ -19,7 +19,7 @@ class CallDurations:
     def __init__(self) -> None:
         self._seen: dict[Hashable, tuple[Hashable, float]] = {}
 
-    def look(self, loops: Iterable[Present], now_s: float) -> dict[int, float]:
+    def observe(self, loops: Iterable[Present], now_s: float) -> dict[int, float]:
         """Note the current calls. Return, by task, the seconds for which the task has been in the same call."""
         seen, found = {}, {}
         for loop, call, tasks in loops:

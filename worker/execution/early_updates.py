@@ -30,7 +30,7 @@ def so_far(updates: AckUpdates) -> AckUpdates:
     count = min(len(updates.init_tasks), updates.inits.count)
     roots, values = updates.inits.columns()
     for at in range(count):
-        copy.take_init(roots[at], values[at], updates.init_tasks[at])
+        copy.add_lone_init(roots[at], values[at], updates.init_tasks[at])
     copy.fails = set(updates.fails)
     copy.resets = set(updates.resets)
     return copy
@@ -43,7 +43,7 @@ def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
     init_roots, init_values = updates.inits.columns()
     told_acks, told_inits = told.acks.columns()[1], told.inits.columns()[1]
     for at in range(len(told_inits), len(init_roots)):
-        rest.take_init(init_roots[at], init_values[at], updates.init_tasks[at])
+        rest.add_lone_init(init_roots[at], init_values[at], updates.init_tasks[at])
     for at in range(len(ack_roots)):
         _add_change(rest, ack_roots[at], ack_values[at] ^ (told_acks[at] if at < len(told_acks) else 0))
     for at in range(len(told_inits)):

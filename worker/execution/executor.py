@@ -184,7 +184,7 @@ class Executor:
             self._flush_channels(participant, closed)
         for buffer in self._buffers:
             if buffer:
-                self._hand_over(buffer, buffer.take, closed)
+                self._hand_over(buffer, buffer.pop_all, closed)
 
     def flush_full(self) -> None:
         """Hand over full batches whose receiving tasks are open, except reports."""
@@ -193,7 +193,7 @@ class Executor:
             self._flush_channels(participant, closed)
         for buffer in self._unreported:
             if buffer.has_full:
-                self._hand_over(buffer, buffer.take_full, closed)
+                self._hand_over(buffer, buffer.pop_full, closed)
 
     def _flush_channels(self, participant: Participant, closed: frozenset[int]) -> None:
         """Hand over steps of checkpoints and the tuples before them, ahead of later tuples."""
@@ -276,10 +276,10 @@ class BoltExecutor(Executor):
         self.tree_tasks = sorted(self._trees)
 
     def step(self) -> bool:
-        has_heard = self._look_up()
+        has_heard = self._handle_news()
         if self.is_held:
             return has_heard
-        if self._at >= len(self._rows) and not self._take():
+        if self._at >= len(self._rows) and not self._next_batch():
             return has_heard
         if not len(self._rows):
             return True
@@ -300,12 +300,12 @@ class BoltExecutor(Executor):
             self.inbox.done(done)
         return True
 
-    def _look_up(self) -> bool:
+    def _handle_news(self) -> bool:
         """Handle ticks, news of trees and steps of checkpoints, even while held. Return True if there was news."""
         if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
             self._tick()
         has_heard = self.inbox.has_news
-        while (news := self.inbox.take_news()) is not None:
+        while (news := self.inbox.pop_news()) is not None:
             self._handle(news)
         for trees in self._trees.values():
             if trees.due_s != math.inf and self._clock() >= trees.due_s:
@@ -324,7 +324,7 @@ class BoltExecutor(Executor):
         waits = bool(self.inbox) or self._at < len(self._rows) or any(one.released for one in self._participants)
         return self.inbox.has_news or (waits and not self.is_held)
 
-    def _take(self) -> bool:
+    def _next_batch(self) -> bool:
         """Make the next batch current: released batches first, then the inbox. Return False if there is none."""
         self._at = 0
         for participant in self._participants:
@@ -334,7 +334,7 @@ class BoltExecutor(Executor):
                 self._is_counted = False
                 return True
         self._is_counted = True
-        item = self.inbox.take()
+        item = self.inbox.pop()
         if item is None:
             self._rows = NO_ROWS
             return False
@@ -349,10 +349,10 @@ class BoltExecutor(Executor):
             self._rows = self._decoded(item, self._bolts[target])
         self._task = self._bolts[target]
         if self._task.participant is not None:
-            self._ask(self._task.participant)
+            self._admit(self._task.participant)
         return True
 
-    def _ask(self, participant: Participant) -> None:
+    def _admit(self, participant: Participant) -> None:
         """Keep the current rows only if the participant lets the task execute them now."""
         if not len(self._rows):
             return
@@ -360,7 +360,7 @@ class BoltExecutor(Executor):
             if not participant.is_ready:
                 self._ticks_waiting -= len(self._rows)
                 self._rows = NO_ROWS
-        elif not participant.take(self._origin, self._rows):
+        elif not participant.admit(self._origin, self._rows):
             self.inbox.done(len(self._rows))
             self._rows = NO_ROWS
 

@@ -115,19 +115,19 @@ class Inbox:
                 self._gate.set(self, self._tasks)
         self.wake()
 
-    def tell(self, news: Any) -> None:
+    def put_news(self, news: Any) -> None:
         """Append news (how trees ended), which waits neither behind items nor for a gate. Any thread."""
         self._news.append(news)
         self.wake()
 
-    def take_news(self) -> Any | None:
+    def pop_news(self) -> Any | None:
         """Remove and return the oldest news, or return None. The owning thread only."""
         try:
             return self._news.popleft()
         except IndexError:
             return None
 
-    def take(self) -> Any | None:
+    def pop(self) -> Any | None:
         """Remove and return the oldest item, or return None. Owning thread only; ``done`` reports processed rows."""
         try:
             item, size = self._items.popleft()

@@ -170,7 +170,7 @@ class RunLoop(threading.Thread):
                 if self._heir is not None and self._hand_on(self._heir):
                     return
             self._not_stepping()
-            self._take_in(is_last=True)
+            self._adopt(is_last=True)
             self._flush()
             for executor in self._executors:
                 executor.close()
@@ -186,7 +186,7 @@ class RunLoop(threading.Thread):
     def _turn(self) -> None:
         """Let every executor work for a while; flush if due, and wait if there was nothing to do."""
         if self._arrivals:
-            self._take_in()
+            self._adopt()
         if self._ends_rests:
             self._ends_rests = False
             for executor in self._executors:
@@ -194,7 +194,7 @@ class RunLoop(threading.Thread):
         generation = self._generation
         worked = False
         for executor in self._executors:
-            worked |= self._work_off(executor, generation)
+            worked |= self._run_executor(executor, generation)
             if generation != self._generation:  # the watchdog has split the loop, and the next step can take long
                 self._not_stepping()
                 self._flush()
@@ -206,13 +206,13 @@ class RunLoop(threading.Thread):
         if is_due or is_over or any(executor.is_blocking for executor in self._executors):
             self._flush()
             self._last_flush_s = now_s
-        self._hold_back()
+        self._throttle_spouts()
         self.turns += 1
         self.busy_turns += worked
         if not worked:
             self._wait()
 
-    def _work_off(self, executor: Executor, generation: int) -> bool:
+    def _run_executor(self, executor: Executor, generation: int) -> bool:
         """Step an executor; step a bolt until its work is done or its time is up. Return True if it did anything."""
         worked = False
         enough_s = time.perf_counter() + SHARE_S
@@ -232,7 +232,7 @@ class RunLoop(threading.Thread):
             self._step += 1
             self._stepping = executor
 
-    def _take_in(self, is_last: bool = False) -> None:
+    def _adopt(self, is_last: bool = False) -> None:
         """Adopt the executors that were offered."""
         with self._lock:
             self._takes_arrivals = not is_last
@@ -261,7 +261,7 @@ class RunLoop(threading.Thread):
             event(log, "executor.unblocked", component=executor.component_id, tasks=_ids(executor))
         return self.has_retired
 
-    def _hold_back(self) -> None:
+    def _throttle_spouts(self) -> None:
         """Let spouts wait for the bolts that they feed, directly or through other workers, but not for many turns."""
         busy = {executor.component_id for executor in self._executors if not executor.is_source and executor.has_work}
         for executor in self._executors:
@@ -317,7 +317,7 @@ class RunLoop(threading.Thread):
             self._wakeups.get(timeout=max(0.0, wait_s))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not reset it
 
-    def look_after(self, now_s: float) -> None:
+    def run_watchdog(self, now_s: float) -> None:
         """Run the watchdog once. Called regularly from another thread.
 
         A step that does not end is asked to end after its current row. An executor that blocks, or takes long to set
@@ -341,7 +341,7 @@ class RunLoop(threading.Thread):
             moved, news = [blocking], AckUpdates()
             if blocking is self._stepping:
                 moved, self._arrivals = others, []
-                news = self._tell_early()
+                news = self._early_updates()
             self._remove(moved)
             if not is_setting_up:
                 blocking.is_blocking = blocking.is_found_blocking = True
@@ -350,7 +350,7 @@ class RunLoop(threading.Thread):
             self._settings.post(news)
         self._settings.on_split(blocking, moved)
 
-    def _tell_early(self) -> AckUpdates:
+    def _early_updates(self) -> AckUpdates:
         """Return the updates that can be sent without waiting for the current step.
 
         The step's thread does not flush while the lock is held, but can add to the updates.
@@ -371,7 +371,7 @@ class RunLoop(threading.Thread):
             return None
         self._stepping.hurry()
         if elapsed_s >= HANGS_S:
-            self._hangs.tell(self._stepping, self._step, now_s, elapsed_s)
+            self._hangs.log_call(self._stepping, self._step, now_s, elapsed_s)
         return self._stepping if wanted - seen.wanted_s < (1 - WAITING_SHARE) * elapsed_s else None
 
     def _mostly_waiting(self, now_s: float, wanted: float) -> Executor | None:

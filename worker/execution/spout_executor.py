@@ -89,7 +89,7 @@ class SpoutExecutor(Executor):
             self._switch()
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
-            self._note_held(is_held)
+            self._count_held(is_held)
         if not self._is_active or is_held or self.turns_held or self.rest.is_on:
             return worked
         return self._poll() or worked
@@ -105,7 +105,7 @@ class SpoutExecutor(Executor):
         spout = self._by_task[self.at_work.task_id]
         return spout.task_id, spout.counters.acked, spout.counters.failed, spout.collector.emits
 
-    def _note_held(self, is_held: bool) -> None:
+    def _count_held(self, is_held: bool) -> None:
         """Add up the time for which spouts are held. The gate wakes the loop at every change, so none is missed."""
         now_s = self._clock()
         if self._held is not None:
@@ -129,11 +129,11 @@ class SpoutExecutor(Executor):
 
     def _handle_control(self) -> bool:
         worked = False
-        while (item := self.inbox.take_news() or self.inbox.take()) is not None:
+        while (item := self.inbox.pop_news() or self.inbox.pop()) is not None:
             if type(item) is Batch:
-                self._take_step(item.target_task, item.origin, item.rows)
+                self._handle_steps(item.target_task, item.origin, item.rows)
             elif type(item) is RemoteBatch:
-                self._take_remote(item)
+                self._handle_remote(item)
             else:
                 self._handle(item)
             worked = True
@@ -145,7 +145,7 @@ class SpoutExecutor(Executor):
                 spout = self._by_task[item.task]
                 if item.kind is not VerdictKind.RESET:
                     self._show(spout, item.kind.value, item.roots)
-                self._tell(spout, TOLD_BY[item.kind], item.roots)
+                self._notify(spout, TOLD_BY[item.kind], item.roots)
             case Call():
                 self.at_work = self._by_task[item.task]
                 call(item, self._by_task[item.task])
@@ -156,9 +156,9 @@ class SpoutExecutor(Executor):
                 for spout in self._spouts:
                     lost = [root for root in spout.pending if root % item.count in item.shards]
                     self._show(spout, "failed", lost)
-                    self._tell(spout, SpoutTask.on_failed, lost)
+                    self._notify(spout, SpoutTask.on_failed, lost)
 
-    def _take_remote(self, item: RemoteBatch) -> None:
+    def _handle_remote(self, item: RemoteBatch) -> None:
         target = item.message.target_task
         try:
             rows = decode(item.message, item.origin)
@@ -166,13 +166,13 @@ class SpoutExecutor(Executor):
             self._by_task[target].report_error(error)
             self.inbox.done(item.message.rows)
         else:
-            self._take_step(target, item.origin, rows)
+            self._handle_steps(target, item.origin, rows)
 
-    def _take_step(self, task: int, origin: Origin, rows: Rows) -> None:
+    def _handle_steps(self, task: int, origin: Origin, rows: Rows) -> None:
         """Take steps of checkpoints, the only tuples that spouts receive."""
         participant = self._by_task[task].participant
         if participant is not None:
-            participant.take(origin, rows)
+            participant.admit(origin, rows)
         self.inbox.done(len(rows))
 
     @property
@@ -187,7 +187,7 @@ class SpoutExecutor(Executor):
         if self.tracer is not None:
             self.tracer.judged(spout, verdict, roots)
 
-    def _tell(self, spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
+    def _notify(self, spout: SpoutTask, call: Callable[..., None], *arguments: object) -> None:
         self.at_work = spout
         try:
             call(spout, *arguments)
@@ -202,12 +202,12 @@ class SpoutExecutor(Executor):
             for spout in self._spouts:
                 if self.tracer is not None:
                     self.tracer.judged(spout, "expired", spout.pending.oldest())
-                self._tell(spout, SpoutTask.rotate)
+                self._notify(spout, SpoutTask.rotate)
         due = [entry for entry in self._suspects if entry[0] <= now_s]
         for entry in due:
             self._suspects.remove(entry)
             self._show(entry[1], "failed", entry[2])
-            self._tell(entry[1], SpoutTask.on_failed, entry[2])
+            self._notify(entry[1], SpoutTask.on_failed, entry[2])
             worked = True
         return worked
 
@@ -217,9 +217,9 @@ class SpoutExecutor(Executor):
         for spout in self._spouts:
             if not spout.is_open:
                 if self._is_active:
-                    self._tell(spout, SpoutTask.open)
+                    self._notify(spout, SpoutTask.open)
             else:
-                self._tell(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
+                self._notify(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
 
     def _poll(self) -> bool:
         """Poll the spouts until a batch is full, the time is up, or there are no more tuples.

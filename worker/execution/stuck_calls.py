@@ -21,7 +21,7 @@ class HangLog:
         self._told_s = -math.inf
         self._told_step = 0
 
-    def tell(self, executor: Executor, step: int, now_s: float, elapsed_s: float) -> None:
+    def log_call(self, executor: Executor, step: int, now_s: float, elapsed_s: float) -> None:
         """Log that a call does not return, once per step. A spout declared as blocking may wait forever."""
         if executor.may_wait or self._told_step == step or now_s - self._told_s < HANGS_AGAIN_S:
             return

@@ -50,7 +50,7 @@ MAX_WAITING_ROOTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class TrackTies:
+class AckerLinkContext:
     """The parts of the worker that links to ackers use."""
 
     hello: acker_pb2.TrackHello
@@ -68,13 +68,13 @@ def held_by(waiting_roots: int) -> Sequence[int]:
 class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]):
     """The stream of ledger updates to one acker, and of verdicts from that acker."""
 
-    def __init__(self, acker_id: str, address: str, ties: TrackTies) -> None:
+    def __init__(self, acker_id: str, address: str, context: AckerLinkContext) -> None:
         super().__init__("acker", acker_id, address)
         self.acker_id = acker_id
         self.shards: frozenset[int] = frozenset()
         self.is_owner = False  # of at least one of the shards: new trees begin at this acker
         self.shard_version = 0
-        self._ties = ties
+        self._context = context
         self._waiting: dict[int, list[AckUpdates]] = {}
         self._waiting_roots = 0
         self._pause_s = PAUSE_S
@@ -91,7 +91,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
         self._close_gate()
         self._moved.set()
 
-    def follow(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
+    def apply_shards(self, shards: frozenset[int], is_owner: bool, shard_version: int) -> None:
         """Adopt a shard map, and tell the acker its version."""
         self.shards = shards
         self.is_owner = is_owner
@@ -104,7 +104,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
         """End the link without failing its trees. The caller has already decided what happens to the trees."""
         self.shards = frozenset()
         await self.stop()
-        self._ties.engine.gate.set(self, ())
+        self._context.engine.gate.set(self, ())
 
     @property
     def is_idle(self) -> bool:
@@ -122,7 +122,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
             self._close_gate()
 
     def _hello(self) -> acker_pb2.TrackRequest:
-        return acker_pb2.TrackRequest(hello=self._ties.hello)
+        return acker_pb2.TrackRequest(hello=self._context.hello)
 
     def _is_expected(self, reply: acker_pb2.TrackReply) -> bool:
         if reply.acker_id == self.acker_id:
@@ -136,10 +136,10 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
         self._unconfirmed.clear()
         if doubtful:
             event(log, "acker.unconfirmed_failed", acker=self.acker_id, trees=len(doubtful))
-            for shard, updates in split(AckUpdates.of(fails=doubtful), self._ties.hello.shards).items():
+            for shard, updates in split(AckUpdates.of(fails=doubtful), self._context.hello.shards).items():
                 self._waiting.setdefault(shard, []).insert(0, updates)
         self._has_news = True  # a new stream has sent no version yet, and a draining acker waits for one
-        self._ties.on_link_change()
+        self._context.on_link_change()
 
     def _on_reply(self, reply: acker_pb2.TrackReply) -> bool:
         while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
@@ -154,12 +154,12 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
             for kind in VerdictKind:
                 if roots := getattr(verdicts, kind.value):
                     control = TreeVerdict(verdicts.task, kind, unpack_u64(roots))
-                    self._ties.engine.tell(control.task, control)
+                    self._context.engine.notify_task(control.task, control)
         return reply.drained  # a writer may see the end of the stream as an error
 
     def _close_gate(self) -> None:
         holds = (ACKERS,) if self._is_asked_to_hold else ()
-        self._ties.engine.gate.set(self, held_by(self._waiting_roots) or holds)
+        self._context.engine.gate.set(self, held_by(self._waiting_roots) or holds)
 
     @property
     def _is_unconfirmed(self) -> bool:
@@ -195,25 +195,25 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
     def _ended(self) -> None:
         event(log, "acker.drained", acker=self.acker_id)
         self._waiting.clear()
-        self._ties.engine.gate.set(self, ())
+        self._context.engine.gate.set(self, ())
         if not self.is_owner:  # an owner left before its shards moved, and trees were begun there meanwhile
             self.is_up = False
 
     def _went_down(self, was_up: bool) -> None:
         if not was_up:
             return
-        self._ties.on_link_change()  # first: the gate closes, so that no spout begins a tree after ShardsLost
+        self._context.on_link_change()  # first: the gate closes, so that no spout begins a tree after ShardsLost
         if self.shards:
-            self._ties.engine.tell_spouts(ShardsLost(self.shards, self._ties.hello.shards))
+            self._context.engine.notify_spouts(ShardsLost(self.shards, self._context.hello.shards))
 
 
 class AckerLinks(LinkMetrics):
     """The links to all ackers of the topology, kept in step with the latest assignment."""
 
-    def __init__(self, ties: TrackTies) -> None:
+    def __init__(self, context: AckerLinkContext) -> None:
         self.shard_version = 0
-        self._ties = ties
-        self._count = ties.hello.shards
+        self._context = context
+        self._count = context.hello.shards
         self._links: dict[str, AckerLink] = {}
         self._routes: dict[int, list[AckerLink]] = {}  # by shard: its acker, and a draining acker if any
         self._owners: dict[int, str] = {}
@@ -228,7 +228,7 @@ class AckerLinks(LinkMetrics):
         if self.is_behind:
             self._held.append(updates)
             self._held_roots += len(updates)
-            self._ties.engine.gate.set(self, held_by(self._held_roots))
+            self._context.engine.gate.set(self, held_by(self._held_roots))
             return
         for shard, part in split(updates, self._count).items():
             for link in self._routes.get(shard, ()):
@@ -269,7 +269,7 @@ class AckerLinks(LinkMetrics):
         """True if another worker is known to follow a newer map."""
         return self._required_version > self.shard_version
 
-    async def follow(self, shards: Sequence[topology_pb2.ShardAssignment], shard_version: int) -> None:
+    async def apply_shards(self, shards: Sequence[topology_pb2.ShardAssignment], shard_version: int) -> None:
         """Adopt a newer shard map: keep links to exactly the ackers named in the map. Older maps are ignored."""
         if shard_version <= self.shard_version:
             return
@@ -284,7 +284,7 @@ class AckerLinks(LinkMetrics):
             await link.close()
         for acker_id, address in addresses.items():
             if acker_id not in self._links:
-                self._links[acker_id] = AckerLink(acker_id, address, self._ties)
+                self._links[acker_id] = AckerLink(acker_id, address, self._context)
         self._owners = {item.shard: item.acker_id for item in shards}
         self._routes = {
             item.shard: [self._links[name] for name in (item.acker_id, item.draining_acker_id) if name]
@@ -292,15 +292,15 @@ class AckerLinks(LinkMetrics):
         }
         for link in self._links.values():
             served = frozenset(shard for shard, links in self._routes.items() if link in links)
-            link.follow(served, link.acker_id in self._owners.values(), shard_version)
+            link.apply_shards(served, link.acker_id in self._owners.values(), shard_version)
         self.shard_version = shard_version
         if self._refuted_version is not None and shard_version >= self._refuted_version:
             self._refuted_version = None
         if not self.is_behind:
             self._release()
-        self._ties.on_link_change()
+        self._context.on_link_change()
         if lost:  # last: trees begun after this message go to the new acker, or wait for one
-            self._ties.engine.tell_spouts(ShardsLost(lost, self._count))
+            self._context.engine.notify_spouts(ShardsLost(lost, self._count))
 
     def _release(self) -> None:
         """Send the updates that were held until the map was known."""
@@ -308,7 +308,7 @@ class AckerLinks(LinkMetrics):
         self._held_roots = 0
         for updates in held:
             self.post(updates)
-        self._ties.engine.gate.set(self, ())
+        self._context.engine.gate.set(self, ())
 
     def _lost(self, shards: Sequence[topology_pb2.ShardAssignment]) -> frozenset[int]:
         """Return the shards whose acker was replaced without draining. Their trees can only fail."""

@@ -47,7 +47,7 @@ class Reassembly:
         """True while a batch has arrived only in part."""
         return bool(self._parts)
 
-    def take(self, piece: worker_pb2.Piece) -> worker_pb2.Batch | None:
+    def add(self, piece: worker_pb2.Piece) -> worker_pb2.Batch | None:
         """Take the next piece; return the batch if the piece was the last, else None.
 
         Raises:

@@ -53,7 +53,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ties:
+class PeerLinkContext:
     """The parts of the worker that links use."""
 
     topology_id: str
@@ -67,10 +67,10 @@ class Ties:
 class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.TransferStatus]):
     """The stream of tuples to one incarnation of one worker."""
 
-    def __init__(self, peer: Peer, ties: Ties) -> None:
+    def __init__(self, peer: Peer, context: PeerLinkContext) -> None:
         super().__init__("peer", peer.worker_id, peer.address)
         self.peer = peer
-        self._ties = ties
+        self._context = context
         self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
         self._cut: FragmentCutter | None = None  # of the oldest waiting batch, once a piece of it was sent
@@ -89,7 +89,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             self._update_gate()
         self._moved.set()
 
-    def take_back(self) -> Iterable[worker_pb2.Batch]:
+    def pop_unsent(self) -> Iterable[worker_pb2.Batch]:
         """Remove and return the batches that were never sent."""
         waiting = [batch for batch, _ in self._waiting]
         self._waiting.clear()
@@ -99,7 +99,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
     async def close(self) -> None:
         """End the link, and fail the roots of unconfirmed batches."""
         await self.stop()
-        self._ties.gate.set(self, ())
+        self._context.gate.set(self, ())
 
     @property
     def is_idle(self) -> bool:
@@ -110,15 +110,15 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         return worker_pb2_grpc.WorkerStub(channel).Transfer(wait_for_ready=True)
 
     def _hello(self) -> worker_pb2.TransferRequest:
-        ties = self._ties
+        context = self._context
         return worker_pb2.TransferRequest(
             hello=worker_pb2.TransferHello(
-                topology_id=ties.topology_id, from_worker_id=ties.worker_id, to_worker_id=self.peer.worker_id
+                topology_id=context.topology_id, from_worker_id=context.worker_id, to_worker_id=self.peer.worker_id
             )
         )
 
     def _came_up(self) -> None:
-        self._ties.on_link_change()
+        self._context.on_link_change()
 
     def _on_reply(self, reply: worker_pb2.TransferStatus) -> bool:
         while self._unconfirmed and self._unconfirmed[0][0].sequence <= reply.confirmed:
@@ -140,7 +140,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             request = worker_pb2.TransferRequest()
             frame = request.frame  # filled in place: a constructor argument is encoded and decoded again, 0.1 ms
             frame.sequence = sequence
-            frame.shard_version = self._ties.shard_version()
+            frame.shard_version = self._context.shard_version()
             roots: Iterable[int] = ()
             was_behind = self._waiting_bytes > WAITING_BYTES
             if self._waiting[0][1] > BATCH_BYTES:
@@ -183,22 +183,22 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             lost = {root for frame, _, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
             lost.update(*(roots for _, _, roots in self._unconfirmed))
             event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))
-            self._ties.fail(lost)
+            self._context.fail(lost)
             self._unconfirmed.clear()
             self._unconfirmed_bytes = 0
         if was_up:
-            self._ties.on_link_change()
+            self._context.on_link_change()
 
     def _update_gate(self) -> None:
         is_open = self.is_up and self._waiting_bytes <= WAITING_BYTES
-        self._ties.gate.set(self, self._congested if is_open else not_reached(self.peer.tasks))
+        self._context.gate.set(self, self._congested if is_open else not_reached(self.peer.tasks))
 
 
 class PeerLinks(LinkMetrics):
     """The links to all other workers, kept in step with the latest snapshot."""
 
-    def __init__(self, ties: Ties) -> None:
-        self._ties = ties
+    def __init__(self, context: PeerLinkContext) -> None:
+        self._context = context
         self._links: dict[str, PeerLink] = {}  # by slot
         self._by_task: dict[int, PeerLink] = {}
         self._connects = 0  # of links that were closed
@@ -209,11 +209,11 @@ class PeerLinks(LinkMetrics):
         link = self._by_task.get(batch.target_task)
         if link is None:
             self._homeless.append(batch)
-            self._close_homeless(self._ties.gate.closed_by(HOMELESS) | {batch.target_task})
+            self._close_homeless(self._context.gate.closed_by(HOMELESS) | {batch.target_task})
         else:
             link.send(batch)
 
-    async def follow(self, wanted: Mapping[str, Peer | None], tasks: Mapping[str, frozenset[int]]) -> None:
+    async def connect(self, wanted: Mapping[str, Peer | None], tasks: Mapping[str, frozenset[int]]) -> None:
         """Keep links to exactly the wanted peers, by slot. ``tasks``: all remote tasks by slot.
 
         A slot whose worker is unknown (None) keeps a link that is still up: the supervisor may only be late.
@@ -224,14 +224,14 @@ class PeerLinks(LinkMetrics):
         for slot, link in outdated.items():  # all before the first await: nothing may be sent to them
             del self._links[slot]
             self._connects += link.connects
-            self._homeless.extend(link.take_back())
+            self._homeless.extend(link.pop_unsent())
         self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
         self._close_unknown(tasks)
         for link in outdated.values():
             await link.close()
         for slot, peer in wanted.items():
             if peer is not None and slot not in self._links:
-                self._links[slot] = PeerLink(peer, self._ties)
+                self._links[slot] = PeerLink(peer, self._context)
         self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
         self._close_unknown(tasks)
         waiting, self._homeless = self._homeless, deque()
@@ -241,11 +241,11 @@ class PeerLinks(LinkMetrics):
 
     def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
         unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]
-        self._ties.gate.set("unknown workers", not_reached(unknown))
+        self._context.gate.set("unknown workers", not_reached(unknown))
 
     def _close_homeless(self, tasks: Iterable[int]) -> None:
         """Close tasks that have waiting batches but no slot: nimbus may have no free slot for them."""
-        self._ties.gate.set(HOMELESS, not_reached(tasks))
+        self._context.gate.set(HOMELESS, not_reached(tasks))
 
     def are_up(self, slots: Iterable[str]) -> bool:
         """True if the link to the worker of each of these slots is up."""

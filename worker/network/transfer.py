@@ -42,8 +42,8 @@ class Transfer:
         self._gate: Gate | None = None
         self._updates: deque[AckUpdates] = deque()
         self._flush_interval_s = flush_interval_s
-        self._pace = Linger(loop.time())
-        self._is_scheduled = False  # ``_take`` will run on the loop
+        self._linger = Linger(loop.time())
+        self._is_scheduled = False  # ``_flush`` will run on the loop
         self._peers: PeerLinks | None = None
         self._ackers: AckerLinks | None = None
         self._tell_congestion: Callable[[], None] | None = None
@@ -76,11 +76,11 @@ class Transfer:
         self.post(AckUpdates.of(fails=roots))
 
     def failed(self, failure: TaskFailure) -> None:
-        self._loop.call_soon_threadsafe(self._settle, failure)
+        self._loop.call_soon_threadsafe(self._set_failure, failure)
 
     def congestion_changed(self) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell_senders)
+            self._loop.call_soon_threadsafe(self._notify_senders)
 
     @property
     def is_idle(self) -> bool:
@@ -90,18 +90,18 @@ class Transfer:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon_threadsafe(self._take)
+            self._loop.call_soon_threadsafe(self._flush)
 
-    def _take(self) -> None:
+    def _flush(self) -> None:
         """Pass waiting output to the links, and run again after the pause, if any. Else the next append schedules."""
         try:
             count = self._give()
-        except Exception as error:  # a bug: the worker must end, because ``_take`` is not scheduled again
-            self._settle(TaskFailure("__system", -1, error))
+        except Exception as error:  # a bug: the worker must end, because ``_flush`` is not scheduled again
+            self._set_failure(TaskFailure("__system", -1, error))
             raise
-        self._pace.add(count, self._loop.time())
-        if count and self._pace.pause_s:
-            self._loop.call_later(min(self._pace.pause_s, self._flush_interval_s), self._take)
+        self._linger.add(count, self._loop.time())
+        if count and self._linger.pause_s:
+            self._loop.call_later(min(self._linger.pause_s, self._flush_interval_s), self._flush)
             return
         self._is_scheduled = False
         if not self.is_idle:  # appended just now, by a thread that still saw the flag set
@@ -132,10 +132,10 @@ class Transfer:
                 self._is_holding = False
                 self._gate.set(self, ())
 
-    def _settle(self, failure: TaskFailure) -> None:
+    def _set_failure(self, failure: TaskFailure) -> None:
         if not self.failure.done():
             self.failure.set_result(failure)
 
-    def _tell_senders(self) -> None:
+    def _notify_senders(self) -> None:
         if self._tell_congestion is not None:
             self._tell_congestion()

@@ -108,7 +108,7 @@ class _Leader:
         self._channel = aio_channel(address)
         self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
 
-    async def tell(self, report: nimbus_pb2.WorkerReport) -> None:
+    async def report(self, report: nimbus_pb2.WorkerReport) -> None:
         """Send a report and wait until nimbus has taken it.
 
         Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError otherwise.
@@ -170,7 +170,7 @@ class Reporter:
                     leadership = await asyncio.to_thread(self._store.leadership)
                     self._leader = _Leader(leadership.address) if leadership is not None else None
                 if self._leader is not None:
-                    await self._leader.tell(await self._report())
+                    await self._leader.report(await self._report())
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, TupletreeError):
                 if self._leader is not None:
                     await self._leader.close()
@@ -180,7 +180,7 @@ class Reporter:
     async def _report(self) -> nimbus_pb2.WorkerReport:
         launch, (is_paused, unfinished) = self._launch, self._engine.unfinished()
         tasks = self._engine.statistics()
-        calls = self._calls.look(self._engine.present_steps(), time.monotonic())
+        calls = self._calls.observe(self._engine.present_steps(), time.monotonic())
         for one in tasks:
             one.call_s = calls.get(one.task_id, 0.0)
         report = nimbus_pb2.WorkerReport(

@@ -284,7 +284,7 @@ def test_it_ends_on_sigterm_while_zookeeper_is_away(start_acker: StartAcker, zoo
 
 def test_it_is_alive_but_not_ready_before_it_has_reached_zookeeper(tmp_path: Path) -> None:
     ports = ReservedPorts()
-    http_port, nobody_listens = ports.take(2)
+    http_port, nobody_listens = ports.reserve(2)
     settings = (f"zookeeper.servers=[127.0.0.1:{nobody_listens}]", f"acker.http.port={http_port}")
     process = subprocess.Popen(command(tmp_path, *settings), cwd=tmp_path, start_new_session=True)
     try:

@@ -69,6 +69,7 @@ def test_latency(cluster: DevCluster) -> None:
     assert result["ack_p50_ms"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
 def test_yahoo(cluster: DevCluster) -> None:
     arguments = Namespace(events=2_000, event_rate=100.0, workers=WORKERS, ackers=1, pending=200, local=False)

@@ -15,6 +15,8 @@ from examples.word_count import topology
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -10,6 +10,8 @@ from tupletree import NimbusClient
 from tupletree.errors import UnavailableError
 from tupletree.testing import DevCluster
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:

@@ -8,8 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import DevCluster, wait_until
+
+pytestmark = pytest.mark.long
 
 CHILDREN = 60
 

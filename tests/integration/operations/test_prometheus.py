@@ -88,6 +88,7 @@ def test_the_names_of_every_daemon_and_worker_are_as_promtool_wants_them(scraped
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", ""), name
 
 
+@pytest.mark.long
 def test_rules_and_configuration_are_valid_and_the_rules_pass_their_unit_tests() -> None:
     for arguments in (["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"]):
         subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus", check=True, capture_output=True)

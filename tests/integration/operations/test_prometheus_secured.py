@@ -54,7 +54,7 @@ def cluster(secrets: Path) -> Iterator[DevCluster]:
 
 def page(cluster: DevCluster, role: str, path: str, token: str | None) -> str:
     """A page of a process, as whoever has this token gets it."""
-    port = next(one.http_port for one in cluster.processes if one.role == role)
+    port = next(one.http_port for one in cluster.processes if one.role == role and one.http_port)
     asked = urllib.request.Request(f"https://127.0.0.1:{port}{path}")
     if token is not None:
         asked.add_header("Authorization", f"Bearer {token}")

@@ -30,7 +30,7 @@ def plan() -> Iterator[ClusterPlan]:
     """ZooKeeper and one acker, in a directory that the cluster removes."""
     ports = ReservedPorts()
     directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-test-"))
-    whole = plan_with_ports(directory, Size(), ports.take(Size().ports), {})
+    whole = plan_with_ports(directory, Size(), ports.reserve(Size().ports), {})
     yield dataclasses.replace(whole, daemons=tuple(one for one in whole.daemons if one.role == "acker"))
     ports.release()
     assert processes_of(directory) == []
@@ -110,6 +110,7 @@ def test_killing_the_owner_ends_all(tmp_path: pathlib.Path) -> None:
     assert processes_of(directory) == []
 
 
+@pytest.mark.long
 def test_the_foreground_restarts_what_dies(plan: ClusterPlan) -> None:
     events: list[object] = []
     foreground = Foreground(plan, remove=True, durable=False, report=events.append)

@@ -65,7 +65,7 @@ def topology() -> Topology:
 def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]:
     keys = ["zookeeper.port"]
     keys += [f"{role}.{kind}" for role in ("nimbus", "supervisor", "acker") for kind in ("port", "http.port")]
-    *taken, slot = reserved.take(len(keys) + 1)
+    *taken, slot = reserved.reserve(len(keys) + 1)
     settings = [f"{key}={port}" for key, port in zip(keys, taken, strict=True)] + [f"supervisor.slots.ports=[{slot}]"]
     options = [option for setting in settings for option in ("-c", setting)]
     return ["dev", "--slots", "1", "--dir", str(directory), "--json", *options]
@@ -116,7 +116,7 @@ def test_dev_names_a_port_in_use_and_who_needs_it(ports: ReservedPorts, tmp_path
 
 
 def test_zookeeper_serves_until_it_is_told_to_stop(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
-    [port] = ports.take(1)
+    [port] = ports.reserve(1)
     with started("zookeeper", "--port", str(port), "--dir", str(tmp_path), "--json") as command:
         ready = next_event(command)
         assert ready == {
@@ -132,7 +132,7 @@ def test_zookeeper_serves_until_it_is_told_to_stop(ports: ReservedPorts, tmp_pat
 
 
 def test_zookeeper_that_dies_ends_the_command(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
-    [port] = ports.take(1)
+    [port] = ports.reserve(1)
     with started("zookeeper", "--port", str(port), "--dir", str(tmp_path), "--json") as command:
         os.kill(next_event(command)["pid"], signal.SIGKILL)
         _, stderr = command.communicate(timeout=30)

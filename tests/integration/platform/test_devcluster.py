@@ -161,6 +161,7 @@ def test_the_other_nimbus_leads_when_the_leader_is_killed(cluster: DevCluster) -
     wait_until(lambda: len(cluster.client.cluster().nimbuses) == 2, STATE_S)
 
 
+@pytest.mark.long
 def test_zookeeper_and_acker_come_back_where_they_were(cluster: DevCluster) -> None:
     before = {one.name: (one.pid, one.grpc_port) for one in cluster.processes}
     cluster.kill("zookeeper")

@@ -66,6 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             one.close()
 
 
+@pytest.mark.long
 def test_a_nimbus_that_does_not_lead_asks_the_leader_in_the_user_s_name(site: Site) -> None:
     token = site.token(site.principal("another user"))
     seen = body(site, f"{PREFIX}/topology/summary", token, "standby")

@@ -116,14 +116,14 @@ class SeveralWorkers:
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
                 verdicts = self._ledgers[shard].apply(*part.columns(), self.now_s)
                 for task, roots in verdicts.acked.items():
-                    self._engine_of[task].tell(task, TreeVerdict(task, VerdictKind.ACKED, roots))
+                    self._engine_of[task].notify_task(task, TreeVerdict(task, VerdictKind.ACKED, roots))
                 for task, roots in verdicts.failed.items():
-                    self._engine_of[task].tell(task, TreeVerdict(task, VerdictKind.FAILED, roots))
+                    self._engine_of[task].notify_task(task, TreeVerdict(task, VerdictKind.FAILED, roots))
 
     def look_after(self) -> None:
         """What a worker's asyncio thread does every so often, to be called often."""
         with self._announcing:
             self._announce_all()
         for engine in self.engines.values():
-            engine.look_after()
+            engine.run_watchdog()
             engine.wake()

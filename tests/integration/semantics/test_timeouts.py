@@ -176,7 +176,7 @@ def many_pending(cluster: LocalCluster, shards: int, count: int) -> FeederSpout:
 def test_when_a_worker_dies_what_it_may_have_held_is_failed_after_the_grace(cluster: LocalCluster) -> None:
     """The task died before its ack: its trees fail before the timeout."""
     feeder = many_pending(cluster, 2, 30)
-    cluster._find("t").engine.tell_spouts(WorkerLost(1.0))
+    cluster._find("t").engine.notify_spouts(WorkerLost(1.0))
     cluster.wait_quiet()
     feeder.feed([99], "later")
     cluster.wait_quiet()
@@ -192,10 +192,10 @@ def test_when_a_worker_dies_what_it_may_have_held_is_failed_after_the_grace(clus
 def test_when_an_acker_dies_its_trees_are_failed_at_once_and_the_others_are_spared(cluster: LocalCluster) -> None:
     """The trees of other ackers are not affected."""
     feeder = many_pending(cluster, 4, 200)
-    cluster._find("t").engine.tell_spouts(ShardsLost(frozenset([2]), 4))
+    cluster._find("t").engine.notify_spouts(ShardsLost(frozenset([2]), 4))
     cluster.wait_quiet()
     assert 20 < len(feeder.failed) < 90, "about a quarter"
-    cluster._find("t").engine.tell_spouts(ShardsLost(frozenset([0, 1, 3]), 4))
+    cluster._find("t").engine.notify_spouts(ShardsLost(frozenset([0, 1, 3]), 4))
     cluster.wait_quiet()
     assert sorted(feeder.failed) == list(range(200))
 

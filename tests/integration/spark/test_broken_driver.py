@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 BOTH = """
 CONF = {"spark.remote": "sc://nowhere", "spark.master": "local[1]"}
 """

@@ -13,7 +13,7 @@ from spark_servers import Process, children_of, command_of, program, session_of,
 
 from tupletree.testing.wait import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 COUNTS = """
 import os

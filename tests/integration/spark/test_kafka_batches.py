@@ -114,6 +114,7 @@ def test_a_topic_that_is_not_there_is_waited_for_with_a_sentence(cluster: MockCl
         assert once_it_works(coordinator.num_partitions) > 0
 
 
+@pytest.mark.long
 def test_a_transactional_batch_waits_for_a_partition_that_is_away(cluster: MockCluster) -> None:
     cluster.produce("words", 1, records(3))
     source = KafkaTopics(cluster.addresses, "words")
@@ -133,6 +134,7 @@ def test_a_transactional_batch_waits_for_a_partition_that_is_away(cluster: MockC
         assert not once_it_works(lambda: coordinator.has_more(1, ["words", 1, 0, 3]))
 
 
+@pytest.mark.long
 def test_an_opaque_batch_goes_without_a_partition_that_is_away(cluster: MockCluster) -> None:
     for partition in range(2):
         cluster.produce("words", partition, records(3))
@@ -203,6 +205,7 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_old_offset(cluster: Moc
             emit(attempt(1), Kept(), 0, ["words", 0, 0, 10])
 
 
+@pytest.mark.long
 def test_brokers_that_were_never_there_are_waited_for_without_blocking_the_task() -> None:
     with MockCluster() as gone:
         addresses = gone.addresses
@@ -233,9 +236,9 @@ def test_a_partition_of_which_one_offset_is_missing_is_away(cluster: MockCluster
     offsets = TopicOffsets(configuration(cluster.addresses, {}), ["words"])
     place = Place("words", 0)
     try:
-        wait_until(lambda: offsets.look(1.0) or offsets.bounds(place) == Bounds(0, 0), what="the broker answers")
+        wait_until(lambda: offsets.refresh(1.0) or offsets.bounds(place) == Bounds(0, 0), what="the broker answers")
         offsets._questions = {1: _Question({place: (answer(first), answer(end))})}
-        offsets._take_offsets()
+        offsets._receive_offsets()
         assert offsets.bounds(place) == "broker 1 does not answer"
     finally:
         offsets.close()

@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from tupletree.spark import KafkaTopics, Pipeline, SqlState
 from tupletree.testing import LocalCluster
 
+pytestmark = pytest.mark.long
+
 CONF = {**LOCAL, "topology.max.spout.pending": 3}
 RECORDS = 2000
 

@@ -14,6 +14,8 @@ from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
 from tupletree.testing.wait import wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:

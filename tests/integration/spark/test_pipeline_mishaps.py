@@ -62,6 +62,7 @@ def test_code_of_the_user_that_exits_or_is_refused_a_connection_fails_its_batch_
     assert "ConnectionRefusedError" in reported and "session is gone" not in reported
 
 
+@pytest.mark.long
 def test_a_commit_that_does_not_end_ends_the_worker() -> None:
     released = Latch()
 
@@ -153,6 +154,7 @@ class Away(Sink):
         self.log.append(attempt.txid)
 
 
+@pytest.mark.long
 def test_a_sink_that_is_away_for_longer_than_a_batch_may_take_stops_nothing(tmp_path: Path) -> None:
     log = Log()
     conf = {**CONF, "pipeline.batch.timeout.secs": 3, "pipeline.max.attempts": 2}

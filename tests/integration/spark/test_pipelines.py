@@ -105,6 +105,7 @@ def test_commits_come_in_order_while_later_batches_are_processed_already() -> No
     assert 2 <= ahead <= 4, "the batch that is processed may be up to the fourth that is not committed"
 
 
+@pytest.mark.long
 def test_a_sink_that_is_away_is_tried_again_without_end() -> None:
     log, faults = Log(), Log()
     faults += [UnavailableError("the sink is away")] * 3
@@ -132,6 +133,7 @@ class Poison(Shared):
         return batch.withColumn("share", F.when(F.col("number") == 450, F.raise_error(F.lit("bad row 450"))))
 
 
+@pytest.mark.long
 def test_a_poison_batch_is_reported_retried_and_stops_the_pipeline_with_nothing_lost() -> None:
     log, faults, poison = Log(), Log(), Poison()
     conf = {**CONF, "pipeline.max.attempts": 3}
@@ -164,6 +166,7 @@ class Stuck(Shared):
         return batch.mapInArrow(sleep, batch.schema)
 
 
+@pytest.mark.long
 def test_a_job_that_takes_too_long_is_cancelled_and_tried_again() -> None:
     log, faults = Log(), Log()
     conf = {**CONF, "topology.max.spout.pending": 1, "pipeline.batch.timeout.secs": 3}

@@ -85,6 +85,7 @@ def test_a_query_reads_and_feeds_each_row_once_also_if_it_is_repeated(spark, exp
     assert files(target) == []
 
 
+@pytest.mark.long
 def test_a_query_that_prunes_reads_the_transaction_ids_and_deletes_what_it_has_read(spark, exported, tmp_path):
     frame = spark.readStream.format("tupletree").options(
         path=str(exported), txidColumn="t", prune="true", maxBytesPerTrigger="5000"

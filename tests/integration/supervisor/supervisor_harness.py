@@ -296,7 +296,7 @@ def supervisor(zookeeper: EmbeddedZooKeeper, root: str, slots: int, **conf: Any)
             "supervisor.id": SUPERVISOR,
             "supervisor.port": 0,
             "supervisor.http.port": 0,
-            "supervisor.slots.ports": ports.take(slots),
+            "supervisor.slots.ports": ports.reserve(slots),
             "supervisor.worker.module": "standin_worker",
             **conf,
         }

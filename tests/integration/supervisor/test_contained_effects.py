@@ -94,7 +94,7 @@ class World:
         self.slots = Slots(ports, config.limits, self.effects.carry_out)
 
     def _tell(self, port: int, event: Event) -> None:
-        self.slots.tell(port, event)
+        self.slots.dispatch(port, event)
 
     async def _no_leader(self) -> str:
         raise AssertionError("nothing is fetched here")
@@ -109,7 +109,7 @@ class World:
                 await asyncio.sleep(0.01)
 
     async def end(self) -> None:
-        self.slots.tell_all(Assigned(None))
+        self.slots.dispatch_all(Assigned(None))
         for process in self.processes:
             process.signal_group(9)
         await self.until(lambda: all(isinstance(one.state, Empty | Delayed) for one in self.slots))
@@ -138,8 +138,8 @@ def test_a_slot_whose_effect_raises_anything_is_delayed_and_its_neighbour_runs(
             raise error
 
     async def scenario(world: World) -> None:
-        world.slots.tell(BAD_PORT, Assigned(BAD))
-        world.slots.tell(GOOD_PORT, Assigned(GOOD))
+        world.slots.dispatch(BAD_PORT, Assigned(BAD))
+        world.slots.dispatch(GOOD_PORT, Assigned(GOOD))
         await world.until(lambda: isinstance(world.slot(BAD_PORT).state, Delayed))
         await world.until(lambda: isinstance(world.slot(GOOD_PORT).state, Starting))
         assert type(error).__name__ in world.slot(BAD_PORT).last_exit
@@ -150,7 +150,7 @@ def test_a_slot_whose_effect_raises_anything_is_delayed_and_its_neighbour_runs(
 
 def test_a_worker_that_cannot_be_watched_is_ended_and_its_launch_has_failed(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
-        world.slots.tell(BAD_PORT, Assigned(BAD))
+        world.slots.dispatch(BAD_PORT, Assigned(BAD))
         await world.until(lambda: isinstance(world.slot(BAD_PORT).state, Delayed))
         assert not os.path.exists(f"/proc/{world.processes[0].pid}")
         assert world.effects.known_workers == set()
@@ -177,7 +177,7 @@ def test_effects_about_a_worker_that_nobody_knows_raise_nothing(tmp_path: Path) 
 
 def test_what_is_kept_of_a_bundle_goes_when_no_slot_needs_it(tmp_path: Path) -> None:
     async def scenario(world: World) -> None:
-        world.slots.tell(GOOD_PORT, Assigned(GOOD))
+        world.slots.dispatch(GOOD_PORT, Assigned(GOOD))
         await world.until(lambda: isinstance(world.slot(GOOD_PORT).state, Starting))
         world.effects.withdraw_bundles({GOOD.bundle_sha256})
         assert set(world.effects._pythons) == {GOOD.bundle_sha256}

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from supervisor_harness import make_bundle, supervisor
 
 from tupletree._coord import paths
@@ -28,6 +29,7 @@ def written(directory: Path, ago_s: float) -> Path:
     return directory
 
 
+@pytest.mark.long
 def test_only_old_logs_of_topologies_that_are_gone_are_removed(
     zookeeper: EmbeddedZooKeeper, zookeeper_root: str, tmp_path: Path
 ) -> None:

@@ -244,6 +244,7 @@ def installers(directory: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_workers_of_a_topology_with_requirements_run_in_their_environment(
     zookeeper: EmbeddedZooKeeper, zookeeper_root: str, tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ def test_the_node_of_a_worker_that_died_unseen_goes_and_that_of_its_successor_st
         async def successor_is_put() -> None:
             if is_replaced:
                 presences.put(TOPOLOGY, worker("successor"))
-                await presences.settled()
+                await presences.wait_until_applied()
 
         conf = defaults() | {"zookeeper.servers": [zookeeper.connect_string], "zookeeper.root": store.root}
         coordination = SlowToHear(conf, successor_is_put)
@@ -71,7 +71,7 @@ def test_the_node_of_a_worker_that_died_unseen_goes_and_that_of_its_successor_st
         presences = WorkerPresences(coordination, TaskGroup(), "me", took.append)
         await coordination.connect(Presence(id="me"), lambda: None)
         await presences.remove_strangers(lambda: {"successor"} if is_replaced else set())
-        await presences.settled()
+        await presences.wait_until_applied()
         await coordination.close()
 
     asyncio.run(run())
@@ -98,7 +98,7 @@ def test_a_worker_whose_successors_came_and_went_while_zookeeper_was_away_is_not
         if last == "put":
             presences.put(TOPOLOGY, worker("third"))
         await coordination.connect(Presence(id="me"), lambda: None)
-        await presences.settled()
+        await presences.wait_until_applied()
         assert not presences._candidates or presences._candidates == {(TOPOLOGY, PORT): {"third"}}
         await coordination.close()
 

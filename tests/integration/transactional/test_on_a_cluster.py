@@ -15,6 +15,8 @@ from recorded_batches import Add, Numbers, Record, WaitForCompany, exact, totals
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional import TransactionalTopologyBuilder
 
+pytestmark = pytest.mark.long
+
 BATCHES = 48  # a multiple of both limits
 
 

@@ -18,6 +18,8 @@ from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout
 from tupletree.transactional.status import Status, load_status, transactional_ids
 
+pytestmark = pytest.mark.long
+
 PENDING = 8
 CONF = {"topology.max.spout.pending": PENDING}
 

@@ -29,6 +29,7 @@ def killed(cluster: DevCluster) -> Iterator[None]:
     wait_until(lambda: not [p for p in cluster.processes if p.role == "worker"], 30, what="the workers end")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "size", "burst"), [(2000, 100_000, 1000), (16, 3_000_000, 8)])
 def test_bursts_that_no_message_could_hold_arrive_and_nothing_fails(
     cluster: DevCluster, count: int, size: int, burst: int

@@ -22,7 +22,7 @@ from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import ACKERS
-from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, AckerLinks, TrackTies
+from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, AckerLinkContext, AckerLinks
 
 SPOUT_TASK = 1
 
@@ -68,7 +68,7 @@ class Worker:
         plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
         self.engine = Engine(plan, executors, self, lambda executor: None)
         hello = acker_pb2.TrackHello(topology_id="t", worker_id="w", tasks=[SPOUT_TASK], message_timeout_s=30, shards=1)
-        self.ackers = AckerLinks(TrackTies(hello, self.engine, self.link_changed))
+        self.ackers = AckerLinks(AckerLinkContext(hello, self.engine, self.link_changed))
 
     def post(self, updates):
         raise AssertionError("no run loop was started")
@@ -85,13 +85,13 @@ class Worker:
     def heard(self):
         """What the spout was told since this was last asked."""
         inbox = self.engine.executors[0].inbox
-        return list(iter(inbox.take_news, None))
+        return list(iter(inbox.pop_news, None))
 
     async def follow(self, version, owner, draining=None):
         shard = ShardAssignment(shard=0, acker_id=owner.id, address=owner.address)
         if draining is not None:
             shard.draining_acker_id, shard.draining_address = draining.id, draining.address
-        await self.ackers.follow([shard], version)
+        await self.ackers.apply_shards([shard], version)
 
     def is_up(self, *ackers):
         return all(acker.id in self.ackers._links and self.ackers._links[acker.id].is_up for acker in ackers)

@@ -21,7 +21,7 @@ from tupletree.worker.core.batches import Row, Rows, encode
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
-from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinks, Ties
+from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinkContext, PeerLinks
 from tupletree.worker.service import WorkerService
 
 SEEN = []
@@ -82,11 +82,11 @@ class Sender:
     def __init__(self):
         self.gate = Gate(lambda: None)
         self.failed = set()
-        self.peers = PeerLinks(Ties("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
+        self.peers = PeerLinks(PeerLinkContext("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
 
     async def follow(self, port, worker_id="w2"):
         peer = Peer(worker_id, f"127.0.0.1:{port}", frozenset({BOLT_TASK}))
-        await self.peers.follow({"slot": peer}, {"slot": peer.tasks})
+        await self.peers.connect({"slot": peer}, {"slot": peer.tasks})
 
     def send(self, receiver, values, root=0):
         origin = receiver.engine.origins[(SPOUT_TASK, "default")]
@@ -131,8 +131,8 @@ def test_unconfirmed_frames_are_failed_when_the_stream_breaks_and_unsent_ones_wa
         receiver, sender = Receiver(), Sender()
         receiver.opened.set()
         receiver.engine.start()
-        stuck = receiver.service._take
-        receiver.service._take = lambda request, stream: None  # takes frames and confirms none
+        stuck = receiver.service._receive
+        receiver.service._receive = lambda request, stream: None  # takes frames and confirms none
         async with receiver.serving() as port:
             await sender.follow(port)
             await until(lambda: sender.peers.are_up(["slot"]))
@@ -141,7 +141,7 @@ def test_unconfirmed_frames_are_failed_when_the_stream_breaks_and_unsent_ones_wa
         await until(lambda: sender.failed == {7})
         assert sender.gate.closed == not_reached([BOLT_TASK])
         sender.send(receiver, ["kept"], root=9)
-        receiver.service._take = stuck
+        receiver.service._receive = stuck
         async with receiver.serving() as port:
             await sender.follow(port)
             await until(lambda: SEEN == [(["kept"], ((9, 10),))])
@@ -250,11 +250,11 @@ def test_a_task_that_has_no_place_at_all_is_closed_once_something_waits_for_it()
         async with receiver.serving() as port:
             receiver.engine.start()
             receiver.opened.set()
-            await sender.peers.follow({}, {})
+            await sender.peers.connect({}, {})
             assert sender.gate.closed == frozenset()
             sender.send(receiver, [1], root=10)
             assert sender.gate.closed == not_reached([BOLT_TASK])
-            await sender.peers.follow({}, {})
+            await sender.peers.connect({}, {})
             assert sender.gate.closed == not_reached([BOLT_TASK])
             await sender.follow(port)
             await until(lambda: SEEN == [([1], ((10, 11),))])
@@ -292,7 +292,7 @@ def test_a_large_batch_whose_stream_breaks_midway_is_sent_again_whole_and_once()
         receiver, sender = Receiver(), Sender()
         receiver.opened.set()
         receiver.engine.start()
-        take, frames = receiver.service._take, []
+        take, frames = receiver.service._receive, []
 
         def take_two(request, stream):
             frames.append(request.frame.sequence)
@@ -300,7 +300,7 @@ def test_a_large_batch_whose_stream_breaks_midway_is_sent_again_whole_and_once()
             if len(frames) == 2:
                 raise ProtocolError("the stream breaks here")
 
-        receiver.service._take = take_two
+        receiver.service._receive = take_two
         value = bytes(2 * UNCONFIRMED_BYTES)  # so that the last piece is not sent before the first are confirmed
         async with receiver.serving() as port:
             await sender.follow(port)
@@ -323,7 +323,7 @@ def test_a_large_batch_whose_last_piece_is_not_confirmed_is_failed():
         receiver, sender = Receiver(), Sender()
         receiver.opened.set()
         receiver.engine.start()
-        receiver.service._take = lambda request, stream: None  # takes frames and confirms none
+        receiver.service._receive = lambda request, stream: None  # takes frames and confirms none
         async with receiver.serving() as port:
             await sender.follow(port)
             await until(lambda: sender.peers.are_up(["slot"]))

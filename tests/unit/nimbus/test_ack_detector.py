@@ -68,7 +68,7 @@ def test_with_few_trees_at_a_time_few_tuples_are_enough() -> None:
 def movement(*reports: tuple[float, TaskStats]) -> Movement:
     found = Movement(reports[0][1], reports[0][0])
     for at_s, stats in reports:
-        found.note(stats, at_s)
+        found.on_report(stats, at_s)
     return found
 
 

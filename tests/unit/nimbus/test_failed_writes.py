@@ -37,11 +37,11 @@ def test_a_success_ends_the_trouble_and_so_does_a_topology_that_needs_nothing() 
     failed_writes.written("t")
     assert (failed_writes.reason("t"), failed_writes.held(0)) == ("", frozenset())
     failed_writes.failed("t", UsageError("no"), 0)
-    failed_writes.settled(set(), 0.5)
+    failed_writes.forget_finished(set(), 0.5)
     assert failed_writes.held(0.5) == {"t"}, "it was not looked at"
-    failed_writes.settled({"t"}, 1)
+    failed_writes.forget_finished({"t"}, 1)
     assert failed_writes.reason("t")
-    failed_writes.settled(set(), 1)
+    failed_writes.forget_finished(set(), 1)
     assert failed_writes.reason("t") == ""
 
 

@@ -33,7 +33,7 @@ def test_a_new_leader_takes_all_for_alive_for_one_timeout() -> None:
 def test_a_worker_is_dead_a_timeout_after_its_last_report() -> None:
     one = liveness()
     one.assigned({"t": {A: ONE}}, 0)
-    assert one.reported("t", A, 50)
+    assert one.on_report("t", A, 50)
     walk(one, 0, 80)
     assert one.dead({}, 79.9) == frozenset()
     assert one.dead({}, 80) == {("t", A)}
@@ -46,7 +46,7 @@ def test_a_newly_assigned_worker_has_the_launch_grace_until_it_reports() -> None
     walk(one, 0, 160)
     assert one.dead({}, 159.9) == frozenset()
     assert one.dead({}, 160) == {("t", A)}
-    one.reported("t", A, 100)
+    one.on_report("t", A, 100)
     assert one.dead({}, 129.9) == frozenset()
     assert one.dead({}, 130) == {("t", A)}
 
@@ -54,7 +54,7 @@ def test_a_newly_assigned_worker_has_the_launch_grace_until_it_reports() -> None
 def test_a_worker_whose_executors_change_starts_anew() -> None:
     one = liveness()
     one.assigned({"t": {A: ONE}}, 0)
-    one.reported("t", A, 10)
+    one.on_report("t", A, 10)
     one.assigned({"t": {A: TWO}}, 35)
     walk(one, 0, 154.9)
     assert one.dead({}, 154.9) == frozenset()
@@ -72,14 +72,14 @@ def test_a_topology_may_be_more_patient_but_not_less() -> None:
 def test_the_report_of_an_unassigned_worker_is_nobodys() -> None:
     one = liveness()
     one.assigned({"t": {A: ONE}}, 0)
-    assert not one.reported("t", B, 1)
-    assert not one.reported("u", A, 1)
+    assert not one.on_report("t", B, 1)
+    assert not one.on_report("u", A, 1)
 
 
 def test_a_pause_of_nimbus_itself_is_not_the_workers_silence() -> None:
     one = liveness()
     one.assigned({"t": {A: ONE}}, 0)
-    one.reported("t", A, 0)
+    one.on_report("t", A, 0)
     walk(one, 0, 10)
     one.step(100)
     assert one.dead({}, 100) == frozenset()

@@ -111,7 +111,7 @@ def test_a_history_has_so_many_counters_and_no_more() -> None:
     history = WindowedCounters(["executed"])
     for moment in range(4):
         counts = {("stream", f"{moment} {number}", "emitted"): 1.0 for number in range(6000)}
-        history.note({"executed": 10.0 * moment, **counts}, 30.0 * moment)
+        history.add_sample({"executed": 10.0 * moment, **counts}, 30.0 * moment)
     found = history.in_window({"executed": 30.0, **counts}, 600, 90.0)
     assert found["executed"] == 30.0
     assert len(found) < 6000

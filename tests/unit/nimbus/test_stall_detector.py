@@ -12,7 +12,7 @@ def moved(*reports: tuple[float, dict[str, int]]) -> Movement:
     """The movement of a task that reported this, each at a moment."""
     movement = Movement(TaskStats(**reports[0][1]), reports[0][0])
     for at_s, counted in reports:
-        movement.note(TaskStats(**counted), at_s)
+        movement.on_report(TaskStats(**counted), at_s)
     return movement
 
 

@@ -14,24 +14,24 @@ def moment(at_s: float, acked: float, pending: int = 0) -> Moment:
 
 def test_a_point_is_what_happened_since_the_moment_before() -> None:
     series = TimeSeries()
-    series.note(moment(0.0, 100))
-    series.note(moment(5.0, 150, pending=3))
+    series.add_sample(moment(0.0, 100))
+    series.add_sample(moment(5.0, 150, pending=3))
     (point,) = series.points
     assert (point.emitted_per_s, point.acked_per_s, point.latencies, point.pending) == (20, 10, (50,), 3)
 
 
 def test_a_task_that_joins_makes_no_jump() -> None:
     series = TimeSeries()
-    series.note(moment(0.0, 100))
+    series.add_sample(moment(0.0, 100))
     series.credit(moment(3.0, 1_000_000))
-    series.note(moment(5.0, 1_000_110))
+    series.add_sample(moment(5.0, 1_000_110))
     assert series.points[-1].acked_per_s == pytest.approx(2.0)
 
 
 def test_ten_minutes_are_kept() -> None:
     series = TimeSeries()
     for number in range(1000):
-        series.note(moment(5.0 * number, number))
+        series.add_sample(moment(5.0 * number, number))
     assert len(series.points) == 120
     assert series.points[-1].at_s - series.points[0].at_s == 595
 
@@ -39,9 +39,9 @@ def test_ten_minutes_are_kept() -> None:
 def test_several_components_as_one() -> None:
     one, other = TimeSeries(), TimeSeries()
     for at_s in (0.0, 5.0, 10.0):
-        one.note(moment(at_s, at_s))
+        one.add_sample(moment(at_s, at_s))
     for at_s in (5.0, 10.0):
-        other.note(moment(at_s, 3 * at_s, pending=2))
+        other.add_sample(moment(at_s, 3 * at_s, pending=2))
     (point,) = summed([one.points, other.points])
     assert (point.at_s, point.acked_per_s, point.latencies, point.pending) == (10.0, 4.0, (20,), 2)
     assert summed([]) == [] and summed([one.points, []]) == []

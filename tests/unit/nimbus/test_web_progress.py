@@ -159,9 +159,9 @@ def reply(**shards: int) -> acker_pb2.DescribeLedgerReply:
 
 def test_rates_of_a_ledger_are_of_the_shards_that_stay() -> None:
     ledger = LedgerHistory()
-    ledger.note(reply(one=100, two=1000), 10.0)
+    ledger.add_sample(reply(one=100, two=1000), 10.0)
     assert ledger.last is not None and (ledger.last.completed_per_s, ledger.last.pending) == (0.0, 2)
-    ledger.note(reply(one=120), 12.0)  # the other has moved away
+    ledger.add_sample(reply(one=120), 12.0)  # the other has moved away
     assert ledger.last is not None and ledger.last.completed_per_s == 10.0
     assert ledger.last.completed == 120
 
@@ -169,7 +169,7 @@ def test_rates_of_a_ledger_are_of_the_shards_that_stay() -> None:
 def test_ten_minutes_of_a_ledger_are_kept() -> None:
     ledger = LedgerHistory()
     for now_s in range(0, 2000, 2):
-        ledger.note(reply(one=now_s), float(now_s))
+        ledger.add_sample(reply(one=now_s), float(now_s))
     assert len(ledger.points) == KEPT_S / 2 + 1
 
 

@@ -15,7 +15,7 @@ def steady(history: WindowedCounters, rate: float, until_s: int, step_s: int = 1
     """Count evenly from second 0 on."""
     history.credit({"acked": 0}, 0.0, 0.0)
     for now_s in range(0, until_s + 1, step_s):
-        history.note({"acked": rate * now_s}, float(now_s))
+        history.add_sample({"acked": rate * now_s}, float(now_s))
     return rate * until_s
 
 
@@ -38,15 +38,15 @@ def test_what_ended_long_ago_leaves_the_short_windows_first() -> None:
     history = WindowedCounters()
     history.credit({"acked": 0}, 0.0, 0.0)
     for now_s in range(0, 4000, 5):
-        history.note({"acked": min(now_s, 100)}, float(now_s))
+        history.add_sample({"acked": min(now_s, 100)}, float(now_s))
     assert [counted(history, 100, window_s, 3999.0) for window_s in WINDOWS_S] == [0, 100, 100]
 
 
 def test_between_two_moments_counters_are_taken_to_have_risen_evenly() -> None:
     history = WindowedCounters()
     history.credit({"acked": 0}, 0.0, 0.0)
-    history.note({"acked": 0}, 0.0)
-    history.note({"acked": 1000}, 1000.0)
+    history.add_sample({"acked": 0}, 0.0)
+    history.add_sample({"acked": 1000}, 1000.0)
     assert counted(history, 1000, 600, 1000.0) == pytest.approx(600)
     assert counted(history, 1300, 600, 1100.0) == pytest.approx(1300 - 500)
 
@@ -55,7 +55,7 @@ def test_a_task_that_is_first_heard_of_late_counts_evenly_since_it_began() -> No
     """A new leader knows no past: half of what a worker did in twenty minutes counts for the last ten."""
     history = WindowedCounters()
     history.credit({"acked": 1200}, -1200.0, 0.0)
-    history.note({"acked": 1200}, 0.0)
+    history.add_sample({"acked": 1200}, 0.0)
     assert counted(history, 1200, 600, 0.0) == pytest.approx(600)
     assert counted(history, 1200, 10_800, 0.0) == 1200
 
@@ -63,10 +63,10 @@ def test_a_task_that_is_first_heard_of_late_counts_evenly_since_it_began() -> No
 def test_what_joins_later_takes_its_share_of_the_past_with_it() -> None:
     history = WindowedCounters()
     history.credit({"acked": 600}, -600.0, 0.0)
-    history.note({"acked": 600}, 0.0)
+    history.add_sample({"acked": 600}, 0.0)
     history.credit({"acked": 400}, -100.0, 0.0)  # another task, which began later
     assert counted(history, 1000, 600, 0.0) == pytest.approx(1000)
-    history.note({"acked": 1000}, 20.0)
+    history.add_sample({"acked": 1000}, 20.0)
     # between second -600 and 0 no moment is known: both together are taken to have counted evenly
     assert counted(history, 1000, 600, 20.0) == pytest.approx(1000 - 1000 * 20 / 600)
 
@@ -74,9 +74,9 @@ def test_what_joins_later_takes_its_share_of_the_past_with_it() -> None:
 def test_counters_that_come_later_were_0_before() -> None:
     history = WindowedCounters()
     history.credit({"acked": 10}, 0.0, 0.0)
-    history.note({"acked": 10}, 0.0)
-    history.note({"acked": 20, "failed": 5}, 700.0)
-    history.note({"acked": 20, "failed": 8}, 1400.0)
+    history.add_sample({"acked": 10}, 0.0)
+    history.add_sample({"acked": 20, "failed": 5}, 700.0)
+    history.add_sample({"acked": 20, "failed": 8}, 1400.0)
     assert history.in_window({"acked": 20, "failed": 8}, 600, 1400.0) == pytest.approx(
         {"acked": 0, "failed": 3 * 600 / 700}
     )
@@ -85,8 +85,8 @@ def test_counters_that_come_later_were_0_before() -> None:
 def test_memory_is_bounded_and_what_stands_still_takes_two_rows() -> None:
     busy, still = WindowedCounters(), WindowedCounters()
     for now_s in range(0, 200_000, 10):
-        busy.note({"acked": now_s}, float(now_s))
-        still.note({"acked": 1}, float(now_s))
+        busy.add_sample({"acked": now_s}, float(now_s))
+        still.add_sample({"acked": 1}, float(now_s))
     rows = [ring._size() for ring in busy._rings]
     assert max(rows) <= BUCKETS + 2
     assert [ring._size() for ring in still._rings] == [2, 2, 2]
@@ -96,7 +96,7 @@ def test_memory_is_bounded_and_what_stands_still_takes_two_rows() -> None:
 def test_noting_often_changes_nothing() -> None:
     often, seldom = WindowedCounters(), WindowedCounters()
     for now_s in range(2000):
-        often.note({"acked": 3 * now_s}, float(now_s))
+        often.add_sample({"acked": 3 * now_s}, float(now_s))
         if now_s % 20 == 0:
-            seldom.note({"acked": 3 * now_s}, float(now_s))
+            seldom.add_sample({"acked": 3 * now_s}, float(now_s))
     assert counted(often, 6000, 600, 2000.0) == counted(seldom, 6000, 600, 2000.0)

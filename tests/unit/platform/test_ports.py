@@ -11,7 +11,7 @@ from tupletree.errors import UsageError
 def test_reserved_ports_are_free_distinct_and_outside_the_range_of_local_ends() -> None:
     reserved = ReservedPorts()
     try:
-        ports = reserved.take(20)
+        ports = reserved.reserve(20)
         assert len(set(ports)) == 20
         assert ports == sorted(ports)
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:

@@ -123,7 +123,7 @@ def test_rows_are_found_by_the_key_and_never_by_looking_at_all(path: Path) -> No
     statements = SqliteStatements(PLAN)
     for statement, values in [
         (statements.fill_undo_row(), ("a",)),
-        *((statement, ()) for statement in statements.take_back(statements.undo_columns())),
+        *((statement, ()) for statement in statements.restore(statements.undo_columns())),
     ]:
         connection = sqlite3.connect(path)
         plan = [line[3] for line in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]

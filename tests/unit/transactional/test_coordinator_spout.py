@@ -200,9 +200,9 @@ def test_the_pause_grows_while_two_coordinators_of_one_topology_depose_each_othe
                     epochs = attempt.epoch
                     began.append(clock.now_s)
                 process.spout.fail((tree, attempt))
-    reigns = [after - before for before, after in pairwise(began)]
-    assert max(reigns) > 10 * coordinator_spout.FIRST_PAUSE_S
-    assert max(reigns) < 2 * coordinator_spout.MAX_PAUSE_S
+    tenures = [after - before for before, after in pairwise(began)]
+    assert max(tenures) > 10 * coordinator_spout.FIRST_PAUSE_S
+    assert max(tenures) < 2 * coordinator_spout.MAX_PAUSE_S
 
 
 def test_its_status_tells_what_is_under_way_and_for_how_long() -> None:

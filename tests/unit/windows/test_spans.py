@@ -14,7 +14,7 @@ SECOND = 1_000_000
 def taken(spans: Spans[str]) -> list[str]:
     """The windows that are due, each as a word."""
     words = []
-    while (span := spans.take()) is not None:
+    while (span := spans.next_due()) is not None:
         words.append("".join(span.items))
     return words
 
@@ -72,7 +72,7 @@ def test_tuples_out_of_order_are_put_in_order_and_equal_times_stay_in_order_of_a
 def test_new_and_expired_lead_from_each_window_to_the_next() -> None:
     spans = fed(Count(3), Count(1), "abcde", upto_s=9)
     found = []
-    while (span := spans.take()) is not None:
+    while (span := spans.next_due()) is not None:
         found.append(("".join(span.items), "".join(span.new), "".join(span.expired)))
     assert found == [("a", "a", ""), ("ab", "b", ""), ("abc", "c", ""), ("bcd", "d", "a"), ("cde", "e", "b")]
 
@@ -83,13 +83,13 @@ def test_what_was_in_the_last_window_expires_in_the_next_however_much_later_that
     assert spans.evict() == ["a", "b"]
     spans.add("z", 1001 * SECOND)
     spans.advance(1002 * SECOND)
-    span = spans.take()
+    span = spans.next_due()
     assert span is not None and (span.items, span.new, span.expired) == (["z"], ["z"], ["a", "b"])
 
 
 def test_windows_of_time_begin_and_end_and_those_of_a_count_just_end() -> None:
-    by_time = fed(Duration(4), Duration(2), "ab", upto_s=2).take()
-    by_count = fed(Count(2), Count(2), "ab", upto_s=2).take()
+    by_time = fed(Duration(4), Duration(2), "ab", upto_s=2).next_due()
+    by_count = fed(Count(2), Count(2), "ab", upto_s=2).next_due()
     assert by_time is not None and (by_time.start_us, by_time.end_us) == (-2 * SECOND, 2 * SECOND)
     assert by_count is not None and (by_count.start_us, by_count.end_us) == (None, 1 * SECOND)
 

@@ -39,7 +39,7 @@ class Watched:
         self.reference.advance(now_us)
 
     def check(self) -> None:
-        while (span := self.spans.take()) is not None:
+        while (span := self.spans.next_due()) is not None:
             assert not set(span.items) & set(self.evicted), "a tuple was evicted before its last window"
             self.evaluated.append(Evaluated(span.items, span.new, span.expired, span.start_us, span.end_us))
         assert self.evaluated == self.reference.windows
@@ -113,7 +113,7 @@ def test_each_tuple_is_in_as_many_windows_as_slides_fit_whether_ticks_are_early_
 
     def evaluate(now_us: int) -> None:
         spans.advance(now_us)
-        while (span := spans.take()) is not None:
+        while (span := spans.next_due()) is not None:
             for item in span.items:
                 windows_of[item] += 1
         spans.evict()

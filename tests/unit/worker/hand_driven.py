@@ -80,13 +80,13 @@ class HandDriven:
 
     def tell(self, component: str, control: Control, index: int = 0) -> None:
         """Put a control message into a spout executor's inbox."""
-        self.executor(component, index).inbox.tell(control)
+        self.executor(component, index).inbox.put_news(control)
 
     def tell_verdicts(self, verdicts: Verdicts) -> None:
         """Hand the verdicts of a ledger to the spout tasks that they are addressed to."""
         for kind in VerdictKind:
             for task, roots in getattr(verdicts, kind.value).items():
-                self._by_task[task].inbox.tell(TreeVerdict(task, kind, roots))
+                self._by_task[task].inbox.put_news(TreeVerdict(task, kind, roots))
 
     def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
         self.delivered.append((origin, target, list(rows)))

@@ -154,7 +154,7 @@ class World(HandDriven):
     def lose_worker(self) -> None:
         """The one with the second sink, and what waited for it."""
         inbox = self.executor("thesink", 1).inbox
-        while inbox.take() is not None:
+        while inbox.pop() is not None:
             pass
         inbox.done(inbox.rows)
         for component in ("spout", "combiner"):

@@ -72,10 +72,10 @@ def test_loggers_get_back_what_they_had() -> None:
     logger.setLevel(logging.ERROR)
     loggers = LogLevels()
     for levels in ({logger.name: "DEBUG"}, {logger.name: "OFF"}):
-        loggers.follow(levels)
-        loggers.follow(levels)
+        loggers.apply(levels)
+        loggers.apply(levels)
     assert logger.level > logging.CRITICAL
-    loggers.follow({})
+    loggers.apply({})
     assert logger.level == logging.ERROR
 
 
@@ -202,7 +202,7 @@ def test_about_the_share_that_was_asked_for_is_sampled(share: float) -> None:
     stream = stream_to(3)
     lens = Lens(stream, share, RateLimit(events, lambda: next(ticks)), events, random.Random(7))
     assert stream.choose_one is not None
-    chooser = Watched(stream.choose_one, lens.see_one, lens.draw())
+    chooser = Watched(stream.choose_one, lens.record_one, lens.draw())
     for _ in range(20_000):
         assert chooser.choose(["word"]) is stream.buffers[3]
     expected = 20_000 * share
@@ -236,11 +236,11 @@ def test_a_stream_is_what_it_was_when_sampling_ends() -> None:
     task = FakeTask()
     before = {name: (one.choose_one, one.choose_many, one.observe) for name, one in task.streams.items()}
     sampler = Sampler([task], events)  # type: ignore[list-item]
-    sampler.follow(Switches(shares={"": 1.0}))
+    sampler.apply(Switches(shares={"": 1.0}))
     assert isinstance(task.streams["default"].choose_one, Watched)
     assert not isinstance(task.streams["__ack"].choose_one, Watched), "streams of ours are not sampled"
-    sampler.follow(Switches(shares={"split": 0.5}))
-    sampler.follow(Switches(shares={"split": 0.0, "": 1.0}))
+    sampler.apply(Switches(shares={"split": 0.5}))
+    sampler.apply(Switches(shares={"split": 0.0, "": 1.0}))
     assert {name: (one.choose_one, one.choose_many, one.observe) for name, one in task.streams.items()} == before
 
 

@@ -158,7 +158,7 @@ def test_trees_that_are_begun_while_others_end_are_waited_for(kind: Any, shape: 
     while hand.step("spout"):
         pass
     while roots := list(task.pending):
-        executor.inbox.tell(TreeVerdict(task.task_id, kind, shape(roots)))
+        executor.inbox.put_news(TreeVerdict(task.task_id, kind, shape(roots)))
         hand.step("spout")
     assert sorted(spout.ended) == list(range(1, 2_001))
 

@@ -30,9 +30,9 @@ def test_batches_arrive_as_they_were_one_after_the_other(sizes: list[int]) -> No
         *first, last = pieces(batch)
         assert all(len(piece.data) == PIECE_BYTES for piece in first)
         for piece in first:
-            assert assembly.take(piece) is None
+            assert assembly.add(piece) is None
             assert assembly.is_open
-        assert assembly.take(last) == batch
+        assert assembly.add(last) == batch
         assert not assembly.is_open
 
 
@@ -62,6 +62,6 @@ def test_pieces_that_no_correct_peer_sends_are_refused(sent: list[worker_pb2.Pie
     assembly = Reassembly(LIMIT)
     *first, last = sent
     for one in first:
-        assert assembly.take(one) is None
+        assert assembly.add(one) is None
     with pytest.raises(ProtocolError):
-        assembly.take(last)
+        assembly.add(last)

@@ -11,7 +11,7 @@ from tupletree import Spout, TopologyBuilder
 from tupletree.v1 import worker_pb2
 from tupletree.worker.execution.executor import STEP_BYTES
 from tupletree.worker.execution.inbox import Gate
-from tupletree.worker.network.peer_links import PeerLinks, Ties
+from tupletree.worker.network.peer_links import PeerLinkContext, PeerLinks
 from tupletree.worker.network.transfer import MAX_BYTES, Transfer
 
 
@@ -23,8 +23,8 @@ def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have
     async def run() -> None:
         gate = Gate(lambda: None)
         outbound = Transfer(asyncio.get_running_loop(), 0.005)
-        ties = Ties("t", "w", gate, lambda: 0, lambda roots: None, lambda: None)
-        peers = PeerLinks(ties)
+        context = PeerLinkContext("t", "w", gate, lambda: 0, lambda roots: None, lambda: None)
+        peers = PeerLinks(context)
         outbound.connect(gate, peers, None, lambda: None)
         outbound.send(batch(7, MAX_BYTES // 2))
         assert gate.closed == frozenset()

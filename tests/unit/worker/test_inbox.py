@@ -54,7 +54,7 @@ def test_an_inbox_closes_its_tasks_above_its_limit_and_opens_them_at_half() -> N
     inbox.put("b", 1)
     assert inbox.is_congested
     assert gate.closed == {7, 8}
-    assert inbox.take() == "a"
+    assert inbox.pop() == "a"
     assert inbox.is_congested, "a row counts until it is processed"
     inbox.done(5)
     assert (inbox.rows, inbox.is_congested) == (6, True)
@@ -67,8 +67,8 @@ def test_items_come_in_order_and_none_is_refused() -> None:
     inbox = Inbox([1], 1, Gate(lambda: None))
     for number in range(100):
         inbox.put(number, 1)
-    assert [inbox.take() for _ in range(100)] == list(range(100))
-    assert inbox.take() is None
+    assert [inbox.pop() for _ in range(100)] == list(range(100))
+    assert inbox.pop() is None
     assert not inbox
 
 
@@ -78,8 +78,8 @@ def test_a_limit_of_one_row_opens_again() -> None:
         inbox.put("x", 1)
         inbox.put("y", 1)
         assert inbox.is_congested
-        inbox.take()
-        inbox.take()
+        inbox.pop()
+        inbox.pop()
         inbox.done(2)
         assert not inbox.is_congested
 
@@ -110,7 +110,7 @@ def test_many_senders_and_one_receiver_leave_nothing_behind() -> None:
         thread.start()
 
     def drain() -> bool:
-        while (item := inbox.take()) is not None:
+        while (item := inbox.pop()) is not None:
             received.append(item)
             was_closed.append(gate.closed == {1})
             inbox.done(item[1] % 3)
@@ -128,10 +128,10 @@ def test_many_senders_and_one_receiver_leave_nothing_behind() -> None:
 def test_news_does_not_wait_behind_items_and_counts_for_nothing() -> None:
     inbox = Inbox([1], 1, Gate(lambda: None))
     inbox.put("rows", 5)
-    inbox.tell("news")
+    inbox.put_news("news")
     assert (inbox.rows, inbox.has_news, bool(inbox)) == (5, True, True)
-    assert (inbox.take_news(), inbox.take_news(), inbox.has_news) == ("news", None, False)
-    assert inbox.take() == "rows"
+    assert (inbox.pop_news(), inbox.pop_news(), inbox.has_news) == ("news", None, False)
+    assert inbox.pop() == "rows"
     assert not inbox
 
 
@@ -142,13 +142,13 @@ def test_an_inbox_closes_its_tasks_above_its_bytes_and_opens_them_when_the_large
     assert not gate.closed
     inbox.put("b", 1, 60)
     assert gate.closed == {1}
-    assert inbox.take() == "a"
+    assert inbox.pop() == "a"
     inbox.done(1)
     assert (inbox.bytes, gate.closed) == (120, {1})  # its values are there until the next item is asked for
-    assert inbox.take() == "b"
+    assert inbox.pop() == "b"
     inbox.done(1)
     assert (inbox.bytes, gate.closed) == (60, {1})
-    assert inbox.take() is None
+    assert inbox.pop() is None
     assert (inbox.rows, inbox.bytes, gate.closed) == (0, 0, frozenset())
 
 
@@ -156,8 +156,8 @@ def test_an_item_larger_than_an_inbox_may_hold_goes_through() -> None:
     gate = Gate(lambda: None)
     inbox = Inbox([1], 1000, gate, max_bytes=100)
     inbox.put("large", 1, 1000)
-    assert inbox.take() == "large"
+    assert inbox.pop() == "large"
     inbox.done(1)
     assert gate.closed == {1}
-    assert inbox.take() is None
+    assert inbox.pop() is None
     assert gate.closed == frozenset()

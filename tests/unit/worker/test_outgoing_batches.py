@@ -120,7 +120,7 @@ def test_batches_of_large_rows_are_full_with_fewer_of_them_and_of_small_ones_wit
         for _ in range(count):
             buffer.append([1, value], 0, 0)
         assert len(buffer) == count
-        return [len(rows) for rows in buffer.take()]
+        return [len(rows) for rows in buffer.pop_all()]
 
     assert lengths(bytes(100_000), 50) == [50]  # nobody knew
     assert lengths(bytes(100_000), 50) == [10] * 5

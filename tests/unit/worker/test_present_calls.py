@@ -49,16 +49,16 @@ def test_a_call_of_a_spout_is_reported_for_as_long_as_it_lasts(cluster: LocalClu
     engine = running(cluster, Waits(latch, entered, blocking=False))
     [spout] = tasks_of(engine, "spout")
     assert entered.wait(ENOUGH_S)
-    calls.look(engine.present_steps(), 100.0)
-    assert calls.look(engine.present_steps(), 112.0) == {spout: 12.0}
+    calls.observe(engine.present_steps(), 100.0)
+    assert calls.observe(engine.present_steps(), 112.0) == {spout: 12.0}
 
 
 def test_a_spout_that_declares_that_it_blocks_may_wait_forever(cluster: LocalCluster, latch: Latch) -> None:
     entered, calls = Latch(), CallDurations()
     engine = running(cluster, Waits(latch, entered, blocking=True))
     assert entered.wait(ENOUGH_S)
-    calls.look(engine.present_steps(), 100.0)
-    assert tasks_of(engine, "spout")[0] not in calls.look(engine.present_steps(), 112.0)
+    calls.observe(engine.present_steps(), 100.0)
+    assert tasks_of(engine, "spout")[0] not in calls.observe(engine.present_steps(), 112.0)
 
 
 class Heard(Spout):

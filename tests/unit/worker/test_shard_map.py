@@ -28,8 +28,8 @@ from tupletree.worker.network.acker_links import (
     PAUSE_S,
     WAITING_ROOTS,
     AckerLink,
+    AckerLinkContext,
     AckerLinks,
-    TrackTies,
 )
 
 NOWHERE = "127.0.0.1:9"
@@ -62,13 +62,13 @@ class Worker:
         self.spout_inbox = next(e.inbox for e in self.engine.executors if e.component_id == "spout")
         self.links_changed_before_telling: list[bool] = []
         hello = acker_pb2.TrackHello(topology_id="t", worker_id="w", shards=shards)
-        self.ackers = AckerLinks(TrackTies(hello, self.engine, self._link_changed))
+        self.ackers = AckerLinks(AckerLinkContext(hello, self.engine, self._link_changed))
 
     def _link_changed(self) -> None:
         self.links_changed_before_telling.append(not self.spout_inbox)
 
     async def follow(self, version: int, *owners: str, draining: str = "") -> None:
-        await self.ackers.follow(
+        await self.ackers.apply_shards(
             [
                 ShardAssignment(
                     shard=shard,
@@ -188,10 +188,10 @@ def test_spouts_are_told_of_shards_that_left_their_acker_once_everything_else_is
         await worker.follow(1, "a", "b")
         await worker.follow(2, "a", "c")
         assert all(worker.links_changed_before_telling)
-        assert worker.spout_inbox.take_news() == ShardsLost(frozenset([1]), 2)
-        assert worker.spout_inbox.take_news() is None
+        assert worker.spout_inbox.pop_news() == ShardsLost(frozenset([1]), 2)
+        assert worker.spout_inbox.pop_news() is None
         await worker.follow(3, "", "c")
-        assert worker.spout_inbox.take_news() == ShardsLost(frozenset([0]), 2)
+        assert worker.spout_inbox.pop_news() == ShardsLost(frozenset([0]), 2)
 
     run(test)
 
@@ -217,7 +217,7 @@ def test_no_acker_is_up_before_it_has_answered() -> None:
 
 def test_the_acker_says_for_how_long_updates_are_gathered_within_bounds() -> None:
     async def scenario() -> None:
-        link = AckerLink("a", NOWHERE, Worker().ackers._ties)
+        link = AckerLink("a", NOWHERE, Worker().ackers._context)
         pauses_s = []
         for linger_us in (0, 9_000, 4_000_000_000, 0):
             link._on_reply(acker_pb2.TrackReply(linger_us=linger_us))

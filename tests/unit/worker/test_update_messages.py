@@ -13,7 +13,7 @@ from tupletree.worker.network.update_messages import count, messages
 def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> AckUpdates:
     updates = AckUpdates()
     for root in range(first, first + inits):
-        updates.take_init(root, root + 1, root + 2)
+        updates.add_lone_init(root, root + 1, root + 2)
     for root in range(first, first + acks):
         updates.acks.append(root, root + 3)
     updates.fails.update(range(first, first + fails))

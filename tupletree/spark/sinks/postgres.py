@@ -179,7 +179,7 @@ def _commit(connection: Connection, scope: SinkScope, attempt: TransactionAttemp
     if step == Step.TAKE_BACK_AND_WRITE:
         if not kept:
             raise no_undo(table, attempt)
-        for statement in statements.take_back(kept):
+        for statement in statements.restore(kept):
             connection.execute(statement)
     if kept and (not scope.is_opaque or kept != statements.undo_columns()):
         connection.execute(f"DROP TABLE {statements.undo}")

@@ -106,7 +106,7 @@ class Statements(ABC):
             f" FROM {touched} LEFT JOIN {self.table} AS stored ON {same}"
         )
 
-    def take_back(self, kept: Sequence[str]) -> list[str]:
+    def restore(self, kept: Sequence[str]) -> list[str]:
         """Restore the rows from the undo table. ``kept``: its columns, those of the plan that filled it."""
         keys = [key.name for key in self.plan.keys]
         values = [name for name in kept if name != EXISTED and name not in keys]

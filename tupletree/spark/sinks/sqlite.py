@@ -144,7 +144,7 @@ def _commit(connection: sqlite3.Connection, scope: SinkScope, attempt: Transacti
     if step == Step.TAKE_BACK_AND_WRITE:
         if not kept:
             raise no_undo(table, attempt)
-        for statement in statements.take_back(kept):
+        for statement in statements.restore(kept):
             connection.execute(statement)
     _keep(connection, statements, kept, staged.rows if scope.is_opaque else None)
     connection.executemany(statements.upsert_row(), staged.rows)

@@ -109,7 +109,7 @@ class FilesCoordinator(TransactionCoordinator):
     def is_ready(self) -> bool:
         now_s = self._clock()
         if now_s >= self._look_at_s:
-            self._look()
+            self._list_files()
         if not self._is_planned:
             self._next = self._plan(self._newest)
             self._is_planned = True
@@ -119,7 +119,7 @@ class FilesCoordinator(TransactionCoordinator):
         if self._is_planned and previous == self._newest:
             made = self._next
         else:
-            self._look()
+            self._list_files()
             made = self._plan(previous)
         self._is_planned = False
         if made is None:
@@ -135,7 +135,7 @@ class FilesCoordinator(TransactionCoordinator):
         rests = [size - read.get(name, 0) for name, size in self._sizes if size > read.get(name, 0)]
         return {self._extent.unit.replace(" ", "_"): sum(rests), "files": len(rests)}
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         began_s = self._clock()
         try:
             self._sizes = self._extent.sizes()

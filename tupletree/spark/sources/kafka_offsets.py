@@ -69,16 +69,16 @@ class TopicOffsets:
         self._asked_s: dict[int, float] = {}
         self._bounds: dict[Place, Bounds | str] = {}
 
-    def look(self, wait_s: float, fresh_s: float = FRESH_S) -> None:
+    def refresh(self, wait_s: float, fresh_s: float = FRESH_S) -> None:
         """Request everything older than ``fresh_s``, and wait up to ``wait_s`` for the answers."""
         deadline_s = time.monotonic() + wait_s
-        self._ask_layout()
+        self._request_layout()
         if not self._leaders:
             self._wait([self._layout] if self._layout else [], deadline_s)
-        self._take_layout()
-        self._take_offsets()
-        self._wait(self._ask_offsets(fresh_s), deadline_s)
-        self._take_offsets()
+        self._receive_layout()
+        self._receive_offsets()
+        self._wait(self._request_offsets(fresh_s), deadline_s)
+        self._receive_offsets()
 
     def count(self, topic: str) -> int:
         """Return the last known number of partitions of a topic, even if the brokers are unavailable.
@@ -109,7 +109,7 @@ class TopicOffsets:
     def _wait(self, futures: Sequence[Future[Any]], deadline_s: float) -> None:
         wait(futures, timeout=max(0.0, deadline_s - time.monotonic()))
 
-    def _ask_layout(self) -> None:
+    def _request_layout(self) -> None:
         now_s = time.monotonic()
         if self._layout is None and now_s - self._layout_asked_s >= LAYOUT_S:
             self._layout = self._executor.submit(self._load_layout)
@@ -134,14 +134,14 @@ class TopicOffsets:
                 loaded[topic] = {number: partition.leader for number, partition in found.partitions.items()}
         return loaded
 
-    def _take_layout(self) -> None:
+    def _receive_layout(self) -> None:
         if self._layout is None or not self._layout.done():
             return
         layout, self._layout = self._layout.result(), None
         self._problems = {topic: found for topic, found in layout.items() if isinstance(found, str)}
         self._leaders |= {topic: found for topic, found in layout.items() if isinstance(found, Mapping)}
 
-    def _ask_offsets(self, fresh_s: float) -> list[Future[Any]]:
+    def _request_offsets(self, fresh_s: float) -> list[Future[Any]]:
         """Send a request to every leader without one in progress; return the futures of the new requests."""
         places = defaultdict(list)
         for topic, leaders in self._leaders.items():
@@ -170,7 +170,7 @@ class TopicOffsets:
         ends = self._admin.list_offsets(dict.fromkeys(partitions.values(), spec.latest()), **options)
         return _Question({place: (firsts[at], ends[at]) for place, at in partitions.items()})
 
-    def _take_offsets(self) -> None:
+    def _receive_offsets(self) -> None:
         client = kafka()
         answered = {leader: question for leader, question in self._questions.items() if not question.is_open()}
         for leader, question in answered.items():

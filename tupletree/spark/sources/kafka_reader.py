@@ -91,7 +91,7 @@ class _Range:
         while self._position < self._end:
             before = self._position
             for message in self._messages():
-                self._take(message, records)
+                self._consume(message, records)
                 if len(records) >= RECORDS_PER_RECORD_BATCH or self._bytes >= BYTES_PER_RECORD_BATCH:
                     yield self._record_batch(records)
                     records, self._bytes = [], 0
@@ -108,7 +108,7 @@ class _Range:
         found: Sequence[Any] = there or self._consumer.consume(1, timeout=POLL_S)
         return found
 
-    def _take(self, message: Any, records: list[Any]) -> None:
+    def _consume(self, message: Any, records: list[Any]) -> None:
         error = message.error()
         if error is None:
             self._position = message.offset() + 1

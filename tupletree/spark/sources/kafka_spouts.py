@@ -92,13 +92,13 @@ class TopicsCoordinator(PartitionCoordinator):
 
     def num_partitions(self) -> int:
         """Return how many partition numbers there are. FailedException while that is unknown."""
-        self._offsets.look(GLANCE_S)
+        self._offsets.refresh(GLANCE_S)
         names = self._topics.names
         return numbers(names, {topic: self._offsets.count(topic) for topic in names})
 
     def has_more(self, partition: int, newest: Any) -> bool:
         self._newest[partition] = newest
-        self._offsets.look(GLANCE_S)
+        self._offsets.refresh(GLANCE_S)
         place = place_of(partition, self._topics.names)
         bounds = self._offsets.bounds(place)
         if place.partition >= self._offsets.count(place.topic) or (self._is_opaque and isinstance(bounds, str)):
@@ -137,7 +137,7 @@ class TopicsCoordinator(PartitionCoordinator):
         try:
             return position(place, newest, bounds, self._topics.start)
         except OutOfRangeError:
-            self._offsets.look(GLANCE_S, fresh_s=0)
+            self._offsets.refresh(GLANCE_S, fresh_s=0)
             again = self._offsets.bounds(place)
             return position(place, newest, again if isinstance(again, Bounds) else bounds, self._topics.start)
 
@@ -161,7 +161,7 @@ class _Batches:
         if attempt != self._attempt:
             self._attempt = attempt
             self._has_begun = False
-            self._offsets.look(LOOK_S, fresh_s=0)
+            self._offsets.refresh(LOOK_S, fresh_s=0)
         self._has_begun |= previous is not None
         place = place_of(number, self._topics.names)
         is_known = place.partition < self._offsets.count(place.topic)

@@ -102,13 +102,13 @@ class RowGroupExtent(Extent):
         footers = 0
         for name in names:
             if name not in self._groups and footers < FOOTERS_PER_LOOK:
-                footers += self._look(name)
+                footers += self._find_footer(name)
         return [(name, self._groups[name]) for name in names if name in self._groups]
 
     def end(self, name: str, start: int, size: int, take: int, may_exceed: bool) -> int | None:
         return min(size, start + take)
 
-    def _look(self, name: str) -> bool:
+    def _find_footer(self, name: str) -> bool:
         """Look for a footer. False if the file was already found without a footer and has not changed since."""
         path = self.path(name)
         try:

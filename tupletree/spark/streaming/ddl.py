@@ -75,13 +75,13 @@ class _Parser:
 
     def _columns(self) -> list[StructField]:
         columns = [self._column()]
-        while self._takes(","):
+        while self._accept(","):
             columns.append(self._column())
         return columns
 
     def _column(self) -> StructField:
         name = self._word("the name of a column")
-        self._takes(":")
+        self._accept(":")
         return StructField(name, self._type(), nullable=True)
 
     def _type(self) -> DataType:
@@ -110,10 +110,10 @@ class _Parser:
         return made
 
     def _decimal(self) -> DataType:
-        if not self._takes("("):
+        if not self._accept("("):
             return types.DecimalType(10, 0)
         precision = self._number()
-        scale = self._number() if self._takes(",") else 0
+        scale = self._number() if self._accept(",") else 0
         self._expect(")")
         return types.DecimalType(precision, scale)
 
@@ -127,14 +127,14 @@ class _Parser:
         token, is_word = self._tokens.pop(0)
         return token if is_word else self._refuse(token)
 
-    def _takes(self, mark: str) -> bool:
+    def _accept(self, mark: str) -> bool:
         if self._tokens and self._tokens[0] == (mark, False):
             del self._tokens[0]
             return True
         return False
 
     def _expect(self, mark: str) -> None:
-        if not self._takes(mark):
+        if not self._accept(mark):
             self._refuse(self._tokens[0][0] if self._tokens else f"an end where '{mark}' was expected")
 
     def _refuse(self, token: str) -> NoReturn:

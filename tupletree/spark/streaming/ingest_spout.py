@@ -56,7 +56,7 @@ class IngestSpout(Spout):
     def next_tuple(self) -> None:
         if not self._due and len(self._rows) < OPEN_FILES and time.monotonic() >= self._look_at_s:
             try:
-                self._look()
+                self._open_next_file()
             except (UnavailableError, UsageError, OSError) as error:
                 self.collector.report_error(error)
                 self._look_at_s = time.monotonic() + 1
@@ -73,7 +73,7 @@ class IngestSpout(Spout):
     def fail(self, msg_id: tuple[str, int]) -> None:
         self._due.append(msg_id)
 
-    def _look(self) -> None:
+    def _open_next_file(self) -> None:
         """Begin the next published file that belongs to this task, if there is one."""
         if not self._is_described:
             self._directory.describe(About(MICRO_BATCHES, self.context.component_id, self.endpoint.schema))
