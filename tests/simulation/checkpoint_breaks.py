@@ -110,7 +110,7 @@ class StepsOvertake:
         for target, buffer in this._steps.items():
             sent = sum([one.sent for one in this._data[target]])
             this._control.emit_direct(target, step.row(sent), anchor, CHECKPOINT_STREAM)
-            this.channels.setdefault(target, deque()).extend((buffer, rows) for rows in buffer.take())
+            this.channels.setdefault(target, deque()).extend((buffer, rows) for rows in buffer.pop_all())
 
 
 class PreparesUnfit:

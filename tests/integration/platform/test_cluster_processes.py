@@ -87,7 +87,7 @@ from tupletree._devcluster.plan import Size, plan_with_ports
 from tupletree._devcluster.running import RunningCluster
 from tupletree._net import ReservedPorts
 ports = ReservedPorts()
-plan = plan_with_ports(sys.argv[1], Size(), ports.take(Size().ports), {})
+plan = plan_with_ports(sys.argv[1], Size(), ports.reserve(Size().ports), {})
 plan = dataclasses.replace(plan, daemons=tuple(one for one in plan.daemons if one.role == "acker"))
 RunningCluster(plan, remove=True, durable=False).start(60)
 print("started", flush=True)

@@ -153,7 +153,7 @@ driver.start(Job(TransactionAttempt(1, 1), [], 0.0, None))
 reads.wait()
 driver.cancel(TransactionAttempt(1, 1))
 while True:
-    driver.look()
+    driver.refresh()
     sleep(0.5)
 """
 
