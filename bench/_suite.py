@@ -40,6 +40,7 @@ SUITE: Final = (
             "one-spout": f"--workers 2 --spouts 1 --split plain {WORDS}",
             "one-worker": f"--workers 1 --spouts 1 --split plain {WORDS}",
             "untracked": f"--workers 2 --spouts 2 --split plain {WORDS.replace('--ackers 1', '--ackers 0')}",
+            "yield": f"--workers 2 --spouts 2 --split yield {WORDS}",
             "emit-many": f"--workers 2 --spouts 2 --split many {WORDS}",
             "plain-python": f"--workers 2 --spouts 2 --split plain --pure {WORDS}",
             "state": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state default",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -68,6 +68,16 @@ class Split(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         for word in tup["sentence"].split():
             collector.emit([word])
+
+
+class SplitYielding(BasicBolt):
+    """Same as Split, as a generator."""
+
+    outputs = ("word",)
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Iterator[list[str]]:
+        for word in tup["sentence"].split():
+            yield [word]
 
 
 class SplitMany(BasicBolt):

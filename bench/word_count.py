@@ -7,9 +7,9 @@ them by a fields grouping. The sentences come from a Zipf vocabulary of 10,000 w
 starts; it starts with the first emit and stops with the last ack. Statistics and back-pressure are on, as always. In
 the end the counts must be those of the sentences, else the exit status is 1.
 
---split says how words are emitted: one by one (plain); all of a sentence by one emit_many (many); or counted for --held
-sentences by a CombinerBolt before the exchange, and then emitted once each (combined). For that, --pending should be a
-few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked sentences are emitted one by one
+--split says how words are emitted: one by one (plain); by a generator (yield); all of a sentence by one emit_many
+(many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once each (combined).
+For that, --pending should be a few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked sentences are emitted one by one
 if words are, else sixteen at a time. Under full load a tree takes the pending ones divided by the rate, so --pending is
 what decides the latency.
 
@@ -41,7 +41,18 @@ from typing import Any
 from bench import _cli
 from bench._cli import WrongResultError
 from bench._flow import Run, drive
-from bench._words import AddCounts, Count, CountInState, CountWords, Sentences, Split, SplitMany, sentences, true_counts
+from bench._words import (
+    AddCounts,
+    Count,
+    CountInState,
+    CountWords,
+    Sentences,
+    Split,
+    SplitMany,
+    SplitYielding,
+    sentences,
+    true_counts,
+)
 from tupletree import BasicBolt, Bolt, Topology, TopologyBuilder
 from tupletree.cli.main import main as cli_main
 from tupletree.component import SpoutCollector, TopologyContext
@@ -103,11 +114,12 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
     """Return the topology of spouts, split and count, with each bolt once per worker. Spouts share the sentences."""
     builder, workers = TopologyBuilder(), arguments.workers
     spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
-    if arguments.ackers and arguments.split != "plain":
+    if arguments.ackers and arguments.split not in ("plain", "yield"):
         spout = BlocksOfSentences
     builder.set_spout("sentences", spout(directory, arguments.sentences // arguments.spouts), arguments.spouts)
     kinds: dict[str, Callable[[], Bolt | BasicBolt]] = {
         "plain": Split,
+        "yield": SplitYielding,
         "many": SplitMany,
         "combined": partial(CountWords, arguments.held),
     }
@@ -198,7 +210,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ackers", type=int, default=1, help="0: not tracked")
     parser.add_argument("--sentences", type=int, default=300_000)
     parser.add_argument("--pending", type=int, default=6_000, help="topology.max.spout.pending (%(default)s)")
-    parser.add_argument("--split", choices=("plain", "many", "combined"), default="plain", help="how words are emitted")
+    parser.add_argument(
+        "--split", choices=("plain", "yield", "many", "combined"), default="plain", help="how words are emitted"
+    )
     parser.add_argument("--held", type=int, default=200, help="sentences that are combined (%(default)s)")
     parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="of the counting bolt")
     parser.add_argument("--secure", action="store_true", help="with TLS and tokens, as 'tupletree certs' makes them")

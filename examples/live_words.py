@@ -47,7 +47,7 @@ class Split(BasicBolt):
 
     def execute(self, tup, collector):
         for word in re.findall(r"[a-z]+", tup["line"].lower()):
-            collector.emit([word])
+            yield [word]
 
 
 class Count(BasicBolt):

@@ -57,7 +57,7 @@ class Split(BasicBolt):
 
     def execute(self, tup, collector):
         for word in tup["line"].lower().split():
-            collector.emit([word])
+            yield [word]
 
 
 class Count(StatefulBolt):

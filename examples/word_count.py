@@ -96,7 +96,7 @@ class Split(BasicBolt):
 
     def execute(self, tup, collector):
         for word in words(tup["line"]):
-            collector.emit([word])
+            yield [word]
 
 
 class Count(Bolt):

@@ -1,9 +1,10 @@
 """The component methods that the framework calls, and a check that they are callable as expected. Pure.
 
-A method can be a generator function or ``async def``: a call then returns an object without running the body. If the
-result is unused, the tuple would be acked although nothing was done. Such a method is refused when the topology is
-built, and so is a method that does not accept the expected arguments. A plain function can still *return* a generator,
-a coroutine or rows: ``check_returned`` refuses these when the method is called.
+A method can be a generator function or ``async def``: a call then returns an object without running the body. Where the
+framework emits the rows of a generator, a generator function is as good as a function that emits. Elsewhere the tuple
+would be acked although nothing was done: such a method is refused when the topology is built, and so is a method that
+does not accept the expected arguments. A plain function can still *return* a coroutine or rows: ``check_returned``
+refuses these when the method is called.
 
 ``CALLED`` alone defines the allowed forms. The arguments of a method are those of its base class.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations  # pure
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -25,6 +26,7 @@ class Result(Enum):
 
     NOTHING = "nothing"
     EMITS = "nothing: it emits"
+    YIELDS = "nothing: it emits, or yields rows"
     VALUE = "a value"
     ROWS = "values, one after the other"
 
@@ -46,9 +48,16 @@ class Kind:
 
 
 def _kind(
-    *, nothing: str = "", values: str = "", rows: str = "", emits: Mapping[str, str] | None = None, **more: str
+    *,
+    nothing: str = "",
+    values: str = "",
+    rows: str = "",
+    emits: Mapping[str, str] | None = None,
+    yields: str = "",
+    **more: str,
 ) -> Kind:
     methods = {name: Method(Result.EMITS, instead) for name, instead in (emits or {}).items()}
+    methods.update({name: Method(Result.YIELDS, "yield [value]") for name in yields.split()})
     for names, result in ((nothing, Result.NOTHING), (values, Result.VALUE), (rows, Result.ROWS)):
         methods.update({name: Method(result) for name in names.split()})
     return Kind(methods, **more)
@@ -62,24 +71,22 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.Spout": _kind(
         nothing="open close activate deactivate ack fail restore_state",
         values="checkpoint_state",
-        emits={"next_tuple": "self.collector.emit([value], msg_id)"},
+        yields="next_tuple",
         waiting=_THREAD,
     ),
     "tupletree.component.Bolt": _kind(
         nothing="prepare cleanup",
-        emits=dict.fromkeys(("execute", "execute_batch"), "self.collector.emit([value], tup)"),
+        emits={"execute_batch": "self.collector.emit([value], tup)"},
+        yields="execute",
         waiting=_THREAD,
     ),
     "tupletree.component.StatefulBolt": _kind(
         nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
     ),
-    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", emits={"execute": "collector.emit([value])"}),
+    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute"),
     "tupletree.combiner.CombinerBolt": _kind(nothing="add", values="combine empty", rows="key_values rows"),
-    "tupletree.windows.bolt.WindowedBolt": _kind(emits={"execute_window": "self.collector.emit([value])"}),
-    "tupletree.transactional.bolts.BatchBolt": _kind(
-        nothing="prepare",
-        emits=dict.fromkeys(("execute", "finish_batch"), "self.collector.emit([self.batch_id, value])"),
-    ),
+    "tupletree.windows.bolt.WindowedBolt": _kind(yields="execute_window"),
+    "tupletree.transactional.bolts.BatchBolt": _kind(nothing="prepare", yields="execute finish_batch"),
     "tupletree.transactional.spouts.SpoutCoordinator": _kind(nothing="close", values="is_ready lag"),
     "tupletree.transactional.spouts.TransactionCoordinator": _kind(values="initialize_transaction"),
     "tupletree.transactional.spouts.TransactionEmitter": _kind(
@@ -134,8 +141,9 @@ def check_returned(
     method: str,
     returned: object,
     is_target: Callable[[int], bool] = lambda task: True,
+    emit_many: Callable[[Iterable[Any]], object] | None = None,
 ) -> None:
-    """Refuse an unexpected result of a method that should return nothing.
+    """Emit the rows of a generator through ``emit_many``, and refuse any other result where nothing is expected.
 
     A method may return the result of ``emit`` or ``emit_many``, as in ``return collector.emit(…)``: an int, or task ids
     for which ``is_target`` is true. A bool is allowed, too.
@@ -147,12 +155,17 @@ def check_returned(
     known = _method_of(owner, method)
     if known is None or returned is None:
         return
+    if known.result is Result.YIELDS and emit_many is not None and isinstance(returned, Generator):
+        emit_many(returned)
+        return
     is_lazy = isinstance(returned, (Generator, Coroutine, AsyncGenerator))
-    if not is_lazy and (known.result is not Result.EMITS or _is_result_of_emit(returned, is_target)):
+    is_emitting = known.result in (Result.EMITS, Result.YIELDS)
+    if not is_lazy and (not is_emitting or _is_result_of_emit(returned, is_target)):
         return
     if isinstance(returned, Coroutine):
         returned.close()  # avoids Python's warning about a coroutine that was never awaited
-    advice = f"; emit instead: {known.instead}" if known.instead else ""
+    verb = "yield rows" if known.result is Result.YIELDS else "emit"
+    advice = f"; {verb} instead: {known.instead}" if known.instead else ""
     fault = f"returned {_article(returned)}; a returned value is ignored{advice}"
     where = f"component {component_id!r}: {owner.__name__}.{method}"
     raise TopologyError(f"{where} {fault}", component=component_id, field=method)
@@ -177,11 +190,16 @@ def _fault(method: Method, kind: Kind, called: Any) -> str:
         return f"is {called!r}; a method was expected"
     if _is(inspect.iscoroutinefunction, called) or _is(inspect.isasyncgenfunction, called):
         return f"is 'async def', and nothing awaits it: write it without async; {kind.waiting}"
-    if method.result is Result.ROWS or not _is(inspect.isgeneratorfunction, called):
+    if method.result in (Result.ROWS, Result.YIELDS) or not is_generator(called):
         return ""
     if method.result is Result.EMITS:
         return f"has a 'yield', so that a call runs none of it: emit instead, 'for value in …: {method.instead}'"
     return "has a 'yield', so that a call runs none of it: write it without"
+
+
+def is_generator(called: Any) -> bool:
+    """True if a call returns a generator and runs nothing."""
+    return _is(inspect.isgeneratorfunction, called)
 
 
 def _is(judge: Callable[[Any], bool], called: Any) -> bool:

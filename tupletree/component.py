@@ -13,7 +13,7 @@ the network inside ``execute`` or ``next_tuple``. All other components share one
 
 from __future__ import annotations  # pure
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 Outputs = Sequence[str] | Mapping[str, Any]
+Yielded = Iterator[Sequence[Any]] | None
+"""The result of a method that yields rows, or of one that emits."""
 
 
 class Component:
@@ -81,8 +83,13 @@ class Spout(Component):
     def deactivate(self) -> None:
         """Called when the topology is deactivated. ``next_tuple`` is not called until reactivation."""
 
-    def next_tuple(self) -> None:
-        """Emit the tuples available now: any number, or none. Must not block unless ``blocking`` is True."""
+    def next_tuple(self) -> Iterator[Sequence[Any] | None] | None:
+        """Emit the tuples available now: any number, or none. Must not block unless ``blocking`` is True.
+
+        If this is a generator function, each call of the framework runs it to the next ``yield`` and emits that row,
+        untracked, on the default stream; ``yield None`` means that there is nothing now. So it may be endless. After
+        its end it is called again. Positioned spouts and spouts that track messages emit instead.
+        """
         raise NotImplementedError
 
     def checkpoint_state(self) -> Any:
@@ -144,8 +151,12 @@ class Bolt(Component):
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         """Called once, before the first ``execute``."""
 
-    def execute(self, tup: Tuple) -> None:
-        """Process one tuple; ack or fail it now or later."""
+    def execute(self, tup: Tuple) -> Yielded:
+        """Process one tuple; ack or fail it now or later.
+
+        If this is a generator function, each row that it yields is emitted on the default stream, anchored to ``tup``.
+        Yield before acking.
+        """
         raise NotImplementedError
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
@@ -208,8 +219,11 @@ class BasicBolt(Component):
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
         """Called once, before the first ``execute``."""
 
-    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        """Process one tuple."""
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Yielded:
+        """Process one tuple. If this is a generator function, each row that it yields is emitted on the default stream.
+
+        ``yield [word]`` is equivalent to ``collector.emit([word])``.
+        """
         raise NotImplementedError
 
     def cleanup(self) -> None:

@@ -110,6 +110,14 @@ class ComponentDeclarer:
         return self
 
 
+Source = str | ComponentDeclarer
+"""A component whose stream a bolt takes: its id, or what ``set_spout`` or ``set_bolt`` returned."""
+
+
+def _id_of(source: Source) -> str:
+    return source._definition.id if isinstance(source, ComponentDeclarer) else source
+
+
 class SpoutDeclarer(ComponentDeclarer):
     """Settings of a spout. A spout has no inputs."""
 
@@ -117,58 +125,62 @@ class SpoutDeclarer(ComponentDeclarer):
 class BoltDeclarer(ComponentDeclarer):
     """Settings and inputs of a bolt. A bolt may subscribe to any number of streams, once to each."""
 
-    def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def shuffle_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Spread the stream's tuples evenly over this bolt's tasks."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_SHUFFLE))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_SHUFFLE)
 
-    def fields_grouping(self, source: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
+    def fields_grouping(self, source: Source, fields: str | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
         """Send tuples with equal values in ``fields`` to the same task."""
         return self._by_fields(GroupingKind.GROUPING_KIND_FIELDS, source, fields, stream)
 
-    def partial_key_grouping(self, source: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
+    def partial_key_grouping(self, source: Source, fields: str | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
         """Group by fields with two candidate tasks per key: each tuple goes to the less used task."""
         return self._by_fields(GroupingKind.GROUPING_KIND_PARTIAL_KEY, source, fields, stream)
 
-    def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def all_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Copy every tuple to every task."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_ALL))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_ALL)
 
-    def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def global_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Send the whole stream to the task with the lowest id."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_GLOBAL))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_GLOBAL)
 
-    def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def none_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Declare that any task may receive the stream's tuples."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_NONE))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_NONE)
 
-    def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def direct_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Let the emitter name the receiving task. Required for streams declared direct, and allowed only for them."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_DIRECT))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_DIRECT)
 
-    def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> Self:
+    def local_or_shuffle_grouping(self, source: Source, stream: str = DEFAULT_STREAM) -> Self:
         """Shuffle among the tasks in the emitter's worker, or among all tasks if that worker runs none."""
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_LOCAL_OR_SHUFFLE))
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_LOCAL_OR_SHUFFLE)
 
-    def custom_grouping(self, source: str, grouping: CustomGrouping, stream: str = DEFAULT_STREAM) -> Self:
+    def custom_grouping(self, source: Source, grouping: CustomGrouping, stream: str = DEFAULT_STREAM) -> Self:
         """Let a custom object choose the receiving tasks."""
         if not isinstance(grouping, CustomGrouping):
             hint = ", an object rather than the class" if isinstance(grouping, type) else ""
-            self._refuse(f"custom grouping on '{source}' takes a CustomGrouping{hint}, not {grouping!r}", "grouping")
-        check_calls(f"{self._definition.title}, custom grouping on '{source}'", self._definition.id, grouping)
-        return self._subscribe(Input(source, stream, GroupingKind.GROUPING_KIND_CUSTOM, custom=grouping))
+            where = f"custom grouping on '{_id_of(source)}'"
+            self._refuse(f"{where} takes a CustomGrouping{hint}, not {grouping!r}", "grouping")
+        check_calls(f"{self._definition.title}, custom grouping on '{_id_of(source)}'", self._definition.id, grouping)
+        return self._subscribe(source, stream, GroupingKind.GROUPING_KIND_CUSTOM, custom=grouping)
 
-    def _by_fields(self, kind: GroupingKind, source: str, fields: Sequence[str], stream: str) -> Self:
-        name = f"{grouping_name(kind)} grouping on '{source}'"
-        if isinstance(fields, str) or not isinstance(fields, Sequence):
-            self._refuse(f"{name} takes a list of field names, not {fields!r}", "fields")
+    def _by_fields(self, kind: GroupingKind, source: Source, fields: str | Sequence[str], stream: str) -> Self:
+        name = f"{grouping_name(kind)} grouping on '{_id_of(source)}'"
+        if not isinstance(fields, Sequence):
+            self._refuse(f"{name} takes field names, not {fields!r}", "fields")
+        fields = (fields,) if isinstance(fields, str) and fields else fields
         if not fields:
             self._refuse(f"{name} names no field; for all tuples to one task use global_grouping", "fields")
         if len(set(fields)) < len(fields):
             self._refuse(f"{name} names a field twice in {list(fields)}", "fields")
-        return self._subscribe(Input(source, stream, kind, tuple(fields)))
+        return self._subscribe(source, stream, kind, tuple(fields))
 
-    def _subscribe(self, subscription: Input) -> Self:
-        source, stream = subscription.source, subscription.stream
+    def _subscribe(
+        self, component: Source, stream: str, grouping: GroupingKind, fields: tuple[str, ...] = (), custom: Any = None
+    ) -> Self:
+        source = _id_of(component)
         if not isinstance(source, str) or not source:
             self._refuse(f"a grouping's source is the id of a component, not {source!r}", "source")
         if not isinstance(stream, str) or not stream:
@@ -176,6 +188,9 @@ class BoltDeclarer(ComponentDeclarer):
         if any(other.source == source and other.stream == stream for other in self._definition.inputs):
             self._refuse(f"subscribes to stream '{stream}' of '{source}' twice", source)
         emitter = self._lookup(source)
+        if isinstance(component, ComponentDeclarer) and emitter is not component._definition:
+            self._refuse(f"subscribes to '{source}' of another topology", source)
+        subscription = Input(source, stream, grouping, fields, custom)
         if emitter is not None:
             check_input(self._definition, subscription, emitter)
         self._definition.inputs.append(subscription)

@@ -99,7 +99,7 @@ class Tuple:
         """Return the value of a field, by name or position.
 
         Raises:
-            KeyError: there is no field with that name.
+            KeyError: there is no field with that name. The message names the component, the stream and its fields.
             IndexError: there is no such position.
         """
         if isinstance(key, str):
@@ -108,10 +108,18 @@ class Tuple:
 
     def _named(self, field: str) -> Any:
         origin = self._origin
-        position = 0 if field is origin.first else origin.index[field]
+        try:
+            position = 0 if field is origin.first else origin.index[field]
+        except KeyError:
+            raise self._unknown(field) from None
         if self._values is None:
             return self._columns[position][self._at]
         return self._values[position]
+
+    def _unknown(self, field: str) -> KeyError:
+        origin = self._origin
+        stream = f"stream '{origin.stream}' of component '{origin.component}'"
+        return KeyError(f"no field '{field}' in a tuple of {stream}; its fields: {', '.join(origin.fields) or 'none'}")
 
     @property
     def values(self) -> list[Any]:

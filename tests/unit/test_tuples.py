@@ -22,7 +22,9 @@ def test_a_tuple_reads_its_row_of_the_columns() -> None:
     assert (tup["word"], tup[1], tup.get("n"), tup.get("x", 5)) == ("b", 2, 2, 5)
     assert (tup.values, list(tup), len(tup)) == (["b", 2], ["b", 2], 2)
     assert (tup["n"], tup.select(["n", "word"])) == (2, [2, "b"])
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        KeyError, match="no field 'x' in a tuple of stream 'default' of component 'split'; its fields: word"
+    ):
         tup["x"]
     assert COLUMNS == [["a", "b"], [1, 2]]
 

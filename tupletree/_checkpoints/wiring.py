@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT, STREAM
+from tupletree._signatures import is_generator
 from tupletree.component import Spout, StatefulBolt, is_positioned
 from tupletree.declarer import Definition, Input
 from tupletree.errors import TopologyError
@@ -87,4 +88,11 @@ def _check_position(definition: Definition) -> None:
             f"{definition.title}: {kind.__name__} has {has[0]} alone; checkpoint_state and restore_state go together",
             component=definition.id,
             field=has[0],
+        )
+    if has and is_generator(definition.component.next_tuple):
+        raise TopologyError(
+            f"{definition.title}: {kind.__name__}.next_tuple has a 'yield', and a checkpoint of the spout's position "
+            f"may come before the lines after it: emit instead, 'self.collector.emit([value], msg_id)'",
+            component=definition.id,
+            field="next_tuple",
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
-from tupletree.component import Component, TopologyContext
+from tupletree.component import Component, TopologyContext, Yielded
 from tupletree.tuples import Tuple
 
 
@@ -77,12 +77,12 @@ class BatchBolt(Component):
     ) -> None:
         """Called once for each batch, before anything else."""
 
-    def execute(self, tup: Tuple) -> None:
-        """Take one tuple of the batch."""
+    def execute(self, tup: Tuple) -> Yielded:
+        """Take one tuple of the batch. Rows may be emitted or yielded."""
         raise NotImplementedError
 
-    def finish_batch(self) -> None:
-        """Called when the task has received all of its tuples of the batch."""
+    def finish_batch(self) -> Yielded:
+        """Called when the task has received all of its tuples of the batch. Rows may be emitted or yielded."""
 
 
 class Committer:

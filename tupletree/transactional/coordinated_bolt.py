@@ -98,7 +98,7 @@ class CoordinatedBolt(Bolt):
         if running is not None:
             received, sender = running.batch.received, tup._origin.task
             received[sender] = received.get(sender, 0) + 1
-            self._guarded(attempt, "execute", running.execute, tup)
+            self._guarded(running.emission, "execute", running.execute, tup)
         self.collector.ack(tup)
 
     def _find(self, attempt: TransactionAttempt) -> Running | None:
@@ -125,18 +125,19 @@ class CoordinatedBolt(Bolt):
             instance.collector = emission
             instance.batch_id = attempt
             instance.is_opaque = self.is_opaque
-            if not self._guarded(attempt, "prepare", instance.prepare, self._conf, self.context, emission, attempt):
+            if not self._guarded(emission, "prepare", instance.prepare, self._conf, self.context, emission, attempt):
                 return None
             running = Running(batch, emission, instance.execute, instance.finish_batch)
         self._running[attempt] = running
         return running
 
-    def _guarded(self, attempt: TransactionAttempt, method: str, call: Callable[..., object], *arguments: Any) -> bool:
+    def _guarded(self, emission: Emission, method: str, call: Callable[..., object], *arguments: Any) -> bool:
         """Call a method of the component. If it fails the batch, record the failure and return False."""
+        attempt = emission.attempt
         try:
             returned = call(*arguments)
             if returned is not None:
-                check_returned(self.context.component_id, self.bolt, method, returned)
+                check_returned(self.context.component_id, self.bolt, method, returned, emit_many=emission.emit_many)
         except (FailedException, UnavailableError) as error:
             if not isinstance(error, FailedException) or isinstance(error, ReportedFailedException):
                 self.collector.report_error(error)
@@ -167,7 +168,7 @@ class CoordinatedBolt(Bolt):
 
     def _finish(self, attempt: TransactionAttempt, anchor: Tuple) -> None:
         running = self._find(attempt)
-        if running is None or not self._guarded(attempt, "finish_batch", running.finish):
+        if running is None or not self._guarded(running.emission, "finish_batch", running.finish):
             return
         self._reports.send(running.emission, self._counts.attempts.committed, anchor)
         self._apply(self._counts.finished(attempt))

@@ -15,7 +15,7 @@ from typing import Any, Self
 from tupletree._log import event
 from tupletree._signatures import check_returned
 from tupletree.collector import BoltCollector
-from tupletree.component import Bolt, TopologyContext
+from tupletree.component import Bolt, TopologyContext, Yielded
 from tupletree.errors import TopologyError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.tuples import Tuple
@@ -70,8 +70,8 @@ class WindowedBolt(Bolt):
     _emission: WindowCollector | None = None
     _settings: WindowSettings = WindowSettings()
 
-    def execute_window(self, window: Window) -> None:
-        """Process the tuples of one window; ``self.collector.emit`` anchors to all of them."""
+    def execute_window(self, window: Window) -> Yielded:
+        """Process the tuples of one window; ``self.collector.emit`` or ``yield`` of a row anchors to all of them."""
         raise NotImplementedError
 
     def with_window(self, length: Length, slide: Length | None = None) -> Self:
@@ -287,7 +287,11 @@ class WindowedBolt(Bolt):
         emission.window = span.items
         try:
             execute: Callable[[Window], object] = self.execute_window
-            check_returned(self.context.component_id, self, "execute_window", execute(self._window(span)))
+            returned = execute(self._window(span))
+            if returned is not None:
+                check_returned(
+                    self.context.component_id, self, "execute_window", returned, emit_many=self.collector.emit_many
+                )
         finally:
             emission.window = ()
 

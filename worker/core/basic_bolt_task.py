@@ -7,6 +7,7 @@ kept out of the loop.
 from __future__ import annotations  # pure
 
 from collections.abc import Callable
+from types import GeneratorType
 
 from tupletree.component import BasicBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
@@ -82,7 +83,10 @@ class BasicBoltTask(Task):
             try:
                 returned = execute(tup, collector)
                 if returned is not None:
-                    self.refuse(self.bolt, "execute", returned)
+                    if type(returned) is GeneratorType:
+                        collector.emit_many(returned)
+                    else:
+                        self.refuse(self.bolt, "execute", returned)
             except FailedException as error:
                 self._fail(tup, error)
                 failed += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations  # pure
 
 from collections.abc import Callable, Iterable, Sequence
+from types import GeneratorType
 
 from tupletree.component import Bolt, TopologyContext
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
@@ -95,7 +96,10 @@ class BoltTask(Task):
             try:
                 returned = execute(tup)
                 if returned is not None:
-                    self.refuse(self.bolt, "execute", returned)
+                    if type(returned) is GeneratorType:
+                        self.collector.emit_many(returned, tup)
+                    else:
+                        self.refuse(self.bolt, "execute", returned)
             except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
         self._ran(origin, at - start, self._env.clock() - started_s)

@@ -75,7 +75,7 @@ class TaskSpoutCollector(SpoutCollector):
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
-        row = list(values)
+        row = out.row_of(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
         self._send(out, row, msg_id, (buffer,))
@@ -170,7 +170,7 @@ class TaskBasicCollector(BasicCollector):
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
-        row = list(values)
+        row = out.row_of(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
         self._append(buffer, row)
@@ -211,7 +211,7 @@ class TaskBoltCollector(BoltCollector):
         stream: str = "default",
     ) -> None:
         out = find_stream(self._streams, self._task, stream)
-        row = list(values)
+        row = out.row_of(values)
         buffer = out.direct_buffer(task, row)
         out.emitted += 1
         self._append(buffer, row, anchors)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations  # pure
 
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
@@ -146,9 +147,10 @@ class OutStream:
         """Return the values as a list or tuple of the declared length.
 
         Raises:
-            EmitError: the number of values differs from the number of the stream's fields, or the stream is direct.
+            EmitError: the values are no row, their number differs from the number of the stream's fields, or the stream
+                is direct.
         """
-        row = values if type(values) is list or type(values) is tuple else list(values)
+        row = values if type(values) is list or type(values) is tuple else self.row_of(values)
         if len(row) != self.arity:
             raise self.wrong_arity(row)
         if self.is_direct:
@@ -157,6 +159,15 @@ class OutStream:
                 f"emit_direct and name the receiving task"
             )
         return row
+
+    def row_of(self, values: Iterable[Any]) -> list[Any]:
+        """Return values as a list. Raises EmitError for a single value, also for a str or bytes, which are iterable."""
+        if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
+            raise EmitError(
+                f"component {self.origin.component!r} emitted {reprlib.repr(values)} on stream {self.origin.stream!r}: "
+                f"emit a row with a value for each field, such as [value]"
+            )
+        return list(values)
 
     def wrong_arity(self, row: Sequence[Any]) -> EmitError:
         """Return the error for a row of the wrong length."""

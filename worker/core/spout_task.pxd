@@ -13,7 +13,7 @@ cdef class Sampled:
     cdef readonly double emitted_s
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream, rows
     cdef public TaskSpoutCollector collector
     cdef public long long tracked, uncommitted
     cdef long long _sample_every

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from types import GeneratorType
 from typing import Any
 
 from tupletree.component import Spout, TopologyContext, ignores_fails
@@ -57,6 +58,7 @@ class SpoutTask(Task):
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._clock = env.clock
         self.uncommitted = 0  # complete trees that wait for a checkpoint
+        self.rows: Any = None  # a generator that next_tuple returned, until it is exhausted
         self.tell_acked: Callable[[Any], None] | None = None  # replaces spout.ack: tells later, or never
         self.tell_failed: Callable[[Any], None] | None = None
         self.is_dry = False  # the last next_tuple emitted nothing
@@ -115,9 +117,12 @@ class SpoutTask(Task):
         enough = self.tracked + self.room
         while emits - first < most and self.tracked < enough and not self.must_yield:
             try:
-                returned = next_tuple()
+                returned = self.rows or next_tuple()
                 if returned is not None:
-                    self.refuse(self.spout, "next_tuple", returned)
+                    if type(returned) is GeneratorType:
+                        self._emit_next(returned)
+                    else:
+                        self.refuse(self.spout, "next_tuple", returned)
             except (Exception, SystemExit) as error:
                 raise self.failure(error) from error
             if collector.emits == emits:
@@ -125,6 +130,15 @@ class SpoutTask(Task):
                 break
             emits = collector.emits
         return emits != first
+
+    def _emit_next(self, rows: Any) -> None:
+        """Emit the next row of a generator that ``next_tuple`` returned; None means that there is none now."""
+        self.rows = rows
+        for row in rows:
+            if row is not None:
+                self.collector.emit(row)
+            return
+        self.rows = None
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack at once a tuple that was emitted with a message id while tracking is off."""

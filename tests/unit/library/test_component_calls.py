@@ -52,12 +52,7 @@ def refused(component: Any, title: str = "bolt 'bad'") -> str:
 @pytest.mark.parametrize(
     ("base", "method", "instead"),
     [
-        (BasicBolt, "execute", "collector.emit([value])"),
-        (Bolt, "execute", "self.collector.emit([value], tup)"),
         (Bolt, "execute_batch", "self.collector.emit([value], tup)"),
-        (Spout, "next_tuple", "self.collector.emit([value], msg_id)"),
-        (WindowedBolt, "execute_window", "self.collector.emit([value])"),
-        (BatchBolt, "finish_batch", "self.collector.emit([self.batch_id, value])"),
         (TransactionEmitter, "emit_batch", "collector.emit([attempt, value])"),
     ],
 )
@@ -66,6 +61,21 @@ def test_a_generator_is_told_what_to_write(base: type, method: str, instead: str
     assert sentence == (
         f"Bad.{method} has a 'yield', so that a call runs none of it: emit instead, 'for value in …: {instead}'"
     )
+
+
+@pytest.mark.parametrize(
+    ("base", "method"),
+    [
+        (Spout, "next_tuple"),
+        (Bolt, "execute"),
+        (BasicBolt, "execute"),
+        (WindowedBolt, "execute_window"),
+        (BatchBolt, "execute"),
+        (BatchBolt, "finish_batch"),
+    ],
+)
+def test_where_rows_are_emitted_a_generator_is_well(base: type, method: str) -> None:
+    check_calls("bolt 'good'", "good", made(base, **{method: generator}))
 
 
 @pytest.mark.parametrize("function", [coroutine, async_generator])
@@ -90,29 +100,29 @@ def test_every_method_of_the_table_exists_and_is_refused_as_a_coroutine(path: st
 
 
 class Twice:
-    def __call__(self, tup: Any, collector: Any) -> Any:
-        yield [tup]
+    def __call__(self, *_: Any) -> Any:
+        yield [1]
 
 
 class Inherited(BasicBolt):
-    def execute(self, tup: Any, collector: Any) -> Any:
-        yield [tup]
+    def prepare(self, conf: Any, context: Any) -> Any:
+        yield [conf]
 
 
 def test_however_the_method_came_to_be() -> None:
     set_on_the_instance = made(BasicBolt)
-    set_on_the_instance.execute = generator
+    set_on_the_instance.prepare = generator
     for component in (
         type("Heir", (Inherited,), {})(),
         set_on_the_instance,
-        made(BasicBolt, execute=staticmethod(generator)),
-        made(BasicBolt, execute=classmethod(generator)),
-        made(BasicBolt, execute=functools.partial(generator, 1)),
-        made(BasicBolt, execute=functools.partialmethod(generator, 1)),
-        made(BasicBolt, execute=Twice()),
-        made(BasicBolt, execute=functools.partial(Twice())),
+        made(BasicBolt, prepare=staticmethod(generator)),
+        made(BasicBolt, prepare=classmethod(generator)),
+        made(BasicBolt, prepare=functools.partial(generator, 1)),
+        made(BasicBolt, prepare=functools.partialmethod(generator, 1)),
+        made(BasicBolt, prepare=Twice()),
+        made(BasicBolt, prepare=functools.partial(Twice())),
     ):
-        assert "has a 'yield'" in refused(component)
+        assert "has a 'yield', so that a call runs none of it: write it without" in refused(component)
     assert refused(made(Spout, ack=None)) == "Bad.ack is None; a method was expected"
 
 
@@ -158,27 +168,27 @@ def test_more_arguments_that_need_not_be_given_are_well() -> None:
 
 def test_builders_refuse_it() -> None:
     builder = TopologyBuilder()
-    with pytest.raises(TopologyError, match=r"^spout 'lines': Bad\.next_tuple has a 'yield'"):
-        builder.set_spout("lines", made(Spout, next_tuple=generator))
+    with pytest.raises(TopologyError, match=r"^spout 'lines': Bad\.open has a 'yield'"):
+        builder.set_spout("lines", made(Spout, open=generator))
     builder.set_spout("lines", FeederSpout(["line"]))
     for base in (BasicBolt, Bolt, WindowedBolt, StatefulBolt, CombinerBolt):
-        with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.execute has a 'yield'"):
-            builder.set_bolt("split", made(base, execute=generator))
+        with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.prepare has a 'yield'"):
+            builder.set_bolt("split", made(base, prepare=generator))
     grouping = made(CustomGrouping, choose_tasks=coroutine)
     good = builder.set_bolt("split", made(BasicBolt))
     with pytest.raises(TopologyError, match=r"^bolt 'split', custom grouping on 'lines': Bad\.choose_tasks is 'async"):
         good.custom_grouping("lines", grouping)
-    with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.execute has a 'yield'"):
+    with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.prepare has a 'yield'"):
         good.shuffle_grouping("lines")
-        builder.create_topology().replacing({"split": made(BasicBolt, execute=generator)})
+        builder.create_topology().replacing({"split": made(BasicBolt, prepare=generator)})
 
 
 def test_transactional_builders_refuse_it() -> None:
     source = MemoryTransactionalSpout([[["a"]]], ["word"], 1)
     builder = TransactionalTopologyBuilder("words", "spout", source)
     for base in (BatchBolt, BasicBolt):
-        with pytest.raises(TopologyError, match=r"^bolt 'count': Bad\.execute has a 'yield'"):
-            builder.set_bolt("count", made(base, execute=generator))
+        with pytest.raises(TopologyError, match=r"^bolt 'count': Bad\.prepare has a 'yield'"):
+            builder.set_bolt("count", made(base, prepare=generator))
     with pytest.raises(TopologyError, match=r"^bolt 'count': Bad\.finish_batch is 'async def'"):
         builder.set_committer_bolt("count", made(BatchBolt, finish_batch=coroutine))
     source.emitter = generator  # type: ignore[method-assign, assignment]
@@ -205,7 +215,7 @@ def test_values_that_are_returned_are_refused(returned: object, what: str) -> No
         check_returned("split", made(BasicBolt), "execute", returned, {4, 5}.__contains__)
     assert str(caught.value) == (
         f"component 'split': Bad.execute returned {what}; a returned value is ignored; "
-        "emit instead: collector.emit([value])"
+        "yield rows instead: yield [value]"
     )
 
 

@@ -283,14 +283,33 @@ def test_a_direct_stream_takes_direct_groupings_only(builder: TopologyBuilder) -
     refused(lambda: declarer.custom_grouping("split", Odd(), "commands"), "c", "commands", "is direct")
 
 
+def test_a_grouping_takes_what_the_source_was_set_with_and_one_field_by_its_name() -> None:
+    builder = TopologyBuilder()
+    lines = builder.set_spout("lines", Lines())
+    words = builder.set_bolt("split", Split()).shuffle_grouping(lines)
+    builder.set_bolt("count", Count()).fields_grouping(words, "word").fields_grouping(words, "line", "errors")
+    builder.set_bolt("odd", Count()).custom_grouping(words, Odd()).partial_key_grouping(lines, "line")
+    found = {id: [(i.source, i.stream, i.fields) for i in one.inputs] for id, one in builder._components.items()}
+    assert found["split"] == [("lines", "default", ())]
+    assert found["count"] == [("split", "default", ("word",)), ("split", "errors", ("line",))]
+    assert found["odd"] == [("split", "default", ()), ("lines", "default", ("line",))]
+
+
+@pytest.mark.parametrize("source", ["lines", "elsewhere"])
+def test_a_source_of_another_topology_is_refused(builder: TopologyBuilder, source: str) -> None:
+    declarer = TopologyBuilder().set_spout(source, Lines())
+    refused(lambda: builder.set_bolt("c", Count()).all_grouping(declarer), "c", source, "of another topology")
+
+
 def test_a_direct_grouping_takes_direct_streams_only(builder: TopologyBuilder) -> None:
     refused(lambda: builder.set_bolt("c", Count()).direct_grouping("split"), "c", "default", "not declared direct")
 
 
 def test_faulty_grouping_arguments(builder: TopologyBuilder) -> None:
     declarer = builder.set_bolt("c", Count())
-    wrong: Any = "word"
-    refused(lambda: declarer.fields_grouping("split", wrong), "c", "fields", "list of field names")
+    wrong: Any = 7
+    refused(lambda: declarer.fields_grouping("split", wrong), "c", "fields", "takes field names, not 7")
+    refused(lambda: declarer.fields_grouping("split", ""), "c", "fields", "global_grouping")
     refused(lambda: declarer.fields_grouping("split", []), "c", "fields", "global_grouping")
     refused(lambda: declarer.fields_grouping("split", ["word", "word"]), "c", "fields", "twice")
     wrong = Odd

@@ -39,9 +39,7 @@ def fed(bolt: Any) -> HandDriven:
 @pytest.mark.parametrize(
     ("bolt", "method", "what"),
     [
-        (bolt_of(BasicBolt, execute=lambda self, tup, collector: generator(tup)), "execute", "a generator"),
         (bolt_of(BasicBolt, execute=lambda self, tup, collector: [tup[0]]), "execute", "a list"),
-        (bolt_of(Bolt, execute=lambda self, tup: generator(tup)), "execute", "a generator"),
         (bolt_of(Bolt, execute_batch=lambda self, tuples: generator(tuples)), "execute_batch", "a generator"),
     ],
 )
@@ -60,9 +58,7 @@ def test_the_result_of_emit_may_be_returned() -> None:
     assert [rows[0][0] for _, target, rows in hand.delivered] == [[7]]
 
 
-@pytest.mark.parametrize(
-    ("method", "returns"), [("next_tuple", lambda: ["a"]), ("next_tuple", generator), ("open", generator)]
-)
+@pytest.mark.parametrize(("method", "returns"), [("next_tuple", lambda: ["a"]), ("open", generator)])
 def test_a_spout_that_returns_values_fails(method: str, returns: Callable[[], Any]) -> None:
     spout: Any = type("Bad", (Spout,), {"outputs": ["word"], "next_tuple": lambda self: None})
     setattr(spout, method, lambda self, *arguments: returns())
