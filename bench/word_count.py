@@ -9,9 +9,9 @@ the end the counts must be those of the sentences, else the exit status is 1.
 
 --split says how words are emitted: one by one (plain); by a generator (yield); all of a sentence by one emit_many
 (many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once each (combined).
-For that, --pending should be a few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked sentences are emitted one by one
-if words are, else sixteen at a time. Under full load a tree takes the pending ones divided by the rate, so --pending is
-what decides the latency.
+For that, --pending should be a few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked
+sentences are emitted one by one if words are, else sixteen at a time. Under full load a tree takes the pending ones
+divided by the rate, so --pending is what decides the latency.
 
 With --state the counts are a state in memory, of which a checkpoint is taken each second, and sentences wait for that
 to be acked: --pending is then to be more than is emitted in a second, and --sentences some times that.
