@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ ONE_PROCESS = ("integration/spark", "integration/badinput")
 def pytest_sessionstart() -> None:
     """Make Hypothesis's table of characters, which takes a second in a fresh checkout. Otherwise the first test that
     draws a text pays for it, and its health check calls the test's own strategy too slow."""
-    strategies.text().validate()
+    with warnings.catch_warnings(action="ignore"):  # Hypothesis warns of slow code at a session's start: this is it
+        strategies.text().validate()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

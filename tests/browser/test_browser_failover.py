@@ -69,7 +69,7 @@ def test_a_page_of_the_killed_leader_leads_to_the_other(cluster: DevCluster, wat
     page.goto(address(cluster, "topology", topology_id(cluster, "words"), index=index))
     expect(page.get_by_role("region", name="Table: Bolts")).to_be_visible()
     cluster.kill("nimbus", index)
-    banner = page.get_by_role("status").filter(has_text="This nimbus does not answer")
+    banner = page.get_by_role("status").filter(has_text="This nimbus has not answered")
     expect(banner).to_contain_text("The data shown is from", timeout=LONG_MS)
     expect(page.locator(".pulse")).to_have_text("connection lost")
     expect(page.get_by_role("region", name="Table: Bolts")).to_be_visible()
