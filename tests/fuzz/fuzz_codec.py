@@ -17,9 +17,10 @@ import msgpack
 from fuzz_messages import mutated
 from fuzz_values import DEPTHS, evaluate, value
 
-from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value, hash_values
+from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value
 from tupletree._wire.events import encode_event
 from tupletree._wire.statuses import decode_status, encode_status
+from tupletree._wire.value_hash import hash_values
 from tupletree.config import encode_conf
 from tupletree.errors import ConfigError, ProtocolError, UnregisteredTypeError
 from tupletree.worker.debugging.sampling import shown

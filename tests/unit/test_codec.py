@@ -3,9 +3,12 @@
 import contextlib
 import datetime as dt
 import decimal
+import fractions
 import subprocess
 import sys
+import zoneinfo
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +19,9 @@ from tupletree._wire.codec import (
     decode_value,
     encode_columns,
     encode_value,
-    hash_values,
     register_type,
 )
+from tupletree._wire.value_hash import hash_values
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
 
@@ -30,6 +33,11 @@ SCALARS = (
     | st.text()
     | st.binary()
     | st.datetimes()
+    | st.dates()
+    | st.times(timezones=st.none() | st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=-3, minutes=-30))]))
+    | st.timedeltas()
+    | st.decimals(allow_nan=False)
+    | st.uuids()
     | st.datetimes(timezones=st.just(dt.UTC), min_value=dt.datetime(1970, 1, 1), max_value=dt.datetime(2500, 1, 1))
 )
 VALUES = st.recursive(
@@ -76,15 +84,41 @@ def test_a_subclass_of_a_carried_type_is_another_type():
         encode_columns([[Label("x")]], "c", ["a"])
 
 
+def register_fractions():
+    register_type(
+        fractions.Fraction, 40, lambda value: str(value).encode(), lambda data: fractions.Fraction(data.decode())
+    )
+
+
 def test_a_registered_type_travels():
-    register_type(decimal.Decimal, 40, lambda value: str(value).encode(), lambda data: decimal.Decimal(data.decode()))
-    columns = [[decimal.Decimal("1.50")]]
+    register_fractions()
+    columns = [[fractions.Fraction(1, 3)]]
     assert decode_columns(encode_columns(columns, "c", ["a"]), 1, 1) == columns
+
+
+@pytest.mark.parametrize(
+    "value",
+    [numpy.int64(-5), numpy.float64(0.5), numpy.float32(0.5), numpy.bool_(True), numpy.str_("x"), numpy.bytes_(b"x")],
+)
+def test_a_numpy_scalar_travels_as_its_python_value(value):
+    [[arrived]] = decode_columns(encode_columns([[value]], "c", ["a"]), 1, 1)
+    assert arrived == value
+    assert type(arrived).__module__ == "builtins"
+
+
+def test_a_numpy_array_is_refused():
+    with pytest.raises(UnregisteredTypeError, match="ndarray"):
+        encode_columns([[numpy.array([1, 2])]], "c", ["a"])
+
+
+def test_a_time_whose_offset_is_not_known_is_refused():
+    with pytest.raises(UnregisteredTypeError, match="from UTC depends on the date"):
+        encode_columns([[dt.time(1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))]], "c", ["a"])
 
 
 @pytest.mark.parametrize(("cls", "code"), [(Money, 3), (Money, 128), (Money, 40)])
 def test_a_code_out_of_range_or_taken_is_refused(cls, code):
-    register_type(decimal.Decimal, 40, lambda value: str(value).encode(), lambda data: decimal.Decimal(data.decode()))
+    register_fractions()
     with pytest.raises(UsageError, match=str(code)):
         register_type(cls, code, lambda value: b"", lambda data: None)
 
@@ -106,9 +140,24 @@ def test_bytes_that_are_no_batch_are_a_protocol_error(data, rows, arity):
         decode_columns(data, rows, arity)
 
 
+def zone(hours):
+    return dt.timezone(dt.timedelta(hours=hours))
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(1, 1.0), (1, True), (0.5, decimal.Decimal("0.5")), ((1, 2.0), (1.0, 2)), ({"a": 1, "b": 2}, {"b": 2.0, "a": 1})],
+    [
+        (1, 1.0),
+        (1, True),
+        (0.5, decimal.Decimal("0.5")),
+        ((1, 2.0), (1.0, 2)),
+        ({"a": 1, "b": 2}, {"b": 2.0, "a": 1}),
+        (dt.time(10, 5, tzinfo=dt.UTC), dt.time(11, 5, tzinfo=zone(1))),
+        (dt.time(0, 5, tzinfo=zone(1)), dt.time(1, 5, tzinfo=zone(2))),
+        (7, numpy.int64(7)),
+        (0.5, numpy.float32(0.5)),
+        ("word", numpy.str_("word")),
+    ],
 )
 def test_equal_keys_hash_equally(one, other):
     assert one == other
@@ -117,9 +166,8 @@ def test_equal_keys_hash_equally(one, other):
 
 def test_the_hash_is_the_same_in_another_process_with_another_hash_seed():
     keys = ["", "word", "wörter", b"\x00", 0, -1, 2**70, 1.5, None, (1, "a"), [["x"], {"k": 1}]]
-    program = (
-        f"from tupletree._wire.codec import hash_values\nprint([hash_values([key], 'c', ['k']) for key in {keys!r}])"
-    )
+    printed_hashes = f"print([hash_values([key], 'c', ['k']) for key in {keys!r}])"
+    program = f"from tupletree._wire.value_hash import hash_values\n{printed_hashes}"
     environment = {"PYTHONHASHSEED": "12345"}
     printed = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True

@@ -1,9 +1,10 @@
 """Serialization of tuple values between workers.
 
 The values of a batch are one msgpack array of columns, one column per field. msgpack itself carries None, bool, int
-(64 bits), float, str, bytes, list, dict and datetime with a time zone. In addition, five types are encoded as msgpack
+(64 bits), float, str, bytes, list, dict and datetime with a time zone. In addition, some types are encoded as msgpack
 extensions, and a user can register more with ``register_type``. Every other type is an error, never a silent pickle:
-only the receiver's own registry determines the objects that the receiver builds.
+only the receiver's own registry determines the objects that the receiver builds. A numpy scalar travels as the Python
+value that it holds.
 
     extension code   type
     1                tuple             msgpack array
@@ -11,6 +12,11 @@ only the receiver's own registry determines the objects that the receiver builds
     3                datetime, naive   ISO 8601
     4                set, frozenset    msgpack array, sorted where the items allow it
     5                attempt           of a transaction: txid and attempt, 8 bytes each, little-endian
+    6                date              ISO 8601
+    7                time              ISO 8601, with the offset from UTC if it has one
+    8                timedelta         days, seconds and microseconds, 4 bytes each, little-endian
+    9                Decimal           its digits as text
+    10               UUID              its 16 bytes
     32…127           registered        the bytes its encoder returned
 
 Types are matched exactly: a subclass of a supported type is another type. A bytearray or a memoryview, which msgpack
@@ -27,10 +33,9 @@ possible within a day of either end, arrives equal as well, in a time zone that 
 from __future__ import annotations  # pure
 
 import datetime as dt
-import math
-import numbers
+import decimal
 import struct
-import zlib
+import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -49,6 +54,7 @@ MAX_NESTED = 32
 _TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
+_THREE_I32 = struct.Struct("<iii")
 _TOO_DEEP = f"tuples and sets are nested more than {MAX_NESTED} deep in it"
 _EPOCH = dt.datetime(1970, 1, 1)  # naive: a time zone is added where needed
 _NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
@@ -77,6 +83,30 @@ def register_type(cls: type, code: int, encode: Encoder, decode: Decoder) -> Non
     _decoders[code] = decode
 
 
+def _encode_time(value: dt.time) -> bytes:
+    if value.tzinfo is not None and value.utcoffset() is None:
+        raise ValueError(f"the offset of {value} from UTC depends on the date")
+    return value.isoformat().encode()
+
+
+_SCALARS: dict[type, tuple[int, Encoder]] = {
+    dt.datetime: (_NAIVE_DATETIME, lambda value: value.isoformat().encode()),
+    dt.date: (6, lambda value: value.isoformat().encode()),
+    dt.time: (7, _encode_time),
+    dt.timedelta: (8, lambda value: _THREE_I32.pack(value.days, value.seconds, value.microseconds)),
+    decimal.Decimal: (9, lambda value: str(value).encode()),
+    uuid.UUID: (10, lambda value: value.bytes),
+}
+_SCALARS_BY_CODE: dict[int, Decoder] = {
+    _NAIVE_DATETIME: lambda data: dt.datetime.fromisoformat(data.decode()),
+    6: lambda data: dt.date.fromisoformat(data.decode()),
+    7: lambda data: dt.time.fromisoformat(data.decode()),
+    8: lambda data: dt.timedelta(*_THREE_I32.unpack(data)),
+    9: lambda data: decimal.Decimal(data.decode()),
+    10: lambda data: uuid.UUID(bytes=data),
+}
+
+
 class _UnknownTypeError(TypeError):
     """The named type is not registered."""
 
@@ -92,8 +122,6 @@ def _encode_extension(depth: int, value: Any) -> Any:
         return msgpack.ExtType(_TUPLE, _pack(list(value), depth + 1))
     if kind is int:
         return msgpack.ExtType(_BIG_INT, value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True))
-    if kind is dt.datetime:
-        return msgpack.ExtType(_NAIVE_DATETIME, value.isoformat().encode())
     if kind is set or kind is frozenset:
         try:
             items = sorted(value)
@@ -102,6 +130,11 @@ def _encode_extension(depth: int, value: Any) -> Any:
         return msgpack.ExtType(_SET, _pack([kind is frozenset, items], depth + 1))
     if kind in _encoders:
         return msgpack.ExtType(_encoders[kind][0], _encode_registered(value))
+    if kind in _SCALARS:
+        code, encode = _SCALARS[kind]
+        return msgpack.ExtType(code, encode(value))
+    if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", None):
+        return value.item()
     raise _UnknownTypeError(kind.__qualname__)
 
 
@@ -121,13 +154,13 @@ def _decode_extension(depth: int, code: int, data: bytes) -> Any:
         return tuple(_unpack(data, depth + 1))
     if code == _BIG_INT:
         return int.from_bytes(data, "big", signed=True)
-    if code == _NAIVE_DATETIME:
-        return dt.datetime.fromisoformat(data.decode())
     if code == _SET:
         is_frozen, items = _unpack(data, depth + 1)
         return frozenset(items) if is_frozen else set(items)
     if code == _ATTEMPT:
         return _decode_attempt(data)
+    if code in _SCALARS_BY_CODE:
+        return _SCALARS_BY_CODE[code](data)
     if code in _decoders:
         return _decoders[code](data)
     raise ValueError(f"extension code {code} is not registered here")
@@ -328,38 +361,3 @@ def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
     if not all(type(column) is list and len(column) == rows for column in columns):
         raise ProtocolError(f"a batch of tuples does not hold the {rows} rows that it announces")
     return columns
-
-
-def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) -> int:
-    """Hash field values for routing: 32 bits, the same in every process, on every host and after restarts.
-
-    Values that compare equal hash equally (1, 1.0 and True go to the same task), as they do as dict keys.
-
-    Raises:
-        UnregisteredTypeError: a value has a type that cannot leave its worker.
-    """
-    try:
-        canonical = [_canonical(value) for value in values]
-    except Exception as error:
-        encode_columns([[value] for value in values], component, fields)  # names the field if it cannot be encoded
-        raise UnregisteredTypeError(
-            f"component {component!r} emitted values that cannot be hashed: {_reason(error)}"
-        ) from None
-    return zlib.crc32(encode_columns([[value] for value in canonical], component, fields))
-
-
-def _canonical(value: Any) -> Any:
-    """Return a substitute that is the same for all values that compare equal.
-
-    Python hashes equal numbers of all types equally, and, unlike the hash of a string, without a salt.
-    """
-    if isinstance(value, numbers.Number):
-        return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object
-    if type(value) is list or type(value) is tuple:
-        return [_canonical(item) for item in value]
-    if type(value) is dict:
-        pairs = [[_canonical(key), _canonical(item)] for key, item in value.items()]
-        return sorted(pairs, key=lambda pair: _pack(pair[0]))
-    if type(value) is set or type(value) is frozenset:
-        return sorted((_canonical(item) for item in value), key=_pack)
-    return value

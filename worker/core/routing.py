@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from tupletree._compiled import IS_COMPILED
-from tupletree._wire.codec import hash_values
+from tupletree._wire.value_hash import hash_values
 from tupletree.errors import EmitError
 
 from .key_hash import KeyHash

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value, hash_values
+from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value
+from tupletree._wire.value_hash import hash_values
 from tupletree.attempt import Attempts, TransactionAttempt, first_attempt
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.codec import hash_values
+from tupletree._wire.value_hash import hash_values
 from tupletree.worker.core.key_hash import MAX_TEXT_LENGTH, NUMBERS_END, KeyHash
 
 ascii_texts = st.text(st.characters(max_codepoint=127), max_size=MAX_TEXT_LENGTH)
