@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
+from tupletree.async_bolt import AsyncBolt
+from tupletree.backoff import Backoff
 from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tupletree.client import NimbusClient
 
 __all__ = [
+    "AsyncBolt",
+    "Backoff",
     "BasicBolt",
     "Bolt",
     "CombinerBolt",

@@ -29,6 +29,8 @@ class Result(Enum):
     YIELDS = "nothing: it emits, or yields rows"
     VALUE = "a value"
     ROWS = "values, one after the other"
+    AWAITED = "a coroutine, which is awaited"
+    AWAITED_ROWS = "a coroutine or an async generator of rows, which is awaited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Kind:
     """The methods that one base class adds. ``waiting``: the advice to give instead of a coroutine."""
 
     methods: Mapping[str, Method]
-    waiting: str = "set blocking = True if it waits"
+    waiting: str = "write it without async; set blocking = True if it waits"
 
 
 def _kind(
@@ -63,7 +65,10 @@ def _kind(
     return Kind(methods, **more)
 
 
-_THREAD = "set blocking = True if it waits, or wait in a thread and go on with self.context.call_soon"
+_THREAD = (
+    "write it without async; set blocking = True if it waits, or wait in a thread and go on with self.context.call_soon"
+)
+_AWAIT = "derive from AsyncBolt, or write it without async"
 _BATCH = "collector.emit([attempt, value])"
 
 CALLED: Final[Mapping[str, Kind]] = {
@@ -78,13 +83,20 @@ CALLED: Final[Mapping[str, Kind]] = {
         nothing="prepare cleanup",
         emits={"execute_batch": "self.collector.emit([value], tup)"},
         yields="execute",
-        waiting=_THREAD,
+        waiting=_AWAIT,
     ),
     "tupletree.component.StatefulBolt": _kind(
         nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
     ),
-    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute"),
+    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute", waiting=_AWAIT),
     "tupletree.combiner.CombinerBolt": _kind(nothing="add", values="combine empty", rows="key_values rows"),
+    "tupletree.async_bolt.AsyncBolt": Kind(
+        {
+            "execute": Method(Result.AWAITED_ROWS),
+            "open_async": Method(Result.AWAITED),
+            "close_async": Method(Result.AWAITED),
+        }
+    ),
     "tupletree.windows.bolt.WindowedBolt": _kind(yields="execute_window"),
     "tupletree.transactional.bolts.BatchBolt": _kind(nothing="prepare", yields="execute finish_batch"),
     "tupletree.transactional.spouts.SpoutCoordinator": _kind(nothing="close", values="is_ready lag"),
@@ -188,8 +200,13 @@ def _fault(method: Method, kind: Kind, called: Any) -> str:
     """Return the reason why a call would not run the method; "" if it would."""
     if not callable(called):
         return f"is {called!r}; a method was expected"
-    if _is(inspect.iscoroutinefunction, called) or _is(inspect.isasyncgenfunction, called):
-        return f"is 'async def', and nothing awaits it: write it without async; {kind.waiting}"
+    is_coroutine, is_async_generator = _is(inspect.iscoroutinefunction, called), _is(inspect.isasyncgenfunction, called)
+    if method.result in (Result.AWAITED, Result.AWAITED_ROWS):
+        if is_coroutine or (is_async_generator and method.result is Result.AWAITED_ROWS):
+            return ""
+        return "is not 'async def', and it is awaited: write 'async def', or derive from BasicBolt or Bolt"
+    if is_coroutine or is_async_generator:
+        return f"is 'async def', and nothing awaits it: {kind.waiting}"
     if method.result in (Result.ROWS, Result.YIELDS) or not is_generator(called):
         return ""
     if method.result is Result.EMITS:

@@ -140,6 +140,7 @@ class Bolt(Component):
 
     ``holds_tuples = True`` declares that tuples are acked long after ``execute``, as in a join or a bolt that writes in
     batches. Without this flag, ``tupletree health`` reports a bolt that has acked nothing so far as forgetting to ack.
+    ``can_be_full = True`` declares that the bolt sets ``self.context.is_full``, to hold back its senders.
 
     ``prepare`` is called once, then ``execute`` for each input; ``cleanup`` at an orderly shutdown (not guaranteed). An
     exception from ``execute`` ends the worker; the worker's tuples are replayed.
@@ -147,6 +148,7 @@ class Bolt(Component):
 
     collector: BoltCollector
     holds_tuples: bool = False
+    can_be_full: bool = False
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         """Called once, before the first ``execute``."""

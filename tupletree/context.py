@@ -28,6 +28,11 @@ class TopologyContext:
         call_soon: queues a function to be called on this task's own thread. Available from ``open`` or ``prepare`` on,
             and the only part of a component that may be used from any thread: a component with its own threads uses
             ``call_soon`` to emit, ack and fail. An exception from the function ends the worker.
+        call_first: as ``call_soon``, but the function is called before the tuples that wait. For bolts.
+        is_full: returns True while the task of a bolt with ``can_be_full`` is to be given no further tuple. A bolt may
+            set it. Calls by ``call_first``, and ticks, still come.
+        outstanding: returns the number of tuples that the component works on elsewhere than on this task's thread. A
+            component with its own threads may set it: LocalCluster waits for these tuples too.
         clock: returns seconds since an arbitrary moment; simulated seconds in a LocalCluster with simulated time.
     """
 
@@ -52,6 +57,9 @@ class TopologyContext:
         self.metrics: dict[str, Registered] = {}
         self.status: Status | None = None
         self.call_soon: Callable[[Callable[[], None]], None] = _no_thread
+        self.call_first: Callable[[Callable[[], None]], None] = _no_thread
+        self.is_full: Callable[[], bool] = _never
+        self.outstanding: Callable[[], int] = _nothing
         self.clock: Callable[[], float] = _no_clock
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
@@ -59,7 +67,9 @@ class TopologyContext:
         """Return this context for another copy of the component, without registered metrics and status."""
         other = copy.copy(self)
         other.metrics, other.status = {}, None
-        other.call_soon = _no_thread
+        other.call_soon = other.call_first = _no_thread
+        other.is_full = _never
+        other.outstanding = _nothing
         return other
 
     def component_tasks(self, component_id: str) -> list[int]:
@@ -133,6 +143,14 @@ class TopologyContext:
         ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
         """
         self.status = read
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> int:
+    return 0
 
 
 def _no_clock() -> float:

@@ -158,8 +158,15 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     return built
 
 
-def _call_soon(inbox: Inbox, task_id: int, context: TopologyContext, function: Callable[[], None]) -> None:
-    inbox.put(Call(task_id, function, context), 0)
+def _call_soon(
+    inbox: Inbox, task_id: int, is_first: bool, context: TopologyContext, function: Callable[[], None]
+) -> None:
+    call = Call(task_id, function, context)
+    if is_first:
+        inbox.put_news(call)
+        inbox.wake()
+    else:
+        inbox.put(call, 0)
 
 
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:

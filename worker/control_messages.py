@@ -52,7 +52,7 @@ class ShardsLost:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that a component requested on its task's own thread (``context.call_soon``).
+    """A call that a component requested on its task's own thread (``context.call_soon`` or ``call_first``).
 
     The call is skipped if the component has been replaced since. In that case the task's context is no longer
     ``context``.

@@ -176,6 +176,7 @@ class LocalTopology:
             and not any(
                 executor.inbox or executor.has_buffered or executor.has_held_back for executor in self.engine.executors
             )
+            and not any(task.context.outstanding() for executor in self.engine.executors for task in executor.tasks)
         )
 
     def stop(self) -> None:

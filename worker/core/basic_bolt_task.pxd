@@ -13,6 +13,8 @@ cdef class BasicBoltTask(Task):
     cdef public TaskBasicCollector collector
     cdef long long _sample_every, _until_sample
 
+    cpdef _emit_yielded(self, returned)
+
     @cython.locals(
         collector=TaskBasicCollector, columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict,
         updates=AckUpdates, sample_at=cython.longlong, sampled_s=cython.double, failed=Py_ssize_t, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,

@@ -8,6 +8,7 @@ from __future__ import annotations  # pure
 
 from collections.abc import Callable
 from types import GeneratorType
+from typing import Any
 
 from tupletree.component import BasicBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
@@ -83,10 +84,7 @@ class BasicBoltTask(Task):
             try:
                 returned = execute(tup, collector)
                 if returned is not None:
-                    if type(returned) is GeneratorType:
-                        collector.emit_many(returned)
-                    else:
-                        self.refuse(self.bolt, "execute", returned)
+                    self._emit_yielded(returned)
             except FailedException as error:
                 self._fail(tup, error)
                 failed += 1
@@ -107,6 +105,13 @@ class BasicBoltTask(Task):
             self._until_sample = sample_at - at
         self._count(origin, at - start, failed, clock() - started_s)
         return at - start
+
+    def _emit_yielded(self, returned: Any) -> None:
+        """Emit the rows of a generator; refuse another result."""
+        if type(returned) is GeneratorType:
+            self.collector.emit_many(returned)
+        else:
+            self.refuse(self.bolt, "execute", returned)
 
     def _count(self, origin: Origin, executed: int, failed: int, elapsed_s: float) -> None:
         self.counters.count_executed(executed, failed, elapsed_s)

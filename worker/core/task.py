@@ -137,7 +137,7 @@ class Task(TreeTracker):
         self.set_up = SetUp()  # replaced by the executor's SetUp
         self.must_yield = False  # set by the watchdog when the current step takes too long
         self.remake: Callable[[], Any] | None = None  # makes a new copy of the component as submitted
-        self.ask_soon: Callable[[TopologyContext, Callable[[], None]], None] | None = None
+        self.ask_soon: Callable[[bool, TopologyContext, Callable[[], None]], None] | None = None
         self._env = env
         component.context = context
 
@@ -148,10 +148,11 @@ class Task(TreeTracker):
             self.ack_updates = updates
 
     def equip(self, context: TopologyContext) -> None:
-        """Set the clock and the ``call_soon`` of a component's context."""
+        """Set the clock, ``call_soon`` and ``call_first`` of a component's context."""
         context.clock = self._env.clock
         if self.ask_soon is not None:
-            context.call_soon = functools.partial(self.ask_soon, context)
+            context.call_soon = functools.partial(self.ask_soon, False, context)
+            context.call_first = functools.partial(self.ask_soon, True, context)
 
     def end(self, bolt: BasicBolt | Bolt) -> None:
         """Call ``cleanup`` of a copy of the bolt; report an exception instead of raising it."""

@@ -78,6 +78,7 @@ class Executor:
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
+        self._limited: Sequence[Task] = ()  # those that can be full
         self._participants = [task.participant for task in tasks if task.participant is not None]
         self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
         self._feeds = frozenset(behind(one.task) if one.ignores_gate else one.task for one in self._buffers)
@@ -119,9 +120,10 @@ class Executor:
 
     @property
     def is_held(self) -> bool:
-        """True while a task that this executor waits for is closed, mostly a task it feeds (component_graph.py)."""
+        """True while a task that it waits for is closed (component_graph.py), mostly one it feeds, or its own full."""
         closed = self._gate.closed
-        return bool(closed) and not closed.isdisjoint(self._feeds)
+        is_closed = bool(closed) and not closed.isdisjoint(self._feeds)
+        return is_closed or (bool(self._limited) and any(task.context.is_full() for task in self._limited))
 
     @property
     def has_work(self) -> bool:
@@ -272,6 +274,7 @@ class BoltExecutor(Executor):
         self._next_tick_s = clock() + tick_interval_s if tick_interval_s else math.inf
         self._ticks_waiting = 0
         self._is_counted = True  # the current rows count in the inbox
+        self._limited = [task for task in tasks if isinstance(task, BoltTask) and task.bolt.can_be_full]
         self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
         self.tree_tasks = sorted(self._trees)
 
@@ -364,8 +367,12 @@ class BoltExecutor(Executor):
             self.inbox.done(len(self._rows))
             self._rows = NO_ROWS
 
-    def _handle(self, item: Control) -> None:
-        """Pass a verdict to the trees of its task, or a loss to the trees of all tasks."""
+    def _handle(self, item: Control | Call) -> None:
+        """Pass a verdict to the trees of its task, or a loss to the trees of all tasks; make a call."""
+        if isinstance(item, Call):
+            self.at_work = self._bolts[item.task]
+            call(item, self.at_work)
+            return
         for task, trees in self._trees.items():
             if isinstance(item, WorkerLost | ShardsLost) or item.task == task:
                 trees.handle(item, self._clock())

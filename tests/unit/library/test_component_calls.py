@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
-from tupletree._signatures import CALLED, check_calls, check_returned
+from tupletree import AsyncBolt, BasicBolt, Bolt, Spout, TopologyBuilder
+from tupletree._signatures import CALLED, Result, check_calls, check_returned
 from tupletree.combiner import CombinerBolt
 from tupletree.component import Component, StatefulBolt
 from tupletree.errors import TopologyError
@@ -81,13 +81,36 @@ def test_where_rows_are_emitted_a_generator_is_well(base: type, method: str) -> 
 @pytest.mark.parametrize("function", [coroutine, async_generator])
 def test_an_async_method_is_told_what_to_write(function: Callable[..., Any]) -> None:
     assert refused(made(BasicBolt, execute=function)) == (
-        "Bad.execute is 'async def', and nothing awaits it: write it without async; set blocking = True if it waits"
+        "Bad.execute is 'async def', and nothing awaits it: derive from AsyncBolt, or write it without async"
     )
-    assert "context.call_soon" in refused(made(Bolt, execute=function))
+    assert "context.call_soon" in refused(made(Spout, next_tuple=function))
+
+
+def test_what_is_awaited_is_async() -> None:
+    async def execute(self: Any, tup: Any) -> None:
+        pass
+
+    async def rows(self: Any, tup: Any) -> AsyncIterator[list[int]]:
+        yield [1]
+
+    async def opened(self: Any) -> None:
+        pass
+
+    check_calls("bolt 'good'", "good", made(AsyncBolt, execute=execute, open_async=opened))
+    check_calls("bolt 'good'", "good", made(AsyncBolt, execute=rows))
+    for method, function in {"execute": lambda self, tup: None, "close_async": async_generator}.items():
+        sentence = refused(made(AsyncBolt, **{"execute": execute, method: function}))
+        assert sentence == (
+            f"Bad.{method} is not 'async def', and it is awaited: write 'async def', or derive from BasicBolt or Bolt"
+        )
+    assert refused(made(AsyncBolt)).startswith("Bad.execute is not 'async def'")
 
 
 def called_methods() -> list[tuple[str, str]]:
-    return [(path, name) for path, kind in CALLED.items() for name in kind.methods]
+    awaited = (Result.AWAITED, Result.AWAITED_ROWS)
+    return [
+        (path, name) for path, kind in CALLED.items() for name, one in kind.methods.items() if one.result not in awaited
+    ]
 
 
 @pytest.mark.parametrize(("path", "name"), called_methods())

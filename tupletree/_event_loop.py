@@ -1,0 +1,54 @@
+"""The event loop of all async bolts of this process, on a thread of its own.
+
+It is never the loop of the worker: a coroutine that blocks delays other coroutines, and neither heartbeats nor tuples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
+
+
+class EventLoop:
+    """A running event loop. ``acquire`` starts it for the first user, ``release`` ends it after the last."""
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _shared: ClassVar[EventLoop | None] = None
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="async-bolts", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def acquire(cls) -> EventLoop:
+        """Return the loop of this process. Call ``release`` once for each call."""
+        with cls._lock:
+            shared = cls._shared = cls._shared or cls()
+            shared._users += 1
+            return shared
+
+    def release(self) -> None:
+        """Give the loop back. The last call waits until the loop has ended."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            EventLoop._shared = None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        """Call a function on the loop's thread, soon. Any thread."""
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for its result. Not from the loop's own thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -1,0 +1,328 @@
+"""Bolts whose ``execute`` is a coroutine: many tuples are in flight at a time.
+
+    the task's thread                            the thread of the event loop (_event_loop.py)
+    execute_batch(tuples)   --- calls --->       an asyncio task for each: await execute(tup)
+    emit, then ack or fail  <--- outcomes ---    the rows, or an exception
+
+The words are those of Flink's Async I/O: a capacity, ordered or unordered results, a timeout, retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+from tupletree._event_loop import EventLoop
+from tupletree.backoff import Backoff
+from tupletree.collector import BoltCollector
+from tupletree.component import Bolt, TopologyContext
+from tupletree.errors import EmitError, FailedException, ReportedFailedException, UsageError
+from tupletree.tuples import Tuple
+
+Emits = list[tuple[Sequence[Any], str]]
+Result = Awaitable[Iterable[Sequence[Any]] | None] | AsyncIterator[Sequence[Any]]
+
+_emits: ContextVar[Emits] = ContextVar("emits")
+
+
+class _Call:
+    """The processing of one tuple: what it emits, and the exception that it ended with, if any."""
+
+    __slots__ = ("emits", "error", "is_done", "tup")
+
+    def __init__(self, tup: Tuple) -> None:
+        self.tup = tup
+        self.emits: Emits = []
+        self.error: BaseException | None = None
+        self.is_done = False
+
+
+class AsyncCollector(BoltCollector):
+    """The collector of an async bolt. Emits take effect when the coroutine is done, and not at all if it fails."""
+
+    def __init__(self, plain: BoltCollector) -> None:
+        self.plain = plain
+        self.context: TopologyContext | None = None
+
+    def emit(self, values: Sequence[Any], anchors: Any = None, stream: str = "default") -> tuple[int, ...]:
+        """Emit a tuple anchored to the input; the tasks that receive it are not known yet."""
+        if anchors is not None:
+            raise EmitError("an async bolt anchors each tuple to its input: emit without anchors")
+        try:
+            _emits.get().append((values, stream))
+        except LookupError:
+            raise EmitError("an async bolt emits in execute, of which it awaits what it calls") from None
+        return ()
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], anchors: Any = None, stream: str = "default") -> int:
+        count = 0
+        for values in rows:
+            self.emit(values, anchors, stream)
+            count += 1
+        return count
+
+    def report_error(self, error: BaseException) -> None:
+        assert self.context is not None
+        self.context.call_soon(lambda: self.plain.report_error(error))
+
+    def ack(self, tup: Tuple) -> None:
+        self._refuse("ack")
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self._refuse("ack_many")
+
+    def fail(self, tup: Tuple) -> None:
+        self._refuse("fail")
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        self._refuse("reset_timeout")
+
+    def emit_direct(self, *arguments: Any, **named: Any) -> None:
+        self._refuse("emit_direct")
+
+    def emit_combined(self, *arguments: Any, **named: Any) -> int:
+        self._refuse("emit_combined")
+
+    def _refuse(self, method: str) -> NoReturn:
+        raise UsageError(
+            f"an async bolt has no {method}: its tuple is acked when execute is done, and fails by FailedException"
+        )
+
+
+class AsyncBolt(Bolt):
+    """A bolt that awaits: calls of services and databases, ``in_flight`` of them at a time.
+
+        class Enrich(AsyncBolt):
+            outputs = ["user", "city"]
+            in_flight = 200
+
+            async def open_async(self):
+                self.session = aiohttp.ClientSession()
+
+            async def execute(self, tup):
+                async with self.session.get(URL + tup["user"]) as response:
+                    yield [tup["user"], (await response.json())["city"]]
+
+            async def close_async(self):
+                await self.session.close()
+
+    ``execute`` returns rows, yields rows, or emits with ``self.collector``. They are emitted on the task's own thread
+    when the coroutine is done, anchored to the input, which is then acked. All async bolts of a worker share one event
+    loop on a thread of its own: a coroutine that blocks delays the others.
+
+    **Failures.** FailedException fails the tuple, and so does ``timeout_s``; nothing is emitted then. Any other
+    exception ends the worker, unless ``retry`` is set: then the call is made again, and the tuple fails after the last
+    attempt. A worker that dies loses no tuple: calls that were in flight are made again, so a service may be called
+    more than once for a tuple.
+
+    **Back-pressure.** With ``in_flight`` tuples in flight and others waiting for room, the task accepts no further
+    tuple. Tuples that the task has do not reach ``topology.message.timeout.secs``.
+
+    **Checkpoints.** A checkpoint passes the bolt when the tuples before it are done.
+
+    A subclass that overrides ``prepare`` or ``cleanup`` must call the base method.
+
+    Attributes:
+        in_flight: the maximum number of tuples in flight, per task.
+        ordered: emit in the order of the inputs, which makes tuples wait for slower ones before them.
+        timeout_s: the maximum duration of one attempt.
+        retry: the number of attempts and the pauses between them; None for one attempt.
+    """
+
+    holds_tuples = True
+    can_be_full = True
+    in_flight: int = 100
+    ordered: bool = False
+    timeout_s: float = 30.0
+    retry: Backoff | None = None
+
+    _async_collector: AsyncCollector | None = None
+    _loop: EventLoop | None = None
+
+    async def open_async(self) -> None:
+        """Called once on the event loop, before the first ``execute``: open sessions here."""
+
+    async def close_async(self) -> None:
+        """Called on the event loop at an orderly shutdown, after all calls in flight were cancelled."""
+
+    def execute(self, tup: Tuple) -> Result:  # type: ignore[override]
+        """Process one tuple: a coroutine or an async generator."""
+        raise NotImplementedError
+
+    @property
+    def collector(self) -> BoltCollector:
+        """The collector. Its emits are anchored to the input and take effect when the coroutine is done."""
+        if self._async_collector is None:
+            raise AttributeError(f"{type(self).__name__} has no collector before it runs")
+        return self._async_collector
+
+    @collector.setter
+    def collector(self, collector: BoltCollector) -> None:
+        if not isinstance(collector, AsyncCollector):
+            self._async_collector = AsyncCollector(collector)
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        assert self._async_collector is not None
+        if self.in_flight < 1 or self.timeout_s <= 0:
+            raise UsageError(f"{type(self).__name__}: in_flight is at least 1, and timeout_s more than 0")
+        self._async_collector.context = context
+        self._plain = self._async_collector.plain
+        self._waiting: deque[Tuple] = deque()  # for room
+        self._calls: dict[_Call, None] = {}  # in flight, in the order of the inputs
+        self._done: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self._has_woken = False  # ``_collect`` will be called on the task's thread
+        self._tasks: set[asyncio.Task[None]] = set()  # used on the event loop alone
+        self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
+        self._kept_alive_s = time.monotonic()
+        context.is_full = lambda: bool(self._waiting)
+        context.outstanding = lambda: len(self._calls) + len(self._waiting)
+        self._loop = EventLoop.acquire()
+        try:
+            self._loop.run(self._open())
+        except BaseException:
+            self._loop.release()
+            self._loop = None
+            raise
+
+    def cleanup(self) -> None:
+        """Cancel the calls in flight, and close."""
+        if self._loop is not None:
+            loop, self._loop = self._loop, None
+            try:
+                loop.run(self._close())
+            finally:
+                loop.release()
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        """Begin to process tuples, as soon as there is room."""
+        if self._loop is None:
+            raise UsageError(f"{type(self).__name__}.prepare must call super().prepare(conf, context, collector)")
+        self._waiting.extend(tuples)
+        self._start(self._loop)
+
+    # On the task's thread
+
+    def _start(self, loop: EventLoop) -> None:
+        room = min(self.in_flight - len(self._calls), len(self._waiting))
+        calls = [_Call(self._waiting.popleft()) for _ in range(room)]
+        if calls:
+            self._calls.update(dict.fromkeys(calls))
+            loop.call(self._begin, calls)
+
+    def _collect(self) -> None:
+        """Take what is done, and begin what waits."""
+        self._has_woken = False
+        while True:
+            try:
+                call = self._done.get_nowait()
+            except queue.Empty:
+                break
+            self._finish(call)
+        if self._loop is not None:
+            self._start(self._loop)
+        self._keep_alive()
+
+    def _finish(self, call: _Call) -> None:
+        """Emit, ack or fail what is done, in order if ``ordered``."""
+        if not self.ordered:
+            del self._calls[call]
+            self._conclude(call)
+            return
+        call.is_done = True
+        while self._calls and (first := next(iter(self._calls))).is_done:
+            del self._calls[first]
+            self._conclude(first)
+
+    def _conclude(self, call: _Call) -> None:
+        if call.error is None:
+            for values, stream in call.emits:
+                self._plain.emit(values, call.tup, stream)
+            self._plain.ack(call.tup)
+        elif isinstance(call.error, (FailedException, TimeoutError)):
+            self._plain.fail(call.tup)
+            if not isinstance(call.error, FailedException) or isinstance(call.error, ReportedFailedException):
+                self._plain.report_error(call.error)
+        else:
+            raise call.error
+
+    def _keep_alive(self) -> None:
+        """Restart the message timeouts of the tuples that this task has, three times within one timeout."""
+        now_s = time.monotonic()
+        if now_s - self._kept_alive_s >= self._keep_alive_s:
+            self._kept_alive_s = now_s
+            for tup in (*(call.tup for call in self._calls), *self._waiting):
+                self._plain.reset_timeout(tup)
+
+    # On the event loop
+
+    async def _open(self) -> None:
+        await self.open_async()
+        self._track(self._wake_regularly())
+
+    async def _close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.close_async()
+
+    def _track(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _wake_regularly(self) -> None:
+        """Have the task keep its tuples alive even if no call ends and none comes."""
+        while True:
+            await asyncio.sleep(self._keep_alive_s)
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._has_woken:
+            self._has_woken = True
+            self.context.call_first(self._collect)
+
+    def _begin(self, calls: list[_Call]) -> None:
+        for call in calls:
+            self._track(self._run(call))
+
+    async def _run(self, call: _Call) -> None:
+        _emits.set(call.emits)
+        attempts = 0
+        while True:
+            call.emits.clear()
+            call.error = await self._attempt(call)
+            attempts += 1
+            if call.error is None or self.retry is None or isinstance(call.error, FailedException):
+                break
+            if attempts >= self.retry.max_attempts:
+                last, call.error = call.error, ReportedFailedException(f"{attempts} attempts failed: {call.error!r}")
+                call.error.__cause__ = last
+                break
+            await asyncio.sleep(self.retry.pause_s(attempts))
+        self._done.put(call)
+        self._wake()
+
+    async def _attempt(self, call: _Call) -> BaseException | None:
+        """Run ``execute`` once; return its exception, if any."""
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                result = self.execute(call.tup)
+                if isinstance(result, AsyncIterator):
+                    async for row in result:
+                        call.emits.append((row, "default"))
+                else:
+                    rows = await result
+                    call.emits.extend((row, "default") for row in rows or ())
+        except TimeoutError as error:
+            if not error.args:  # of asyncio.timeout
+                return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
+            return error
+        except (Exception, SystemExit) as error:
+            return error
+        return None

@@ -1,0 +1,33 @@
+"""Attempts and the pauses between them, for what can fail and is tried again."""
+
+from __future__ import annotations  # pure
+
+from dataclasses import dataclass
+
+from tupletree.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential pauses: ``first_s`` seconds, then ``factor`` times the pause before, up to ``max_s``.
+
+    ``max_attempts`` counts the first attempt: with 1, nothing is tried again.
+    """
+
+    first_s: float = 0.1
+    factor: float = 2.0
+    max_s: float = 60.0
+    max_attempts: int = 5
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for values that make no sense."""
+        if self.first_s < 0 or self.max_s < self.first_s or self.factor < 1 or self.max_attempts < 1:
+            bounds = "first_s is at least 0, max_s at least first_s, factor and max_attempts at least 1"
+            raise UsageError(f"{self} is no backoff: {bounds}")
+
+    def pause_s(self, attempts: int) -> float:
+        """Return the pause after so many failed attempts (at least 1)."""
+        try:
+            return float(min(self.max_s, self.first_s * self.factor ** (attempts - 1)))
+        except OverflowError:
+            return self.max_s
