@@ -38,6 +38,37 @@ def test_calls_take_their_turn_among_the_batches_that_wait() -> None:
     assert executor.inbox.rows == 0
 
 
+def test_a_first_call_overtakes_the_batches_that_wait() -> None:
+    log = Log()
+    hand = HandDriven(topology_of(Do(lambda tup, collector: log.append(tup[0]))))
+    executor = hand.executor("bolt")
+    executor.inbox.put(Batch(SOURCE, 1, Rows.of([([1], 0, 0)])), 1)
+    executor.tasks[0].context.call_first(lambda: log.append("called"))
+    while hand.step("bolt"):
+        pass
+    assert list(log) == ["called", 1]
+
+
+def test_a_full_bolt_is_given_calls_and_no_tuples() -> None:
+    log = Log()
+    bolt = Do(lambda tup, collector: log.append(tup[0]))
+    bolt.can_be_full = True
+    hand = HandDriven(topology_of(bolt))
+    executor = hand.executor("bolt")
+    context = executor.tasks[0].context
+    context.is_full = lambda: "called" not in log
+    executor.inbox.put(Batch(SOURCE, 1, Rows.of([([1], 0, 0)])), 1)
+    for _ in range(3):
+        hand.step("bolt")
+    assert list(log) == []
+    assert not executor.has_work
+    context.call_first(lambda: log.append("called"))
+    assert executor.has_work
+    while hand.step("bolt"):
+        pass
+    assert list(log) == ["called", 1]
+
+
 def test_what_a_call_raises_is_the_failure_of_its_task() -> None:
     hand = HandDriven(topology_of(Do()))
 
