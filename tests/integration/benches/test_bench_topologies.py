@@ -43,8 +43,9 @@ def words(**changed: Any) -> Namespace:
         {"spouts": 2, "split": "many"},
         {"split": "combined"},
         {"ackers": 0, "workers": 1},
-        {"state": "default"},
-        {"state": "aligned"},
+        pytest.param({"split": "yield"}, marks=pytest.mark.long),
+        pytest.param({"state": "default"}, marks=pytest.mark.long),
+        pytest.param({"state": "aligned"}, marks=pytest.mark.long),
     ],
     ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
 )

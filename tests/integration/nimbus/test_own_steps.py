@@ -76,6 +76,7 @@ def test_a_topology_that_cannot_be_written_is_held_back_alone_and_health_says_wh
     registration.stop()
 
 
+@pytest.mark.long
 def test_a_topology_with_more_errors_than_one_message_can_delete_is_removed(
     shared: Bench, leader: NimbusProcess, name: str
 ) -> None:

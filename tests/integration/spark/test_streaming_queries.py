@@ -61,6 +61,7 @@ def fed(target):
 EXPECTED = Counter((txid * 10 + n, f"W{txid}") for txid in range(1, 11) for n in range(10))
 
 
+@pytest.mark.long
 def test_a_query_reads_and_feeds_each_row_once_also_if_it_is_repeated(spark, exported, tmp_path):
     target, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     ExchangeDirectory(target).describe(About(MICRO_BATCHES, "in", parse_schema(IN).json()))

@@ -140,6 +140,7 @@ def test_folders_that_somebody_deleted_are_created_again(
     assert store.children("/a/b") == ["2"]
 
 
+@pytest.mark.long
 def test_another_ensemble_by_servers_and_port(
     opened: Open, zookeeper: EmbeddedZooKeeper, other_zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -189,6 +190,7 @@ def test_while_zookeeper_is_away_every_call_says_so_in_time_and_afterwards_all_i
     assert store.get("/a") == Node(b"after", 1)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_a_store_opened_while_zookeeper_is_away_works_once_it_is_there(
     opened: Open, zookeeper: EmbeddedZooKeeper
