@@ -16,6 +16,7 @@ from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
+from tupletree.function_bolts import bolt
 from tupletree.grouping import CustomGrouping
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
@@ -47,6 +48,7 @@ __all__ = [
     "TupletreeError",
     "Window",
     "WindowedBolt",
+    "bolt",
     "direct",
     "register_type",
 ]

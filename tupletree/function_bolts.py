@@ -1,0 +1,131 @@
+"""Functions as bolts.
+
+@bolt(outputs=["word"])
+def split(tup):
+    for word in tup["line"].split():
+        yield [word]
+
+words = builder.set_bolt("split", split, parallelism=4).shuffle_grouping(lines)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, overload
+
+from tupletree.async_bolt import AsyncBolt
+from tupletree.component import BasicBolt, BasicCollector, Outputs, Yielded
+from tupletree.errors import UsageError
+from tupletree.tuples import Tuple
+
+Function = Callable[..., Any]
+Make = Callable[[Function], "BasicBolt | AsyncBolt"]
+
+
+class FunctionBolt(BasicBolt):
+    """A basic bolt that calls a function: ``function(tup)`` or ``function(tup, collector)``."""
+
+    def __init__(self, function: Function, outputs: Outputs, takes_collector: bool) -> None:
+        self.function = function
+        self.outputs = outputs  # type: ignore[misc]
+        self.setting = takes_collector
+        functools.update_wrapper(self, function)
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Yielded:
+        result: Yielded = self.function(tup, collector) if self.setting else self.function(tup)
+        return result
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, as in a unit test."""
+        return self.function(*arguments)
+
+    def __reduce__(self) -> Any:
+        return _reduced(self)
+
+
+class AsyncFunctionBolt(AsyncBolt):
+    """An async bolt that awaits a coroutine function or an async generator function of one tuple."""
+
+    def __init__(self, function: Function, outputs: Outputs, settings: dict[str, Any]) -> None:
+        self.function = function
+        self.outputs = outputs  # type: ignore[misc]
+        self.setting = settings
+        for name, value in settings.items():
+            setattr(self, name, value)
+        functools.update_wrapper(self, function)
+        self.execute = function  # type: ignore[method-assign]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, as in a unit test."""
+        return self.function(*arguments)
+
+    def __reduce__(self) -> Any:
+        return _reduced(self)
+
+
+@overload
+def bolt(function: Function) -> BasicBolt | AsyncBolt: ...
+
+
+@overload
+def bolt(*, outputs: Outputs = (), **settings: Any) -> Make: ...
+
+
+def bolt(function: Function | None = None, *, outputs: Outputs = (), **settings: Any) -> Any:
+    """Make a function a bolt, which ``set_bolt`` takes.
+
+    The function takes the tuple, or the tuple and the collector. It is anchored and acked as a BasicBolt's ``execute``:
+    its rows are yielded, or emitted with the collector. An ``async def`` function becomes an AsyncBolt; ``settings``
+    are then its attributes: ``in_flight``, ``ordered``, ``timeout_s``, ``retry``.
+
+    Raises:
+        UsageError: the function takes other arguments, or a setting is unknown.
+    """
+    if function is not None:
+        return _made(function, outputs, settings)
+    return lambda given: _made(given, outputs, settings)
+
+
+def _made(function: Function, outputs: Outputs, settings: dict[str, Any]) -> BasicBolt | AsyncBolt:
+    if not inspect.isroutine(function):
+        raise UsageError(f"@bolt makes a function a bolt, and {function!r} is none; a class derives from BasicBolt")
+    name = function.__qualname__
+    is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    known = ("in_flight", "ordered", "timeout_s", "retry") if is_async else ()
+    for setting in settings:
+        if setting not in known:
+            hint = "" if is_async else "; an async function has in_flight, ordered, timeout_s and retry"
+            raise UsageError(f"@bolt of {name}: there is no setting {setting!r}{hint}")
+    if _accepts(function, 1):
+        return AsyncFunctionBolt(function, outputs, settings) if is_async else FunctionBolt(function, outputs, False)
+    if not is_async and _accepts(function, 2):
+        return FunctionBolt(function, outputs, True)
+    taken = ", ".join(inspect.signature(function).parameters)
+    wanted = "(tup)" if is_async else "(tup) or (tup, collector)"
+    raise UsageError(f"@bolt of {name}: the function takes ({taken}), and is called with {wanted}")
+
+
+def _accepts(function: Function, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _reduced(made: FunctionBolt | AsyncFunctionBolt) -> Any:
+    """Pickle by the name in the module, as functions do, and by value where there is none, as in ``__main__``."""
+    module, name = made.function.__module__, made.function.__qualname__
+    if module != "__main__" and getattr(sys.modules.get(module), name, None) is made:
+        return _find, (module, name)
+    return type(made), (made.function, made.outputs, made.setting)
+
+
+def _find(module: str, name: str) -> Any:
+    """Return a copy: each task has an object of its own."""
+    made = getattr(importlib.import_module(module), name)
+    return type(made)(made.function, made.outputs, made.setting)
