@@ -51,7 +51,7 @@ Decoder = Callable[[bytes], Any]
 MAX_NESTED = 32
 """Maximum nesting depth of extensions (tuples and sets)."""
 
-_TUPLE, _BIG_INT, _NAIVE_DATETIME, _SET, _ATTEMPT = 1, 2, 3, 4, 5
+_TUPLE, _BIG_INT, _SET, _ATTEMPT = 1, 2, 4, 5
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 _THREE_I32 = struct.Struct("<iii")
@@ -89,22 +89,19 @@ def _encode_time(value: dt.time) -> bytes:
     return value.isoformat().encode()
 
 
-_SCALARS: dict[type, tuple[int, Encoder]] = {
-    dt.datetime: (_NAIVE_DATETIME, lambda value: value.isoformat().encode()),
-    dt.date: (6, lambda value: value.isoformat().encode()),
-    dt.time: (7, _encode_time),
-    dt.timedelta: (8, lambda value: _THREE_I32.pack(value.days, value.seconds, value.microseconds)),
-    decimal.Decimal: (9, lambda value: str(value).encode()),
-    uuid.UUID: (10, lambda value: value.bytes),
+def _encode_timedelta(value: dt.timedelta) -> bytes:
+    return _THREE_I32.pack(value.days, value.seconds, value.microseconds)
+
+
+_SCALARS: dict[type, tuple[int, Encoder, Decoder]] = {
+    dt.datetime: (3, lambda value: value.isoformat().encode(), lambda data: dt.datetime.fromisoformat(data.decode())),
+    dt.date: (6, lambda value: value.isoformat().encode(), lambda data: dt.date.fromisoformat(data.decode())),
+    dt.time: (7, _encode_time, lambda data: dt.time.fromisoformat(data.decode())),
+    dt.timedelta: (8, _encode_timedelta, lambda data: dt.timedelta(*_THREE_I32.unpack(data))),
+    decimal.Decimal: (9, lambda value: str(value).encode(), lambda data: decimal.Decimal(data.decode())),
+    uuid.UUID: (10, lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
 }
-_SCALARS_BY_CODE: dict[int, Decoder] = {
-    _NAIVE_DATETIME: lambda data: dt.datetime.fromisoformat(data.decode()),
-    6: lambda data: dt.date.fromisoformat(data.decode()),
-    7: lambda data: dt.time.fromisoformat(data.decode()),
-    8: lambda data: dt.timedelta(*_THREE_I32.unpack(data)),
-    9: lambda data: decimal.Decimal(data.decode()),
-    10: lambda data: uuid.UUID(bytes=data),
-}
+_SCALAR_DECODERS = {code: decode for code, _, decode in _SCALARS.values()}
 
 
 class _UnknownTypeError(TypeError):
@@ -131,7 +128,7 @@ def _encode_extension(depth: int, value: Any) -> Any:
     if kind in _encoders:
         return msgpack.ExtType(_encoders[kind][0], _encode_registered(value))
     if kind in _SCALARS:
-        code, encode = _SCALARS[kind]
+        code, encode, _ = _SCALARS[kind]
         return msgpack.ExtType(code, encode(value))
     if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", None):
         return value.item()
@@ -159,8 +156,8 @@ def _decode_extension(depth: int, code: int, data: bytes) -> Any:
         return frozenset(items) if is_frozen else set(items)
     if code == _ATTEMPT:
         return _decode_attempt(data)
-    if code in _SCALARS_BY_CODE:
-        return _SCALARS_BY_CODE[code](data)
+    if code in _SCALAR_DECODERS:
+        return _SCALAR_DECODERS[code](data)
     if code in _decoders:
         return _decoders[code](data)
     raise ValueError(f"extension code {code} is not registered here")
@@ -237,7 +234,7 @@ def decode_plain(data: bytes) -> Any:
     try:
         return msgpack.unpackb(data, ext_hook=_decode_plain_extension, strict_map_key=False)
     except Exception as error:
-        raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
+        raise ProtocolError(f"a value cannot be decoded: {reason_of(error)}") from error
 
 
 def _decode_plain_extension(code: int, data: bytes) -> Any:
@@ -246,7 +243,7 @@ def _decode_plain_extension(code: int, data: bytes) -> Any:
     raise ValueError(f"extension code {code} is not expected here")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return a readable reason why a value cannot be encoded or decoded; some of msgpack's errors have no text."""
     if isinstance(error, RecursionError | msgpack.StackError):
         return "it is nested too deeply"
@@ -268,7 +265,7 @@ def encode_value(value: Any) -> bytes:
         raise
     except Exception as error:  # also from user code: encoders, time zones
         raise UnregisteredTypeError(
-            f"a value of type {type(value).__name__} cannot be written: {_reason(error)}"
+            f"a value of type {type(value).__name__} cannot be written: {reason_of(error)}"
         ) from None
 
 
@@ -281,7 +278,7 @@ def decode_value(data: bytes) -> Any:
     try:
         return _unpack(data)
     except Exception as error:  # of many types, from msgpack or a user's decoder: all mean bad bytes
-        raise ProtocolError(f"a value cannot be decoded: {_reason(error)}") from error
+        raise ProtocolError(f"a value cannot be decoded: {reason_of(error)}") from error
 
 
 def encode_columns(columns: Sequence[list[Any]], component: str, fields: Sequence[str], stream: str = "") -> bytes:
@@ -322,7 +319,7 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
             ) from None
         except Exception as error:  # the type is supported, this value is not: an unpaired surrogate, too deep
             raise UnwritableValueError(
-                f"component {component!r} emitted a value in {place} that cannot leave its worker: {_reason(error)}"
+                f"component {component!r} emitted a value in {place} that cannot leave its worker: {reason_of(error)}"
             ) from None
     return b"".join(parts)
 
@@ -355,7 +352,7 @@ def decode_columns(data: bytes, rows: int, arity: int) -> list[list[Any]]:
     try:
         columns = _unpack(data)
     except Exception as error:  # of many types, from msgpack or a user's decoder: all mean a bad batch
-        raise ProtocolError(f"a batch of tuples cannot be decoded: {_reason(error)}") from error
+        raise ProtocolError(f"a batch of tuples cannot be decoded: {reason_of(error)}") from error
     if type(columns) is not list or len(columns) != arity:
         raise ProtocolError(f"a batch of tuples does not hold {arity} columns")
     if not all(type(column) is list and len(column) == rows for column in columns):

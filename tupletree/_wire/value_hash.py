@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from tupletree._wire.codec import encode_columns, encode_value
+from tupletree._wire.codec import encode_columns, encode_value, reason_of
 from tupletree.errors import UnregisteredTypeError
 
 
@@ -28,7 +28,7 @@ def hash_values(values: Sequence[Any], component: str, fields: Sequence[str]) ->
     except Exception as error:
         encode_columns([[value] for value in values], component, fields)  # names the field if it cannot be encoded
         raise UnregisteredTypeError(
-            f"component {component!r} emitted values that cannot be hashed: {error or type(error).__name__}"
+            f"component {component!r} emitted values that cannot be hashed: {reason_of(error)}"
         ) from None
     return zlib.crc32(encode_columns([[value] for value in canonical], component, fields))
 
