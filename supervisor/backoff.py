@@ -11,8 +11,9 @@ Localizing a bundle: 1 s, 2 s, … 30 s from the first failure on, because an im
 
 from __future__ import annotations  # pure
 
-FIRST_S = 1.0
-MAX_S = 30.0
+from tupletree.backoff import Backoff
+
+_BACKOFF = Backoff(first_s=1.0, factor=2.0, max_s=30.0)
 
 
 def restart_delay_s(deaths: int) -> float:
@@ -22,5 +23,4 @@ def restart_delay_s(deaths: int) -> float:
 
 def retry_delay_s(failures: int) -> float:
     """Return the wait after ``failures`` failed attempts in a row (1 or more)."""
-    exponent = min(max(failures, 1) - 1, 16)
-    return min(FIRST_S * 2.0**exponent, MAX_S)
+    return _BACKOFF.pause_s(max(failures, 1))
