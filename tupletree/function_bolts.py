@@ -26,45 +26,43 @@ Function = Callable[..., Any]
 Make = Callable[[Function], "BasicBolt | AsyncBolt"]
 
 
-class FunctionBolt(BasicBolt):
-    """A basic bolt that calls a function: ``function(tup)`` or ``function(tup, collector)``."""
+class _OfFunction:
+    """The part that both kinds of bolts share: how they are made, called in a unit test, and pickled.
 
-    def __init__(self, function: Function, outputs: Outputs, takes_collector: bool) -> None:
+    Pickled by the name in the module, as functions are, and by value where there is none, as in ``__main__``.
+    """
+
+    def __init__(self, function: Function, outputs: Outputs, setting: Any) -> None:
         self.function = function
-        self.outputs = outputs  # type: ignore[misc]
-        self.setting = takes_collector
+        self.outputs = outputs
+        self.setting = setting
         functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, as in a unit test."""
+        return self.function(*arguments)
+
+    def __reduce__(self) -> Any:
+        module, name = self.function.__module__, self.function.__qualname__
+        if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
+            return _find, (module, name)
+        return type(self), (self.function, self.outputs, self.setting)
+
+
+class FunctionBolt(_OfFunction, BasicBolt):
+    """A basic bolt that calls a function. ``setting``: True if that takes (tup, collector), False for (tup)."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> Yielded:
         result: Yielded = self.function(tup, collector) if self.setting else self.function(tup)
         return result
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function, as in a unit test."""
-        return self.function(*arguments)
 
-    def __reduce__(self) -> Any:
-        return _reduced(self)
+class AsyncFunctionBolt(_OfFunction, AsyncBolt):
+    """An async bolt that awaits a coroutine function or async generator function. ``setting``: its attributes."""
 
-
-class AsyncFunctionBolt(AsyncBolt):
-    """An async bolt that awaits a coroutine function or an async generator function of one tuple."""
-
-    def __init__(self, function: Function, outputs: Outputs, settings: dict[str, Any]) -> None:
-        self.function = function
-        self.outputs = outputs  # type: ignore[misc]
-        self.setting = settings
-        for name, value in settings.items():
-            setattr(self, name, value)
-        functools.update_wrapper(self, function)
-        self.execute = function  # type: ignore[method-assign]
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function, as in a unit test."""
-        return self.function(*arguments)
-
-    def __reduce__(self) -> Any:
-        return _reduced(self)
+    def __init__(self, function: Function, outputs: Outputs, setting: dict[str, Any]) -> None:
+        super().__init__(function, outputs, setting)
+        vars(self).update(setting, execute=function)
 
 
 @overload
@@ -115,14 +113,6 @@ def _accepts(function: Function, count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _reduced(made: FunctionBolt | AsyncFunctionBolt) -> Any:
-    """Pickle by the name in the module, as functions do, and by value where there is none, as in ``__main__``."""
-    module, name = made.function.__module__, made.function.__qualname__
-    if module != "__main__" and getattr(sys.modules.get(module), name, None) is made:
-        return _find, (module, name)
-    return type(made), (made.function, made.outputs, made.setting)
 
 
 def _find(module: str, name: str) -> Any:
