@@ -15,6 +15,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bench.crashes.pipeline import Run as PipelineRun
 from bench.crashes.run import Run, Story
@@ -23,7 +24,7 @@ from examples.demo.screen import Screen
 from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster
 
-MakeRun = Callable[[DevCluster, Screen, Path, int, float], Run]
+MakeRun = Callable[[DevCluster, Screen, Path, int, float], Run[Any]]
 """(cluster, screen, directory, seed, lines per second) -> run."""
 
 RUNS: dict[str, tuple[MakeRun, float]] = {"transactions": (TransactionsRun, 2_000), "pipeline": (PipelineRun, 800)}

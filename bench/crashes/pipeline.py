@@ -30,7 +30,7 @@ PROGRESS = 5  # batches committed between two kills of the driver or the executo
 GRACE_S = 90.0  # extra time to kill a role that was never killed
 
 
-class Run(run.Run):
+class Run(run.Run[Feeds]):
     """One run on a running cluster. Lines and the table are stored in ``directory``."""
 
     NAME = spark_word_count.ID
@@ -39,18 +39,19 @@ class Run(run.Run):
 
     def __init__(self, cluster: DevCluster, screen: Screen, directory: Path, seed: int, rate: float) -> None:
         self._database = directory / "words.db"
-        self._files = Feeds(directory / "lines", word_count.text(), rate, seed)
         self._committed = 0  # committed batches at the last kill of a driver or an executor
-        super().__init__(cluster, screen, seed, self._files, spark_word_count.ID)
+        super().__init__(
+            cluster, screen, seed, Feeds(directory / "lines", word_count.text(), rate, seed), spark_word_count.ID
+        )
 
     def _submit(self) -> None:
-        self._files.turn()
-        topology, conf = spark_word_count.topology(self._files.pattern, str(self._database), BYTES_PER_BATCH)
+        self._feed.turn()
+        topology, conf = spark_word_count.topology(self._feed.pattern, str(self._database), BYTES_PER_BATCH)
         self._cluster.client.submit(self.NAME, topology, {**conf, **CONF})
-        self._files.stop()  # otherwise a slow start of Spark means more work
+        self._feed.stop()  # otherwise a slow start of Spark means more work
 
     def _plan(self, seconds: float) -> None:
-        self._files.turn()
+        self._feed.turn()
         for kill in plan(seconds, self._seed):
             self._agenda.at(kill.at_s, lambda kill=kill: self._kill(kill, seconds))  # type: ignore[misc]
         self._agenda.at(TURN_S, lambda: self._turn(seconds))
@@ -58,7 +59,7 @@ class Run(run.Run):
     def _turn(self, end_s: float) -> None:
         """Switch to new files, again and again until the time is over."""
         if self._agenda.elapsed_s() < end_s:
-            self._files.turn()
+            self._feed.turn()
             self._agenda.after(TURN_S, lambda: self._turn(end_s))
 
     def _kill(self, kill: Kill, end_s: float) -> None:
@@ -118,7 +119,7 @@ class Run(run.Run):
         return None
 
     def _lines(self) -> list[str]:
-        return self._files.read()
+        return self._feed.read()
 
     def _counted(self) -> int:
         return sum(counts(self._database).values())

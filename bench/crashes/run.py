@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from bench.crashes.agenda import Agenda
 from bench.crashes.feed import Feed
@@ -41,20 +41,21 @@ class Story:
         return {"held": self.held, **facts.pop("judgement"), **facts}
 
 
-class Run(ABC):
+F = TypeVar("F", Feed, Feeds)
+
+
+class Run(ABC, Generic[F]):
     """One run of a topology that counts the words of ``feed``, on a running cluster."""
 
     NAME: ClassVar[str]
     FIRST_COMMIT_S: ClassVar[float]
     CATCH_UP_S: ClassVar[float]  # time to commit the rest after the last kill
 
-    def __init__(
-        self, cluster: DevCluster, screen: Screen, seed: int, feed: Feed | Feeds, transactional_id: str
-    ) -> None:
+    def __init__(self, cluster: DevCluster, screen: Screen, seed: int, feed: F, transactional_id: str) -> None:
         self._cluster = cluster
         self._screen = screen
         self._seed = seed
-        self._feed = feed
+        self._feed: F = feed
         self._daemons = [process for process in cluster.processes if process.role != "worker"]
         self._watch = Watch(cluster.conf, transactional_id)
         self._killed: Counter[str] = Counter()

@@ -19,7 +19,7 @@ FILES = 4
 BYTES_PER_BATCH = 700  # per file; small, so that a batch is always in progress
 
 
-class Run(run.Run):
+class Run(run.Run[Feed]):
     """One run on a running cluster. Lines and databases are stored in ``directory``."""
 
     NAME = "transactional-words"
@@ -29,13 +29,13 @@ class Run(run.Run):
     def __init__(self, cluster: DevCluster, screen: Screen, directory: Path, seed: int, rate: float) -> None:
         self._directory = directory / "lines"
         self._databases = str(directory / "databases")
-        self._written = Feed(self._directory, word_count.text(), FILES, rate, seed)
-        super().__init__(cluster, screen, seed, self._written, transactional_words.ID)
+        feed = Feed(self._directory, word_count.text(), FILES, rate, seed)
+        super().__init__(cluster, screen, seed, feed, transactional_words.ID)
 
     def _submit(self) -> None:
         topology = transactional_words.topology(str(self._directory), self._databases, BYTES_PER_BATCH)
         self._cluster.client.submit(self.NAME, topology, CONF)
-        self._written.start()
+        self._feed.start()
 
     def _plan(self, seconds: float) -> None:
         for kill in plan(seconds, self._seed):
