@@ -14,7 +14,7 @@ counts can be too high, but never too low. A topology submitted again under the 
 from collections import deque
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, Spout, StatefulBolt, Topology, TopologyBuilder
+from tupletree import BasicBolt, BasicStatefulBolt, Spout, Topology, TopologyBuilder
 
 
 class Lines(Spout):
@@ -60,14 +60,11 @@ class Split(BasicBolt):
             yield [word]
 
 
-class Count(StatefulBolt):
-    def init_state(self, state):
-        self.counts = state
+class Count(BasicStatefulBolt):
+    default_factory = int
 
     def execute(self, tup):
-        word = tup["word"]
-        self.counts.put(word, self.counts.get(word, 0) + 1)
-        self.collector.ack(tup)
+        self.state[tup["word"]] += 1
 
 
 def topology(lines: int = 1_000_000) -> Topology:

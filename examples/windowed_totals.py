@@ -11,13 +11,14 @@ a total twice.
 
 import random
 from collections import deque
+from datetime import timedelta
 
-from tupletree import BasicBolt, Duration, Spout, Topology, TopologyBuilder, Tuple, WindowedBolt
+from tupletree import BasicBolt, Spout, Topology, TopologyBuilder, Tuple, WindowedBolt
 
 SHOPS = ["Aachen", "Bremen", "Celle", "Dresden", "Erfurt"]
 PER_SECOND = 100
-WINDOW = Duration(10)
-LAG = Duration(5)
+WINDOW = timedelta(seconds=10)
+LAG = timedelta(seconds=5)
 
 
 def sale(number):
@@ -78,7 +79,7 @@ def topology(sales: int = 100_000) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("sales", Sales(sales))
     totals = Totals().with_tumbling_window(WINDOW).with_timestamp_field("at").with_lag(LAG)
-    totals = totals.with_watermark_interval(Duration(0.1)).with_late_tuple_stream("late")
+    totals = totals.with_watermark_interval(timedelta(seconds=0.1)).with_late_tuple_stream("late")
     builder.set_bolt("totals", totals, parallelism=2).fields_grouping("sales", ["shop"])
     report = builder.set_bolt("report", Report())
     report.global_grouping("totals").global_grouping("totals", "late")

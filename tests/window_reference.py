@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tupletree import Count, Duration
+from tupletree.windows import Count, Duration
 
 Row = tuple[int, int]
 Length = Count | Duration

@@ -13,14 +13,14 @@ from tupletree._wire.codec import register_type
 from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
 from tupletree.combiner import CombinerBolt
-from tupletree.component import BasicBolt, Bolt, Spout, StatefulBolt, TopologyContext
+from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_bolts import bolt
 from tupletree.grouping import CustomGrouping
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
-from tupletree.windows import Count, Duration, StatefulWindowedBolt, Window, WindowedBolt
+from tupletree.windows import StatefulWindowedBolt, Window, WindowedBolt
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -29,12 +29,11 @@ __all__ = [
     "AsyncBolt",
     "Backoff",
     "BasicBolt",
+    "BasicStatefulBolt",
     "Bolt",
     "CombinerBolt",
     "Config",
-    "Count",
     "CustomGrouping",
-    "Duration",
     "FailedException",
     "NimbusClient",
     "ReportedFailedException",

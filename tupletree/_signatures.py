@@ -14,7 +14,7 @@ from __future__ import annotations  # pure
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -43,10 +43,14 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The methods that one base class adds. ``waiting``: the advice to give instead of a coroutine."""
+    """The methods that one base class adds. ``waiting``: the advice to give instead of a coroutine.
+
+    ``unused``: inherited methods that a subclass must not define, each with the reason.
+    """
 
     methods: Mapping[str, Method]
     waiting: str = "write it without async; set blocking = True if it waits"
+    unused: Mapping[str, str] = field(default_factory=dict)
 
 
 def _kind(
@@ -56,7 +60,7 @@ def _kind(
     rows: str = "",
     emits: Mapping[str, str] | None = None,
     yields: str = "",
-    **more: str,
+    **more: Any,
 ) -> Kind:
     methods = {name: Method(Result.EMITS, instead) for name, instead in (emits or {}).items()}
     methods.update({name: Method(Result.YIELDS, "yield [value]") for name in yields.split()})
@@ -72,7 +76,9 @@ _AWAIT = "derive from AsyncBolt, or write it without async"
 _BATCH = "collector.emit([attempt, value])"
 
 CALLED: Final[Mapping[str, Kind]] = {
-    "tupletree.component.Component": _kind(nothing="declare_output_fields", values="component_configuration"),
+    "tupletree.component.Component": _kind(
+        nothing="declare_output_fields setup teardown", values="component_configuration"
+    ),
     "tupletree.component.Spout": _kind(
         nothing="open close activate deactivate ack fail restore_state",
         values="checkpoint_state",
@@ -82,14 +88,17 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.Bolt": _kind(
         nothing="prepare cleanup",
         emits={"execute_batch": "self.collector.emit([value], tup)"},
-        yields="execute",
+        yields="execute tick",
         waiting=_AWAIT,
     ),
     "tupletree.component.StatefulBolt": _kind(
         nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
     ),
-    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute", waiting=_AWAIT),
-    "tupletree.combiner.CombinerBolt": _kind(nothing="add", values="combine empty", rows="key_values rows"),
+    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT),
+    "tupletree.component.BasicStatefulBolt": _kind(unused={"execute_batch": "a basic bolt executes tuple by tuple"}),
+    "tupletree.combiner.CombinerBolt": _kind(
+        nothing="add", values="combine empty", rows="key_values rows", unused={"tick": "a combiner emits at ticks"}
+    ),
     "tupletree.async_bolt.AsyncBolt": Kind(
         {
             "execute": Method(Result.AWAITED_ROWS),
@@ -97,8 +106,12 @@ CALLED: Final[Mapping[str, Kind]] = {
             "close_async": Method(Result.AWAITED),
         }
     ),
-    "tupletree.windows.bolt.WindowedBolt": _kind(yields="execute_window"),
-    "tupletree.transactional.bolts.BatchBolt": _kind(nothing="prepare", yields="execute finish_batch"),
+    "tupletree.windows.bolt.WindowedBolt": _kind(yields="execute_window", unused={"tick": "windows end at ticks"}),
+    "tupletree.transactional.bolts.BatchBolt": _kind(
+        nothing="prepare",
+        yields="execute finish_batch",
+        unused={"teardown": "the object of a batch is dropped without a further call"},
+    ),
     "tupletree.transactional.spouts.SpoutCoordinator": _kind(nothing="close", values="is_ready lag"),
     "tupletree.transactional.spouts.TransactionCoordinator": _kind(values="initialize_transaction"),
     "tupletree.transactional.spouts.TransactionEmitter": _kind(
@@ -130,11 +143,15 @@ def check_calls(title: str, component_id: str, component: object) -> None:
 
     Raises:
         TopologyError: a method is a generator function or a coroutine function where that is not supported, is not
-            callable, or does not accept the expected arguments.
+            callable, does not accept the expected arguments, or would never be called.
     """
     seen: set[str] = set()
     for base in type(component).__mro__:
         kind = CALLED.get(_path(base))
+        for name, reason in kind.unused.items() if kind is not None else ():
+            if getattr(type(component), name) is not getattr(base, name):
+                where = f"{title}: {type(component).__name__}.{name}"
+                raise TopologyError(f"{where} is never called: {reason}", component=component_id, field=name)
         for name, method in kind.methods.items() if kind is not None else ():
             if name in seen:
                 continue

@@ -1,8 +1,8 @@
 """Base classes of user code: spouts and bolts.
 
 A component object is built by the user (``Count(10)``), copied to each of its tasks by cloudpickle, and then driven by
-one thread at a time: a component needs no locks. ``self.collector`` and ``self.context`` are set before
-``open`` or ``prepare`` is called.
+one thread at a time: a component needs no locks. ``self.conf``, ``self.context`` and ``self.collector`` are set before
+``setup`` is called. ``open`` and ``prepare``, ``close`` and ``cleanup`` are Storm's methods for the same purposes.
 
 Output streams are declared on the class: ``outputs = ["word"]`` for the default stream, ``outputs = {"default":
 ["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``.
@@ -13,7 +13,7 @@ the network inside ``execute`` or ``next_tuple``. All other components share one
 
 from __future__ import annotations  # pure
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BasicBolt",
     "BasicCollector",
+    "BasicStatefulBolt",
     "Bolt",
     "BoltCollector",
     "Component",
@@ -41,12 +42,34 @@ Yielded = Iterator[Sequence[Any]] | None
 """The result of a method that yields rows, or of one that emits."""
 
 
+class _Conf:
+    """The configuration of the context. An attribute ``conf`` that a component sets itself takes precedence."""
+
+    def __get__(self, component: Any, owner: type) -> Mapping[str, Any]:
+        if component is None:
+            return {}
+        conf: Mapping[str, Any] = component.context.conf
+        return conf
+
+
 class Component:
-    """Common base of spouts and bolts."""
+    """Common base of spouts and bolts.
+
+    Attributes:
+        context: the task's place in the topology, its metrics and its clock.
+        conf: the topology's configuration, overridden by the component's own. Both are available from ``setup`` on.
+    """
 
     outputs: ClassVar[Outputs] = ()
     blocking: bool = False
     context: TopologyContext
+    conf = _Conf()
+
+    def setup(self) -> None:
+        """Called once per task before any tuple, after ``open`` or ``prepare``: open files and connections here."""
+
+    def teardown(self) -> None:
+        """Called at an orderly shutdown, before ``close`` or ``cleanup``. Not guaranteed: a worker can be killed."""
 
     def declare_output_fields(self, declarer: Any) -> None:
         """Declare the output streams; by default those in ``outputs``. Called at build time."""
@@ -104,8 +127,8 @@ class Spout(Component):
     def restore_state(self, state: Any) -> None:
         """Go back to a position: emit again exactly what was emitted after ``checkpoint_state`` returned ``state``.
 
-        Called after ``open`` if a checkpoint was committed before, and after every failure. If there is no checkpoint
-        yet, ``state`` is the value that ``checkpoint_state`` returned right after ``open``. Message ids pending at
+        Called after ``open`` and ``setup`` if a checkpoint was committed before, and after every failure. If there is
+        no checkpoint yet, ``state`` is what ``checkpoint_state`` returned right after ``setup``. Message ids pending at
         the time of the call are no longer acked or failed.
         """
         raise NotImplementedError
@@ -161,6 +184,12 @@ class Bolt(Component):
         """
         raise NotImplementedError
 
+    def tick(self) -> Yielded:
+        """Called at each tick (``topology.tick.tuple.freq.secs``). If it is not overridden, ``execute`` gets the ticks.
+
+        Rows may be emitted or yielded. They are not anchored.
+        """
+
     def execute_batch(self, tuples: list[Tuple]) -> None:
         """Process tuples that arrived together. If a bolt overrides this method, ``execute`` is not called.
 
@@ -188,15 +217,23 @@ class StatefulBolt(Bolt):
 
     The hooks are called just before the framework acts on the state. An exception from a hook or from ``init_state``
     fails the checkpoint; the error is reported, and the topology recovers from the last checkpoint.
+
+    Attributes:
+        state: the state, unless ``init_state`` is overridden.
+        default_factory: called for the value of a key that is missing, as that of ``collections.defaultdict``: with
+            ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
     """
+
+    state: KeyValueState[Any, Any]
+    default_factory: Callable[[], Any] | None = None
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Called with the last committed state, before the first ``execute`` and after every rollback.
 
         Discard everything derived from the previous state. With aligned checkpoints, a rollback creates a fresh copy
-        of the bolt and calls ``prepare`` before ``init_state``.
+        of the bolt and calls ``prepare`` and ``setup`` before ``init_state``.
         """
-        raise NotImplementedError
+        self.state = state
 
     def pre_prepare(self, txid: int) -> None:
         """Called before the state is saved for checkpoint ``txid``. Write buffered values to the state now."""
@@ -206,6 +243,23 @@ class StatefulBolt(Bolt):
 
     def pre_rollback(self) -> None:
         """Called before uncommitted state is discarded."""
+
+
+class BasicStatefulBolt(StatefulBolt):
+    """A stateful bolt that anchors and acks automatically, as a BasicBolt does.
+
+        class Count(BasicStatefulBolt):
+            outputs = ["word", "count"]
+            default_factory = int
+
+            def execute(self, tup):
+                self.state[tup["word"]] += 1
+                yield [tup["word"], self.state[tup["word"]]]
+
+    Rows that ``execute`` yields, or emits with ``self.collector``, are anchored to the input, which is acked when
+    ``execute`` returns. ``FailedException`` fails the input; any other exception ends the worker. Changes that
+    ``execute`` made to the state before FailedException stay: raise it before changing anything.
+    """
 
 
 class BasicBolt(Component):
@@ -227,6 +281,12 @@ class BasicBolt(Component):
         ``yield [word]`` is equivalent to ``collector.emit([word])``.
         """
         raise NotImplementedError
+
+    def tick(self) -> Yielded:
+        """Called at each tick (``topology.tick.tuple.freq.secs``). If it is not overridden, ``execute`` gets the ticks.
+
+        Rows may be emitted, with ``self.collector``, or yielded. They are not anchored.
+        """
 
     def cleanup(self) -> None:
         """Called at an orderly shutdown."""

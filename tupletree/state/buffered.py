@@ -112,7 +112,7 @@ class BufferedState(KeyValueState[K, V]):
         self._is_inherited = backend.prepared is not None  # an earlier process prepared the changes
         self._is_whole = backend.committed is None and backend.prepared is None
 
-    def get(self, key: K, default: V | None = None) -> V | None:
+    def get(self, key: K, default: Any = None) -> Any:
         if type(key) not in _PLAIN:
             check_key(self._namespace, key)
         try:
@@ -133,7 +133,7 @@ class BufferedState(KeyValueState[K, V]):
         self._values[key] = ABSENT
         self._live.add(key)
 
-    def items(self) -> Iterator[tuple[K, V]]:
+    def scan(self) -> Iterator[tuple[K, V]]:
         values = self._values
         changed = self._live | self._saved
         for key in changed:

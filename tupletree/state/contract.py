@@ -16,21 +16,29 @@ rolls them back, as the framework directs.
 from __future__ import annotations  # pure
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from tupletree.context import TopologyContext
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+_MISSING: Final[Any] = object()
 
-class KeyValueState(ABC, Generic[K, V]):
-    """A mapping that belongs to one task.
+
+class KeyValueState(MutableMapping[K, V]):
+    """A mapping that belongs to one task: a ``MutableMapping`` with the methods ``put`` and ``delete``.
 
     Keys are str, bytes, int or tuples of these. Values are any values that a tuple can carry. After changing a value in
-    place, ``put`` it again: only values that were put are saved.
+    place, ``put`` it again: only values that were put are saved. ``len``, ``in`` of a view, and everything else that
+    needs all keys reads the whole state from its store.
+
+    A provider implements the abstract methods.
     """
+
+    default_factory: Callable[[], Any] | None = None
+    """Called for the value of a missing key by ``state[key]``, which does not add the key to the state."""
 
     committed: int | None = None
     """The last checkpoint committed to this namespace; None if there is none."""
@@ -43,7 +51,7 @@ class KeyValueState(ABC, Generic[K, V]):
     """
 
     @abstractmethod
-    def get(self, key: K, default: V | None = None) -> V | None:
+    def get(self, key: K, default: Any = None) -> Any:
         """Return the value of ``key``, or ``default``.
 
         Raises:
@@ -60,7 +68,7 @@ class KeyValueState(ABC, Generic[K, V]):
         """Remove ``key`` if it exists."""
 
     @abstractmethod
-    def items(self) -> Iterator[tuple[K, V]]:
+    def scan(self) -> Iterator[tuple[K, V]]:
         """Iterate over all keys and values, in no particular order.
 
         Do not change the state before the iterator is exhausted. Each step can raise UnavailableError, as ``get``.
@@ -99,6 +107,87 @@ class KeyValueState(ABC, Generic[K, V]):
 
     def close(self) -> None:
         """Release the resources of the state. Changes that are not prepared are lost."""
+
+    def __getitem__(self, key: K) -> V:
+        value = self.get(key, _MISSING)
+        if value is not _MISSING:
+            return value  # type: ignore[no-any-return]
+        if self.default_factory is None:
+            raise KeyError(key)
+        made: V = self.default_factory()
+        return made
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self.delete(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key, _MISSING) is not _MISSING  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[K]:
+        return (key for key, _ in self.scan())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.scan())
+
+    def items(self) -> ItemsView[K, V]:
+        """Return a view of all keys and values. Do not change the state while iterating."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        """Return a view of all values. Do not change the state while iterating."""
+        return _Values(self)
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """Remove a key and return its value, or the default. Raises KeyError if neither exists."""
+        value = self.get(key, _MISSING)
+        if value is not _MISSING:
+            self.delete(key)
+            return value
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        """Return the value of a key, after setting it to ``default`` if it is missing."""
+        value = self.get(key, _MISSING)
+        if value is _MISSING:
+            self.put(key, default)
+            return default
+        return value
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        for key in list(self):
+            self.delete(key)
+
+    __hash__ = object.__hash__
+
+
+class _Items(ItemsView[K, V]):
+    def __init__(self, state: KeyValueState[K, V]) -> None:
+        super().__init__(state)
+        self._state = state
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self._state.scan()
+
+    def __contains__(self, item: object) -> bool:
+        key, value = cast("tuple[K, V]", item)
+        return bool(self._state.get(key, _MISSING) == value)
+
+
+class _Values(ValuesView[V]):
+    def __init__(self, state: KeyValueState[Any, V]) -> None:
+        super().__init__(state)
+        self._state = state
+
+    def __iter__(self) -> Iterator[V]:
+        return (value for _, value in self._state.scan())
 
 
 class StateProvider(ABC):

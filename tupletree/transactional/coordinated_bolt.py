@@ -72,9 +72,11 @@ class CoordinatedBolt(Bolt):
         if isinstance(self.bolt, BasicBolt):
             self.bolt.context = context
             self.bolt.prepare(conf, context)
+            self.bolt.setup()
 
     def cleanup(self) -> None:
         if isinstance(self.bolt, BasicBolt):
+            self.bolt.teardown()
             self.bolt.cleanup()
 
     def execute(self, tup: Tuple) -> None:
@@ -126,6 +128,8 @@ class CoordinatedBolt(Bolt):
             instance.batch_id = attempt
             instance.is_opaque = self.is_opaque
             if not self._guarded(emission, "prepare", instance.prepare, self._conf, self.context, emission, attempt):
+                return None
+            if not self._guarded(emission, "setup", instance.setup):
                 return None
             running = Running(batch, emission, instance.execute, instance.finish_batch)
         self._running[attempt] = running

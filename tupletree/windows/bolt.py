@@ -10,6 +10,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Self
 
 from tupletree._log import event
@@ -23,8 +24,8 @@ from tupletree.tuples import Tuple
 from .arrival_time import ArrivalTime
 from .collector import WindowCollector
 from .event_time import Watermarks
-from .lengths import MICROSECONDS, Count, Duration, Length
-from .settings import EVERY_TUPLE, Extractor, WindowSettings
+from .lengths import MICROSECONDS, Count, Duration, Length, length_of
+from .settings import Extractor, WindowSettings
 from .spans import Place, Span, Spans
 from .window import Window
 
@@ -42,16 +43,16 @@ class WindowedBolt(Bolt):
             def execute_window(self, window):
                 self.collector.emit([sum(tup["amount"] for tup in window.tuples)])
 
-        totals = Totals().with_window(Duration(60), Duration(10)).with_timestamp_field("at").with_lag(Duration(5))
+        totals = Totals().with_window(timedelta(minutes=1), timedelta(seconds=10)).with_timestamp_field("at")
         builder.set_bolt("totals", totals, 4).fields_grouping("sales", ["shop"])
 
     Each task has its own windows, over the tuples that it receives.
 
-    **Window ends.** In processing time, a ``Duration`` slide ends a window at every tick of that interval. A ``Count``
-    slide of n (the default is 1) ends a window at every n-th tuple. In event time (``with_timestamp_field`` or
+    **Window ends.** In processing time, a slide that is a time ends a window at every tick of that interval. A slide
+    of n tuples (the default is 1) ends a window at every n-th tuple. In event time (``with_timestamp_field`` or
     ``with_timestamp_extractor``), tuples are ordered by their timestamps, and a window is evaluated when the watermark
-    passes its end; ``spans`` and ``event_time`` define the details. Windows without tuples are skipped. With a
-    ``Count`` length and a ``Duration`` slide, windows without new tuples are skipped too.
+    passes its end; ``spans`` and ``event_time`` define the details. Windows without tuples are skipped. If the
+    length is a number of tuples and the slide is a time, windows without new tuples are skipped too.
 
     **At-least-once processing.** Emitted tuples are anchored to all tuples of the window. A tuple is acked after its
     last window. Until then it is pending at its spout, and is replayed if the worker dies. So length plus slide must be
@@ -74,23 +75,17 @@ class WindowedBolt(Bolt):
         """Process the tuples of one window; ``self.collector.emit`` or ``yield`` of a row anchors to all of them."""
         raise NotImplementedError
 
-    def with_window(self, length: Length, slide: Length | None = None) -> Self:
-        """Set the length and slide of the windows, in any combination of ``Count`` and ``Duration``.
+    def with_window(self, length: int | timedelta | Length, slide: int | timedelta | Length = 1) -> Self:
+        """Set the length and slide of the windows: each a number of tuples (int) or a time (timedelta).
 
-        The default slide is ``Count(1)``: a window for every tuple.
+        The default slide is one tuple: a window for every tuple. ``Count`` and ``Duration`` are accepted too.
 
         Raises:
-            UsageError: length or slide is neither a ``Count`` nor a ``Duration``, or is zero.
+            UsageError: length or slide is none of these, or is zero.
         """
-        slide = EVERY_TUPLE if slide is None else slide
-        for name, value in (("length", length), ("slide", slide)):
-            if not isinstance(value, Count | Duration):
-                raise UsageError(f"{self._name}: a window's {name} is a Count or a Duration, not {value!r}")
-            if value in (Count(0), Duration(0)):
-                raise UsageError(f"{self._name}: a window's {name} is more than zero, not {value}")
-        return self._set(length=length, slide=slide)
+        return self._set(length=self._length("length", length), slide=self._length("slide", slide))
 
-    def with_tumbling_window(self, length: Length) -> Self:
+    def with_tumbling_window(self, length: int | timedelta | Length) -> Self:
         """Set tumbling windows of a length: they do not overlap, and each tuple is in exactly one window.
 
         Raises:
@@ -116,15 +111,16 @@ class WindowedBolt(Bolt):
             raise UsageError(f"{self._name}: a timestamp extractor is a function of a tuple, not {extractor!r}")
         return self._set(extractor=extractor)
 
-    def with_lag(self, lag: Duration) -> Self:
+    def with_lag(self, lag: timedelta | Duration) -> Self:
         """Set the maximum lag of a tuple's timestamp behind the latest timestamp of its stream (default 0)."""
         return self._set(lag=self._duration("lag", lag))
 
-    def with_watermark_interval(self, interval: Duration) -> Self:
+    def with_watermark_interval(self, interval: timedelta | Duration) -> Self:
         """Set the interval at which the watermark is updated (default 1 second)."""
-        if interval == Duration(0):
+        duration = self._duration("watermark interval", interval)
+        if duration == Duration(0):
             raise UsageError(f"{self._name}: a watermark interval is more than zero")
-        return self._set(watermark_interval=self._duration("watermark interval", interval))
+        return self._set(watermark_interval=duration)
 
     def with_late_tuple_stream(self, stream: str) -> Self:
         """Emit late tuples on a stream of this bolt, with a single field ``late_tuple`` that holds a dict of the tuple.
@@ -310,10 +306,19 @@ class WindowedBolt(Bolt):
     def _name(self) -> str:
         return type(self).__name__
 
-    def _duration(self, name: str, value: Duration) -> Duration:
-        if not isinstance(value, Duration):
-            raise UsageError(f"{self._name}: a {name} is a Duration, not {value!r}")
-        return value
+    def _length(self, name: str, value: object) -> Length:
+        length = length_of(value)
+        if length is None:
+            raise UsageError(f"{self._name}: a window's {name} is a number of tuples or a timedelta, not {value!r}")
+        if length in (Count(0), Duration(0)):
+            raise UsageError(f"{self._name}: a window's {name} is more than zero, not {length}")
+        return length
+
+    def _duration(self, name: str, value: object) -> Duration:
+        duration = length_of(value)
+        if not isinstance(duration, Duration):
+            raise UsageError(f"{self._name}: a {name} is a timedelta, not {value!r}")
+        return duration
 
     def _set(self, **settings: Any) -> Self:
         self._settings = dataclasses.replace(self._settings, **settings)

@@ -63,6 +63,21 @@ class Duration:
 Length = Count | Duration
 
 
+def length_of(value: object) -> Length | None:
+    """Return a number of tuples or a time as a length; None if it is neither.
+
+    Raises:
+        UsageError: the number is negative, or the time is shorter than a millisecond.
+    """
+    if isinstance(value, Count | Duration):
+        return value
+    if isinstance(value, dt.timedelta):
+        return Duration(value.total_seconds())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Count(value)
+    return None
+
+
 def microseconds(timestamp: object) -> int:
     """Convert a timestamp, in seconds or as a datetime with a time zone, to microseconds.
 

@@ -37,7 +37,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
                 for tup in window.new:
                     self.totals.put(tup["shop"], self.totals.get(tup["shop"], 0) + tup["amount"])
 
-        Totals().with_tumbling_window(Count(100)).with_message_id_field("sale")
+        Totals().with_tumbling_window(100).with_message_id_field("sale")
 
     After a crash or a rollback the state is that of the last checkpoint, and tuples that were not acked are replayed.
     The bolt recognizes replayed tuples by their **message id**: a field with a whole number or a string that is unique

@@ -77,8 +77,10 @@ class StatefulParticipant(Participant):
             self._begin_anew()
         self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
+            state = self._state.state
+            state.default_factory = self._bolt.default_factory
             with self._task.set_up:
-                self._bolt.init_state(self._state.state)
+                self._bolt.init_state(state)
             self._needs_init = False
 
     def _roll_back(self) -> None:

@@ -120,8 +120,7 @@ class TaskState:
             )
         if self._component in step.fresh:
             if is_unused:  # entries were left by an earlier component of the same name
-                for key in [key for key, _ in state.items()]:
-                    state.delete(key)
+                state.clear()
         elif step.txid > 0:
             found = "is empty" if committed is None else f"was last committed with checkpoint {committed}"
             raise ConflictError(

@@ -11,6 +11,7 @@ ctypedef unsigned long long u64
 cdef class BasicBoltTask(Task):
     cdef public object bolt
     cdef public TaskBasicCollector collector
+    cdef bint _has_tick
     cdef long long _sample_every, _until_sample
 
     cpdef _emit_yielded(self, returned)

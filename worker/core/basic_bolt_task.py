@@ -31,18 +31,17 @@ class BasicBoltTask(Task):
         self.bolt = bolt
         self.collector = TaskBasicCollector(self, streams, env.ids())
         bolt.collector = self.collector
+        self._has_tick = type(bolt).tick is not BasicBolt.tick
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._until_sample = 0 if self._sample_every < NEVER else NEVER  # rows to skip before the next sample
 
     def open(self) -> None:
         self.is_open = True
-        prepare: Callable[..., object] = self.bolt.prepare
-        with self.set_up:
-            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context))
+        self.begin(self.bolt, "prepare", self.context.conf, self.context)
 
     def close(self) -> None:
         if self.is_open:
-            self.clean_up(self.bolt)
+            self.tear_down(self.bolt, "cleanup")
 
     def renew(self) -> None:
         """Continue with a new copy of the bolt, as after a crash. Raises TaskFailure if the copy fails to start."""
@@ -62,6 +61,8 @@ class BasicBoltTask(Task):
         """
         collector = self.collector
         execute: Callable[..., object] = self.bolt.execute
+        if self._has_tick and origin.component == SYSTEM_COMPONENT:
+            execute = self._tick
         updates = self.updates
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         clock = self._env.clock
@@ -105,6 +106,10 @@ class BasicBoltTask(Task):
             self._until_sample = sample_at - at
         self._count(origin, at - start, failed, clock() - started_s)
         return at - start
+
+    def _tick(self, tup: Tuple, collector: TaskBasicCollector) -> object:
+        tick: Callable[[], object] = self.bolt.tick
+        return tick()
 
     def _emit_yielded(self, returned: Any) -> None:
         """Emit the rows of a generator; refuse another result."""

@@ -9,6 +9,7 @@ cdef class BoltTask(Task):
     cdef public object bolt, trees
     cdef public TaskBoltCollector collector
     cdef public set unacked
+    cdef bint _is_basic, _has_tick
     cdef object _sampled
     cdef double _sampled_s
     cdef long long _sample_every, _sample_at, _give_up_at

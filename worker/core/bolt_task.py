@@ -5,7 +5,8 @@ from __future__ import annotations  # pure
 from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
 
-from tupletree.component import Bolt, TopologyContext
+from tupletree.component import BasicStatefulBolt, Bolt, TopologyContext
+from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 from .batches import Rows
@@ -28,6 +29,8 @@ class BoltTask(Task):
         self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
+        self._is_basic = isinstance(bolt, BasicStatefulBolt)
+        self._has_tick = type(bolt).tick is not Bolt.tick
         self.unacked: set[Tuple] | None = None  # in aligned mode: executed, neither acked nor failed
         conf = context.conf
         self.trees = BoltTrees(
@@ -44,13 +47,11 @@ class BoltTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        prepare: Callable[..., object] = self.bolt.prepare
-        with self.set_up:
-            self.refuse(self.bolt, "prepare", prepare(self.context.conf, self.context, self.collector))
+        self.begin(self.bolt, "prepare", self.context.conf, self.context, self.collector)
 
     def close(self) -> None:
         if self.is_open:
-            self.clean_up(self.bolt)
+            self.tear_down(self.bolt, "cleanup")
 
     def renew(self) -> None:
         """Continue with a new copy of the bolt, as after a crash. Unacked tuples and pending trees are forgotten.
@@ -74,9 +75,11 @@ class BoltTask(Task):
         Raises:
             TaskFailure: ``execute`` raised.
         """
+        if self._has_tick and origin.component == SYSTEM_COMPONENT:
+            return self._tick(origin, stop - start)
         if self.takes_batches:
             return self._run_batch(rows, start, stop, origin)
-        execute: Callable[..., object] = self.bolt.execute
+        execute: Callable[..., object] = self._execute_basic if self._is_basic else self.bolt.execute
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         executed = self.counters.executed
@@ -104,6 +107,40 @@ class BoltTask(Task):
                 raise self.failure(error) from error
         self._ran(origin, at - start, self._env.clock() - started_s)
         return at - start
+
+    def _execute_basic(self, tup: Tuple) -> None:
+        """Execute a tuple whose emits are anchored to it, and ack or fail it."""
+        collector = self.collector
+        execute: Callable[..., object] = self.bolt.execute
+        collector.anchor = tup
+        try:
+            self._emit_yielded("execute", execute(tup))
+            collector.ack(tup)
+        except FailedException as error:
+            collector.fail(tup)
+            if isinstance(error, ReportedFailedException):
+                self.report_error(error)
+        finally:
+            collector.anchor = None
+
+    def _tick(self, origin: Origin, count: int) -> int:
+        """Call the bolt's ``tick`` for each tick tuple."""
+        tick: Callable[..., object] = self.bolt.tick
+        started_s = self._env.clock()
+        try:
+            for _ in range(count):
+                self._emit_yielded("tick", tick())
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+        self._ran(origin, count, self._env.clock() - started_s)
+        return count
+
+    def _emit_yielded(self, method: str, returned: object) -> None:
+        """Emit the rows of a generator, anchored to the tuple of a basic bolt; refuse another result."""
+        if type(returned) is GeneratorType:
+            self.collector.emit_many(returned)
+        elif returned is not None:
+            self.refuse(self.bolt, method, returned)
 
     def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs

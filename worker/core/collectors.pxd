@@ -49,7 +49,7 @@ cdef class TaskBasicCollector(BasicCollector):
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
-    cdef public object _task
+    cdef public object _task, anchor
     cdef dict _streams
     cdef RandomIds _ids
 

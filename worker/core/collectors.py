@@ -180,9 +180,13 @@ class TaskBasicCollector(BasicCollector):
 
 
 class TaskBoltCollector(BoltCollector):
-    """The collector of one bolt task that anchors and acks explicitly."""
+    """The collector of one bolt task that anchors and acks explicitly.
+
+    ``anchor``: the tuple that emits without anchors are anchored to, if any.
+    """
 
     def __init__(self, task: AckingTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
+        self.anchor: Tuple | None = None
         self._task = task
         self._streams = streams
         self._ids = ids
@@ -218,6 +222,8 @@ class TaskBoltCollector(BoltCollector):
 
     def _append(self, buffer: OutBuffer, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
         """Append a row as a new tuple in the trees of its anchors."""
+        if anchors is None:
+            anchors = self.anchor
         if type(anchors) is Tuple:
             if anchors._root:
                 edge = self._ids.draw()

@@ -66,9 +66,7 @@ class SpoutTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        opening: Callable[..., object] = self.spout.open
-        with self.set_up:
-            self.refuse(self.spout, "open", opening(self.context.conf, self.context, self.collector))
+        self.begin(self.spout, "open", self.context.conf, self.context, self.collector)
         if self.participant is not None:
             self.participant.opened()
 
@@ -86,8 +84,7 @@ class SpoutTask(Task):
 
     def close(self) -> None:
         if self.is_open:
-            close: Callable[[], object] = self.spout.close
-            self.refuse(self.spout, "close", close())
+            self.tear_down(self.spout, "close")
 
     @property
     def room(self) -> float:

@@ -154,17 +154,27 @@ class Task(TreeTracker):
             context.call_soon = functools.partial(self.ask_soon, False, context)
             context.call_first = functools.partial(self.ask_soon, True, context)
 
-    def end(self, bolt: BasicBolt | Bolt) -> None:
-        """Call ``cleanup`` of a copy of the bolt; report an exception instead of raising it."""
+    def begin(self, component: Component, method: str, *arguments: object) -> None:
+        """Call ``open`` or ``prepare`` of a component, then its ``setup``."""
+        with self.set_up:
+            self.refuse(component, method, getattr(component, method)(*arguments))
+            setup: Callable[[], object] = component.setup
+            self.refuse(component, "setup", setup())
+
+    def tear_down(self, component: Component, method: str) -> None:
+        """Call ``teardown`` of a component, then its ``close`` or ``cleanup``, even if ``teardown`` raises."""
+        teardown: Callable[[], object] = component.teardown
         try:
-            self.clean_up(bolt)
+            self.refuse(component, "teardown", teardown())
+        finally:
+            self.refuse(component, method, getattr(component, method)())
+
+    def end(self, bolt: BasicBolt | Bolt) -> None:
+        """End the use of a copy of the bolt; report an exception instead of raising it."""
+        try:
+            self.tear_down(bolt, "cleanup")
         except (Exception, SystemExit) as error:
             self.report_error(error)
-
-    def clean_up(self, bolt: BasicBolt | Bolt) -> None:
-        """Call a bolt's ``cleanup``."""
-        cleanup: Callable[[], object] = bolt.cleanup
-        self.refuse(bolt, "cleanup", cleanup())
 
     def refuse(self, component: Component, method: str, returned: object) -> None:
         """Raise TopologyError if a method of the component may not return this value, which would be ignored."""

@@ -299,7 +299,7 @@ class Forgetful(KeyValueState):
     def delete(self, key):
         self.values.pop(key, None)
 
-    def items(self):
+    def scan(self):
         return iter(list(self.values.items()))
 
     def prepare_commit(self, txid):

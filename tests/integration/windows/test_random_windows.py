@@ -12,8 +12,9 @@ import pytest
 from local_components import Keep, Log
 from window_reference import Reference, late
 
-from tupletree import Count, Duration, Topology, TopologyBuilder, Window, WindowedBolt
+from tupletree import Topology, TopologyBuilder, Window, WindowedBolt
 from tupletree.testing import FeederSpout, LocalCluster
+from tupletree.windows import Count, Duration
 
 Length = Count | Duration
 COMBINATIONS = [

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from local_components import Keep, Log
 
-from tupletree import Count, Duration, Spout, StatefulWindowedBolt, Topology, TopologyBuilder, Window
+from tupletree import Spout, StatefulWindowedBolt, Topology, TopologyBuilder, Window
 from tupletree.errors import TopologyError
 from tupletree.testing import LocalCluster
+from tupletree.windows import Count, Duration
 from tupletree.worker.core.task import TaskFailure
 
 SEEDS = int(os.environ.get("WINDOW_SEEDS", "1"))

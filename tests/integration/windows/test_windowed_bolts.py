@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from local_components import Do, Keep, Log
 
-from tupletree import Bolt, Count, Duration, Topology, TopologyBuilder, TopologyContext, Window, WindowedBolt
+from tupletree import Bolt, Topology, TopologyBuilder, TopologyContext, Window, WindowedBolt
 from tupletree.component import BoltCollector
 from tupletree.errors import EmitError, TopologyError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
+from tupletree.windows import Count, Duration
 from tupletree.worker.core.task import TaskFailure
 
 

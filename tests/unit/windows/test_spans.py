@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree import Count, Duration
+from tupletree.windows import Count, Duration
 from tupletree.windows.lengths import Length
 from tupletree.windows.spans import Spans
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from window_reference import Evaluated, Reference, Row, late
 
-from tupletree import Count, Duration
+from tupletree.windows import Count, Duration
 from tupletree.windows.arrival_time import ArrivalTime
 from tupletree.windows.event_time import Watermarks
 from tupletree.windows.spans import Spans

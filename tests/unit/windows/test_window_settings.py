@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tupletree import Count, Duration, Spout, Topology, TopologyBuilder, Window, WindowedBolt
+from tupletree import Spout, Topology, TopologyBuilder, Window, WindowedBolt
 from tupletree.config import defaults
 from tupletree.errors import TopologyError, UsageError
+from tupletree.windows import Count, Duration
 from tupletree.windows.settings import WindowSettings
 
 
@@ -71,11 +72,14 @@ def test_objects_of_one_class_have_windows_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Totals().with_window(5), "Totals: a window's length is a Count or a Duration, not 5"),
-        (lambda: Totals().with_window(Count(5), 2.0), "Totals: a window's slide is a Count or a Duration, not 2.0"),
+        (lambda: Totals().with_window("5"), "Totals: a window's length is a number of tuples or a timedelta, not '5'"),
+        (
+            lambda: Totals().with_window(Count(5), 2.0),
+            "Totals: a window's slide is a number of tuples or a timedelta, not 2.0",
+        ),
         (lambda: Totals().with_tumbling_window(Count(0)), r"Totals: a window's length is more than zero, not Count\(0"),
         (lambda: Totals().with_window(Count(1), Duration(0)), "Totals: a window's slide is more than zero"),
-        (lambda: Totals().with_lag(3), "Totals: a lag is a Duration, not 3"),
+        (lambda: Totals().with_lag(3), "Totals: a lag is a timedelta, not 3"),
         (lambda: Totals().with_watermark_interval(Duration(0)), "a watermark interval is more than zero"),
         (lambda: Totals().with_timestamp_field(""), "a timestamp field is the name of a field, not ''"),
         (lambda: Totals().with_timestamp_extractor("at"), "a timestamp extractor is a function of a tuple, not 'at'"),
@@ -173,3 +177,13 @@ def test_windows_are_refused_where_checkpoints_wait_for_the_tuples_in_them(
             settings.check_limits("totals", conf, takes_checkpoints)
     else:
         settings.check_limits("totals", conf, takes_checkpoints)
+
+
+def test_windows_take_numbers_and_times() -> None:
+    plain = Totals().with_window(5, dt.timedelta(seconds=2)).with_lag(dt.timedelta(seconds=1))
+    named = Totals().with_window(Count(5), Duration(2)).with_lag(Duration(1))
+    assert plain._settings == named._settings
+    with pytest.raises(UsageError, match="Totals: a window's length is more than zero, not Count"):
+        Totals().with_tumbling_window(0)
+    with pytest.raises(UsageError, match="a Duration is at least a millisecond"):
+        Totals().with_tumbling_window(dt.timedelta(microseconds=1))
