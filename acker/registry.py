@@ -24,10 +24,12 @@ from __future__ import annotations  # pure
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree.errors import AuthorityError, ProtocolError
 
-from .ledger import Ledger, Verdicts
+from .ledger import Ledger
 from .updates import Batch, Hello
+from .verdicts import KINDS, Verdicts
 
 UNTIMED_ROTATION_S = 600.0
 """Rotation interval of a topology without message timeouts, in which only entries without a spout expire."""
@@ -51,6 +53,7 @@ class Topology:
     streams: dict[Stream, int] = field(default_factory=dict)  # -> newest shard version reported
     unattended_since_s: float | None = None
     drain_from_version: int = 0
+    reasons: WaitingReasons = field(default_factory=WaitingReasons)
 
     @property
     def rotation_s(self) -> float:
@@ -161,6 +164,8 @@ class Registry:
         ledger = topology.ledgers.get(batch.shard)
         if ledger is None:
             ledger = topology.ledgers[batch.shard] = Ledger(hash_key=self._hash_key)
+        if batch.fail_reasons:
+            topology.reasons.add(batch.fail_reasons)
         verdicts = ledger.apply(
             batch.init_roots,
             batch.init_values,
@@ -178,10 +183,13 @@ class Registry:
         if not verdicts:
             return []
         found: dict[Stream, Verdicts] = {}
-        for kind in Verdicts.__slots__:
+        for kind in KINDS:
             for task, roots in getattr(verdicts, kind).items():
+                reasons = topology.reasons.take(roots) if kind == "failed" else {}
                 for stream in topology.spouts.get(task, {}).values():
-                    getattr(found.setdefault(stream, Verdicts()), kind)[task] = roots
+                    of_stream = found.setdefault(stream, Verdicts())
+                    getattr(of_stream, kind)[task] = roots
+                    of_stream.reasons.update(reasons)
         return list(found.items())
 
     # Time

@@ -14,13 +14,14 @@ import math
 import time
 from collections import defaultdict
 
-from tupletree._wire.packed import pack_u64
+from tupletree._wire.fail_reasons import WaitingReasons
+from tupletree._wire.packed import pack_u64, unpack_u64
 from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2 as pb
 
-from .ledger import Verdicts
 from .linger import Linger
 from .updates import Hello
+from .verdicts import KINDS, Verdicts
 
 REPLY_INTERVAL_S = 0.002
 BUSY_INTERVAL_S, _BUSY_ROOTS = 0.006, 100
@@ -43,6 +44,7 @@ class TrackStream:
         self.waiting = 0
         """Number of roots put and not yet taken."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
+        self._reasons = WaitingReasons()
         self._confirmed = self._sent_confirmed = 0
         self._is_held = self._sent_held = False
         self._wake = asyncio.Event()
@@ -57,7 +59,8 @@ class TrackStream:
         """Queue verdicts. No-op once ended, so that a worker that goes on writing cannot keep the stream open."""
         if self._ended:
             return
-        for kind in Verdicts.__slots__:
+        self._reasons.add(verdicts.reasons)
+        for kind in KINDS:
             for task, roots in getattr(verdicts, kind).items():
                 self._pieces.append((task, kind, pack_u64(roots)))
                 self.waiting += len(roots)
@@ -135,8 +138,16 @@ class TrackStream:
         self._interval_s = max(BUSY_INTERVAL_S, self._linger.pause_s) if roots >= _BUSY_ROOTS else REPLY_INTERVAL_S
         self._sent_confirmed, self._sent_held = self._confirmed, self._is_held
         verdicts = [
-            pb.Verdicts(task=task, **{kind: b"".join(parts) for kind, parts in kinds.items()})
+            pb.Verdicts(
+                task=task,
+                **{kind: b"".join(parts) for kind, parts in kinds.items()},
+                reasons=self._reasons_of(kinds["failed"]) if "failed" in kinds else (),
+            )
             for task, kinds in taken.items()
         ]
         linger_us = round(1e6 * self._linger.pause_s)
         return pb.TrackReply(confirmed=self._confirmed, verdicts=verdicts, linger_us=linger_us, hold=self._is_held)
+
+    def _reasons_of(self, failed: list[bytes]) -> list[pb.FailReason]:
+        reasons = self._reasons.take(root for packed in failed for root in unpack_u64(packed))
+        return [pb.FailReason(root=root, reason=reason) for root, reason in reasons.items()]

@@ -7,9 +7,10 @@ errors here are ProtocolErrors: no correct worker sends such a message, so the s
 from __future__ import annotations  # pure
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from tupletree._wire.fail_reasons import MAX_BYTES
 from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree.errors import ProtocolError
 from tupletree.v1 import acker_pb2 as pb
@@ -42,6 +43,7 @@ class Batch:
     ack_values: Sequence[int]
     fail_roots: Sequence[int]
     reset_roots: Sequence[int]
+    fail_reasons: Mapping[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
@@ -52,7 +54,8 @@ class Batch:
 
     def others(self) -> Batch:
         """Return a batch of all updates except the inits."""
-        return Batch(self.shard, (), (), (), self.ack_roots, self.ack_values, self.fail_roots, self.reset_roots)
+        return Batch(self.shard, (), (), (), self.ack_roots, self.ack_values, self.fail_roots, self.reset_roots,
+                     self.fail_reasons)  # fmt: skip
 
     def parts(self, size: int) -> Iterator[Batch]:
         """Split into batches of at most ``size`` updates of each kind. The order of updates does not matter."""
@@ -71,6 +74,7 @@ class Batch:
                 self.ack_values[cut],
                 self.fail_roots[cut],
                 self.reset_roots[cut],
+                self.fail_reasons if start == 0 else {},
             )
 
 
@@ -118,6 +122,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
             unpack_u64(update.ack_values),
             unpack_u64(update.fail_roots),
             unpack_u64(update.reset_roots),
+            {item.root: item.reason for item in update.fail_reasons},
         )
     except ProtocolError as error:
         raise ProtocolError(f"updates for shard {shard}: {error}") from None
@@ -127,6 +132,8 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
     if len(batch.ack_roots) != len(batch.ack_values):
         acks = f"{len(batch.ack_roots)} ack roots, {len(batch.ack_values)} values"
         raise ProtocolError(f"updates for shard {shard}: {acks}")
+    if any(len(reason) > MAX_BYTES for reason in batch.fail_reasons.values()):
+        raise ProtocolError(f"updates for shard {shard}: a reason of more than {MAX_BYTES} bytes")
     if not hello.tasks.issuperset(batch.init_tasks):
         unknown = min(set(batch.init_tasks) - hello.tasks)
         raise ProtocolError(f"updates for shard {shard}: task {unknown} is not a spout task of {hello.worker_id}")

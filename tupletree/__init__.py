@@ -18,6 +18,7 @@ from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_bolts import bolt
 from tupletree.grouping import CustomGrouping
+from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
 from tupletree.windows import StatefulWindowedBolt, Window, WindowedBolt
@@ -35,7 +36,9 @@ __all__ = [
     "Config",
     "CustomGrouping",
     "FailedException",
+    "Message",
     "NimbusClient",
+    "ReliableSpout",
     "ReportedFailedException",
     "Spout",
     "StatefulBolt",

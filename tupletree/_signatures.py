@@ -85,6 +85,16 @@ CALLED: Final[Mapping[str, Kind]] = {
         yields="next_tuple",
         waiting=_THREAD,
     ),
+    "tupletree.reliable_spout.ReliableSpout": _kind(
+        nothing="finished commit",
+        rows="read",
+        unused={
+            "next_tuple": "a ReliableSpout reads: write read",
+            "ack": "write finished, which gets the id of a message that is processed",
+            "fail": "a ReliableSpout emits failed messages again",
+        },
+        waiting=_THREAD,
+    ),
     "tupletree.component.Bolt": _kind(
         nothing="prepare cleanup",
         emits={"execute_batch": "self.collector.emit([value], tup)"},

@@ -76,7 +76,7 @@ class AsyncCollector(BoltCollector):
     def ack_many(self, tuples: Sequence[Tuple]) -> None:
         self._refuse("ack_many")
 
-    def fail(self, tup: Tuple) -> None:
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
         self._refuse("fail")
 
     def reset_timeout(self, tup: Tuple) -> None:
@@ -244,7 +244,7 @@ class AsyncBolt(Bolt):
                 self._plain.emit(values, call.tup, stream)
             self._plain.ack(call.tup)
         elif isinstance(call.error, (FailedException, TimeoutError)):
-            self._plain.fail(call.tup)
+            self._plain.fail(call.tup, call.error)
             if not isinstance(call.error, FailedException) or isinstance(call.error, ReportedFailedException):
                 self._plain.report_error(call.error)
         else:
@@ -300,7 +300,7 @@ class AsyncBolt(Bolt):
             attempts += 1
             if call.error is None or self.retry is None or isinstance(call.error, FailedException):
                 break
-            if attempts >= self.retry.max_attempts:
+            if self.retry.is_last(attempts):
                 last, call.error = call.error, ReportedFailedException(f"{attempts} attempts failed: {call.error!r}")
                 call.error.__cause__ = last
                 break

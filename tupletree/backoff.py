@@ -11,19 +11,24 @@ from tupletree.errors import UsageError
 class Backoff:
     """Exponential pauses: ``first_s`` seconds, then ``factor`` times the pause before, up to ``max_s``.
 
-    ``max_attempts`` counts the first attempt: with 1, nothing is tried again.
+    ``max_attempts`` counts the first attempt: with 1, nothing is tried again; with None there is no limit.
     """
 
     first_s: float = 0.1
     factor: float = 2.0
     max_s: float = 60.0
-    max_attempts: int = 5
+    max_attempts: int | None = 5
 
     def __post_init__(self) -> None:
         """Raise UsageError for values that make no sense."""
-        if self.first_s < 0 or self.max_s < self.first_s or self.factor < 1 or self.max_attempts < 1:
+        attempts = 1 if self.max_attempts is None else self.max_attempts
+        if self.first_s < 0 or self.max_s < self.first_s or self.factor < 1 or attempts < 1:
             bounds = "first_s is at least 0, max_s at least first_s, factor and max_attempts at least 1"
             raise UsageError(f"{self} is no backoff: {bounds}")
+
+    def is_last(self, attempts: int) -> bool:
+        """True if after so many failed attempts there is no other."""
+        return self.max_attempts is not None and attempts >= self.max_attempts
 
     def pause_s(self, attempts: int) -> float:
         """Return the pause after so many failed attempts (at least 1)."""

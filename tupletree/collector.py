@@ -115,8 +115,12 @@ class BoltCollector:
         """Mark a tuple as processed by this bolt. A second ack of the same tuple has no effect."""
         raise NotImplementedError
 
-    def fail(self, tup: Tuple) -> None:
-        """Fail every tree the tuple is part of; the spouts are told at once and can replay."""
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
+        """Fail every tree the tuple is part of; the spouts are told at once and can replay.
+
+        ``error``: the reason, for spouts with retries (``set_retry``) and for their dead letters. A
+        ``FailedException(…, retry=False)`` asks for no further attempt.
+        """
         raise NotImplementedError
 
     def reset_timeout(self, tup: Tuple) -> None:

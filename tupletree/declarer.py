@@ -6,15 +6,19 @@ is created (a bolt may name a source that is set later, which makes cycles possi
 
 from __future__ import annotations  # pure
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 from tupletree._signatures import check_calls
+from tupletree.backoff import Backoff
 from tupletree.config import validate_component
-from tupletree.errors import ConfigError, TopologyError
+from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.grouping import CustomGrouping, grouping_name
-from tupletree.outputs import DEFAULT_STREAM, Stream
+from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer, Stream
+from tupletree.replaying_spout import LETTER_FIELDS, LETTERS, ReplayingSpout, check_retry
+from tupletree.retrying_spout import RetryingSpout
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 _WITH_FIELDS = (GroupingKind.GROUPING_KIND_FIELDS, GroupingKind.GROUPING_KIND_PARTIAL_KEY)
@@ -120,6 +124,52 @@ def _id_of(source: Source) -> str:
 
 class SpoutDeclarer(ComponentDeclarer):
     """Settings of a spout. A spout has no inputs."""
+
+    def set_retry(self, retry: Backoff) -> Self:
+        """Emit failed messages again, after pauses; after the last attempt a message is given up.
+
+        For every spout that emits with message ids: it gets ``ack`` for a message that is processed or given up, and
+        never ``fail``. Failures by a bolt and timeouts are attempts; a tree lost with a worker or an acker is emitted
+        again in any case. A message given up is reported as an error, unless there are dead letters.
+
+        Raises:
+            TopologyError: ``retry`` is no Backoff, or the spout's rows have no message ids.
+        """
+        self._replaying(check_retry, retry).retry = retry
+        return self
+
+    def set_dead_letters(self, stream: str) -> Self:
+        """Emit messages that are given up on a stream of this spout, which is declared here with ``LETTER_FIELDS``.
+
+        A letter is tracked: the message is acked at its source when the letter's own tree is complete. If ``set_retry``
+        sets no number of attempts, it is 5. Without a subscriber, letters are dropped.
+
+        Raises:
+            TopologyError: the stream is declared already, or its id is invalid; or as for ``set_retry``.
+        """
+        definition = self._definition
+        spout = self._replaying(lambda name: name, stream)
+        declarer = FieldsDeclarer(definition.id)
+        declarer.streams.update(definition.outputs)
+        declarer.declare_stream(stream, LETTER_FIELDS)
+        definition.outputs = declarer.streams
+        spout.dead_letters = stream
+        if spout.retry.max_attempts is None:
+            spout.retry = LETTERS
+        return self
+
+    def _replaying(self, check: Callable[[Any], object], given: object) -> ReplayingSpout:
+        """Return the spout as one that replays, which later settings of the user's own object do not change."""
+        definition = self._definition
+        try:
+            check(given)
+            given_spout = definition.component
+            is_replaying = isinstance(given_spout, ReplayingSpout)
+            spout: ReplayingSpout = copy.copy(given_spout) if is_replaying else RetryingSpout(given_spout, LETTERS)
+        except UsageError as error:
+            raise TopologyError(f"{definition.title}: {error}", component=definition.id, field="retry") from None
+        definition.component = spout
+        return spout
 
 
 class BoltDeclarer(ComponentDeclarer):

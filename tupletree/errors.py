@@ -100,8 +100,19 @@ class InternalError(TupletreeError):
     """An invariant does not hold."""
 
 
+class GivenUpError(TupletreeError):
+    """A message failed as often as its spout's retries allow, or its failure is final. It is not emitted again."""
+
+
 class FailedException(Exception):
-    """Raised by a basic bolt to fail its input tuple: the tuple tree fails, the worker goes on."""
+    """Raised by a basic bolt to fail its input tuple: the tuple tree fails, the worker goes on.
+
+    ``retry``: false if another attempt would fail too: a spout with retries then gives the message up at once.
+    """
+
+    def __init__(self, *arguments: object, retry: bool = True) -> None:
+        super().__init__(*arguments)
+        self.retry = retry
 
 
 class ReportedFailedException(FailedException):

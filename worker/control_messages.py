@@ -7,8 +7,8 @@ on their own thread.
 
 from __future__ import annotations  # pure
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from tupletree.component import TopologyContext
@@ -30,6 +30,8 @@ class TreeVerdict:
     task: int
     kind: VerdictKind
     roots: Sequence[int]
+    reasons: Mapping[int, bytes] = field(default_factory=dict)
+    """The reasons of some failed trees, by root (_wire/fail_reasons.py)."""
 
 
 @dataclass(frozen=True, slots=True)

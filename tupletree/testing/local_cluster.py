@@ -18,6 +18,7 @@ from tupletree import config
 from tupletree._checkpoints.settings import check_settings
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stores import memory_nodes
+from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree.acker.ledger import Ledger
 from tupletree.combiner import CombinerBolt
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
@@ -69,6 +70,7 @@ class LocalTopology:
         self._lock = threading.Lock()
         shards = conf["topology.acker.executors"]
         self._ledgers = [Ledger() for _ in range(conf["topology.workers"] if shards is None else shards)]
+        self._reasons = WaitingReasons()
         self._timeout_s = conf["topology.message.timeout.secs"]
         self._next_rotation_s = clock() + self._timeout_s
         self._trees_expire = conf["topology.enable.message.timeouts"]
@@ -110,6 +112,7 @@ class LocalTopology:
     def post(self, updates: AckUpdates) -> None:
         """Apply ledger updates and send the results to the spouts. Called on run loop threads."""
         with self._lock:
+            self._reasons.add(updates.reasons)
             for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
                 self._deliver(self._apply(self._ledgers[shard], part))
 
@@ -119,7 +122,8 @@ class LocalTopology:
     def _deliver(self, verdicts: Any) -> None:
         for kind in VerdictKind:
             for task, roots in getattr(verdicts, kind.value).items():
-                self.engine.notify_task(task, TreeVerdict(task, kind, roots))
+                reasons = self._reasons.take(roots) if kind is VerdictKind.FAILED else {}
+                self.engine.notify_task(task, TreeVerdict(task, kind, roots, reasons))
 
     def failed(self, failure: TaskFailure) -> None:
         """End the topology because a component raised. Called on run loop threads, which cannot join each other."""

@@ -39,7 +39,7 @@ class LedgerUpdates(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., shard_version: _Optional[int] = ..., shards: _Optional[_Iterable[_Union[ShardUpdate, _Mapping]]] = ...) -> None: ...
 
 class ShardUpdate(_message.Message):
-    __slots__ = ("shard", "init_roots", "init_values", "init_tasks", "ack_roots", "ack_values", "fail_roots", "reset_roots")
+    __slots__ = ("shard", "init_roots", "init_values", "init_tasks", "ack_roots", "ack_values", "fail_roots", "reset_roots", "fail_reasons")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     INIT_ROOTS_FIELD_NUMBER: _ClassVar[int]
     INIT_VALUES_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class ShardUpdate(_message.Message):
     ACK_VALUES_FIELD_NUMBER: _ClassVar[int]
     FAIL_ROOTS_FIELD_NUMBER: _ClassVar[int]
     RESET_ROOTS_FIELD_NUMBER: _ClassVar[int]
+    FAIL_REASONS_FIELD_NUMBER: _ClassVar[int]
     shard: int
     init_roots: bytes
     init_values: bytes
@@ -56,7 +57,16 @@ class ShardUpdate(_message.Message):
     ack_values: bytes
     fail_roots: bytes
     reset_roots: bytes
-    def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ...) -> None: ...
+    fail_reasons: _containers.RepeatedCompositeFieldContainer[FailReason]
+    def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ..., fail_reasons: _Optional[_Iterable[_Union[FailReason, _Mapping]]] = ...) -> None: ...
+
+class FailReason(_message.Message):
+    __slots__ = ("root", "reason")
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    root: int
+    reason: bytes
+    def __init__(self, root: _Optional[int] = ..., reason: _Optional[bytes] = ...) -> None: ...
 
 class TrackReply(_message.Message):
     __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "linger_us", "hold")
@@ -75,18 +85,20 @@ class TrackReply(_message.Message):
     def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., linger_us: _Optional[int] = ..., hold: _Optional[bool] = ...) -> None: ...
 
 class Verdicts(_message.Message):
-    __slots__ = ("task", "acked", "failed", "expired", "reset")
+    __slots__ = ("task", "acked", "failed", "expired", "reset", "reasons")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
     task: int
     acked: bytes
     failed: bytes
     expired: bytes
     reset: bytes
-    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ...) -> None: ...
+    reasons: _containers.RepeatedCompositeFieldContainer[FailReason]
+    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ..., reasons: _Optional[_Iterable[_Union[FailReason, _Mapping]]] = ...) -> None: ...
 
 class DescribeLedgerRequest(_message.Message):
     __slots__ = ()

@@ -257,8 +257,9 @@ class WindowedBolt(Bolt):
         """Fail a tuple and report the error."""
         source = f"'{tup.source_component}', stream '{tup.source_stream}'"
         fault = f"bolt '{self.context.component_id}': {what} of a tuple of {source} is {error}"
-        self._plain.report_error(TopologyError(fault, component=self.context.component_id, field=field))
-        self._plain.fail(tup)
+        reason = TopologyError(fault, component=self.context.component_id, field=field)
+        self._plain.report_error(reason)
+        self._plain.fail(tup, reason)
 
     def _on_late(self, tup: Tuple) -> None:
         self._late += 1

@@ -40,7 +40,7 @@ class WindowCollector(BoltCollector):
     def ack(self, tup: Tuple) -> None:
         self._refuse("ack")
 
-    def fail(self, tup: Tuple) -> None:
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
         self._refuse("fail")
 
     def reset_timeout(self, tup: Tuple) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from tupletree._checkpoints.steps import Action, Step
@@ -324,6 +324,9 @@ class _Unseen:
     @property
     def ack_updates(self) -> AckUpdates:
         return self._task.updates
+
+    def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
+        self._task.fail_trees(roots, error)
 
     def acked(self, tup: Tuple) -> None:
         """Ignore: steps are not counted."""

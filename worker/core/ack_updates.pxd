@@ -9,6 +9,7 @@ cdef class AckUpdates:
     cdef public IdColumns acks, inits
     cdef public list init_tasks
     cdef public set fails, resets
+    cdef public dict reasons
     cdef unsigned short[::1] _newest
     cdef Py_ssize_t _at
 

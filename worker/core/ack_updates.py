@@ -14,6 +14,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
+from tupletree._wire.fail_reasons import encode as encode_reason
 from tupletree._wire.packed import pack_u32, pack_u64
 from tupletree.v1 import acker_pb2
 
@@ -33,7 +35,7 @@ class AckUpdates:
     ``init_tasks``: the spout task of each init.
     """
 
-    __slots__ = ("_at", "_newest", "acks", "fails", "init_tasks", "inits", "resets")
+    __slots__ = ("_at", "_newest", "acks", "fails", "init_tasks", "inits", "reasons", "resets")
 
     def __init__(self) -> None:
         self.acks = IdColumns()
@@ -41,6 +43,7 @@ class AckUpdates:
         self.init_tasks: list[int] = []
         self.fails: set[int] = set()
         self.resets: set[int] = set()
+        self.reasons: dict[int, bytes] = {}  # of some of ``fails``
         self._newest: Ids | None = None
         self._at = 0  # the init that the last merged ack belonged to
 
@@ -65,6 +68,14 @@ class AckUpdates:
     def __len__(self) -> int:
         """Number of updates."""
         return self.acks.count + self.inits.count + len(self.fails) + len(self.resets)
+
+    def fail(self, roots: Iterable[int], reason: FailReason) -> None:
+        """Report that a bolt failed these trees."""
+        encoded = encode_reason(reason) if len(self.reasons) < MAX_PER_FLUSH else b""
+        for root in roots:
+            self.fails.add(root)
+            if encoded and len(self.reasons) < MAX_PER_FLUSH:
+                self.reasons[root] = encoded
 
     def add_ack(self, root: int, value: int) -> None:
         """Report that ``value`` is to be xored into the ack value of ``root``."""
@@ -127,6 +138,8 @@ def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
     for root in updates.fails:
         part = parts[root % shards]
         part.fails.add(root)
+        if root in updates.reasons:
+            part.reasons[root] = updates.reasons[root]
     for root in updates.resets:
         part = parts[root % shards]
         part.resets.add(root)
@@ -135,6 +148,7 @@ def split(updates: AckUpdates, shards: int) -> dict[int, AckUpdates]:
 
 def encode(shard: int, parts: Iterable[AckUpdates]) -> acker_pb2.ShardUpdate:
     """Encode all these updates of one shard as one message."""
+    parts = list(parts)
     init_roots, init_values, init_tasks, ack_roots, ack_values, fails, resets = map(
         _joined, zip(*(part.columns() for part in parts), strict=True)
     )
@@ -147,6 +161,9 @@ def encode(shard: int, parts: Iterable[AckUpdates]) -> acker_pb2.ShardUpdate:
         ack_values=pack_u64(ack_values),
         fail_roots=pack_u64(fails),
         reset_roots=pack_u64(resets),
+        fail_reasons=[
+            acker_pb2.FailReason(root=root, reason=reason) for part in parts for root, reason in part.reasons.items()
+        ],
     )
 
 

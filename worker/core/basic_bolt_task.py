@@ -125,6 +125,6 @@ class BasicBoltTask(Task):
 
     def _fail(self, tup: Tuple, error: FailedException) -> None:
         self.has_failed_tuples = True
-        self.updates.fails.update([root for root, _ in tup.anchors])
+        self.fail_trees([root for root, _ in tup.anchors], error)
         if isinstance(error, ReportedFailedException):
             self.report_error(error)

@@ -117,7 +117,7 @@ class BoltTask(Task):
             self._emit_yielded("execute", execute(tup))
             collector.ack(tup)
         except FailedException as error:
-            collector.fail(tup)
+            collector.fail(tup, error)
             if isinstance(error, ReportedFailedException):
                 self.report_error(error)
         finally:

@@ -322,8 +322,8 @@ class TaskBoltCollector(BoltCollector):
                 self._task.ack_updates.add_ack(tree, edge ^ children)
         tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
 
-    def fail(self, tup: Tuple) -> None:
-        self._task.updates.fails.update([root for root, _ in tup.anchors])
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
+        self._task.fail_trees([root for root, _ in tup.anchors], error)
         self._task.failed(tup)
         tup._root, tup._pairs = 0, None  # left its trees: no further reports for trees that are over
 

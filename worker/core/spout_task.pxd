@@ -13,13 +13,14 @@ cdef class Sampled:
     cdef readonly double emitted_s
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream, rows
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream, rows, reasons
     cdef public TaskSpoutCollector collector
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
     cdef readonly PackedTrees pending
     cdef public bint is_dry
     cdef bint _is_deaf
+    cdef object _fail_because
 
     cpdef track(self, u64 root, u64 value, msg_id)
     @cython.locals(counters=Counters, sampled=Sampled)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
+from tupletree._wire.fail_reasons import FailReason, decode
 from tupletree.component import Spout, TopologyContext, ignores_fails
 
 from .collectors import TaskSpoutCollector
@@ -14,6 +15,8 @@ from .counts import TreesByStream, own_streams, sample_every
 from .output_streams import OutStream
 from .pending_trees import pending_trees
 from .task import Environment, Task
+
+NO_REASONS: Mapping[int, bytes] = {}
 
 
 class Sampled:
@@ -63,6 +66,8 @@ class SpoutTask(Task):
         self.tell_failed: Callable[[Any], None] | None = None
         self.is_dry = False  # the last next_tuple emitted nothing
         self._is_deaf = ignores_fails(spout)
+        self.reasons: Mapping[int, bytes] = NO_REASONS  # of the trees of the verdict that is being told
+        self._fail_because: Callable[[Any, FailReason | None], None] | None = getattr(spout, "fail_because", None)
 
     def open(self) -> None:
         self.is_open = True
@@ -175,6 +180,12 @@ class SpoutTask(Task):
         """Fail trees that failed or are considered lost."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
+        if self.reasons:
+            for root in roots:
+                entry = self.pending.pop(root)
+                if entry is not None:
+                    self._fail(entry, decode(self.reasons.get(root, b"")))
+            return
         for entry in self.pending.pop_many(roots):
             self._fail(entry)
 
@@ -184,7 +195,7 @@ class SpoutTask(Task):
             self.by_stream.failed(roots)
         for entry in self.pending.pop_many(roots):
             self.counters.timeouts += 1
-            self._fail(entry)
+            self._fail(entry, self._timeout)
 
     def on_reset(self, roots: Iterable[int]) -> None:
         """Restart the timeout of these trees, as a bolt has requested."""
@@ -200,7 +211,7 @@ class SpoutTask(Task):
             self.by_stream.failed(expired)
         for entry in expired.values():
             self.counters.timeouts += 1
-            self._fail(entry)
+            self._fail(entry, self._timeout)
 
     def pop_pending(self) -> list[Any]:
         """Remove all pending trees and return their message ids."""
@@ -215,10 +226,18 @@ class SpoutTask(Task):
             self.by_stream.acked(list(self.pending))
         return self.pop_pending()
 
-    def _fail(self, entry: Any) -> None:
+    @property
+    def _timeout(self) -> FailReason:
+        timeout_s = self.context.conf["topology.message.timeout.secs"]
+        return FailReason("", 0, f"TimeoutError: the tree was not complete within {timeout_s:g} s")
+
+    def _fail(self, entry: Any, reason: FailReason | None = None) -> None:
         self.counters.failed += 1
         if self._is_deaf and self.tell_failed is None:
             self.counters.unheard += 1
+        if self._fail_because is not None and self.tell_failed is None:
+            self._fail_because(message_of(entry), reason)
+            return
         fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
         returned = fail(message_of(entry))
         if returned is not None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tupletree._compiled import IS_COMPILED
 from tupletree._signatures import check_returned
+from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
 from tupletree.errors import TupletreeError, named
 from tupletree.tuples import Origin
@@ -209,6 +210,10 @@ class Task(TreeTracker):
         self.counters.processed(latency_s)
         if self.inputs is not None:
             self.inputs[origin].processed(latency_s)
+
+    def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
+        """Fail trees of this task's inputs, for a reason."""
+        self.updates.fail(roots, FailReason.of(self.component_id, self.task_id, error))
 
     def report_error(self, error: BaseException) -> None:
         """Report an error of this task to the user."""

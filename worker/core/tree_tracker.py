@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # pure
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any, Protocol
 
 from tupletree.tuples import Tuple
@@ -59,11 +59,14 @@ class AckingTask(EmittingTask, Protocol):
 
     @property
     def updates(self) -> AckUpdates:
-        """The updates that take fails and resets."""
+        """The updates that take resets."""
 
     @property
     def ack_updates(self) -> AckUpdates:
         """The updates that take acks."""
+
+    def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
+        """Fail trees, for a reason."""
 
     def acked(self, tup: Tuple) -> None:
         """Record that the collector acked a tuple."""

@@ -31,6 +31,7 @@ def so_far(updates: AckUpdates) -> AckUpdates:
     roots, values = updates.inits.columns()
     for at in range(count):
         copy.add_lone_init(roots[at], values[at], updates.init_tasks[at])
+    copy.reasons = dict(updates.reasons)
     copy.fails = set(updates.fails)
     copy.resets = set(updates.resets)
     return copy
@@ -49,6 +50,7 @@ def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
     for at in range(len(told_inits)):
         _add_change(rest, init_roots[at], init_values[at] ^ told_inits[at])
     rest.fails = updates.fails - told.fails
+    rest.reasons = {root: reason for root, reason in updates.reasons.items() if root in rest.fails}
     rest.resets = set(updates.resets)  # the same reset might have been requested again
     return rest
 

@@ -227,7 +227,7 @@ class Executor:
     def _refuse(self, buffer: OutBuffer, refused: RowsRefused) -> None:
         """Fail the trees of rows that could not be put in a message. All other rows have been delivered."""
         task = next(task for task in self.tasks if task.task_id == buffer.origin.task)
-        task.updates.fails.update(refused.roots)
+        task.fail_trees(refused.roots, refused.error)
         task.has_failed_tuples = True
         task.report_error(refused.error)
 
@@ -383,7 +383,7 @@ class BoltExecutor(Executor):
             return decode(item.message, item.origin)
         except ProtocolError as error:
             task.report_error(error)
-            task.updates.fails.update(roots_of(item.message))
+            task.fail_trees(roots_of(item.message), error)
             self.inbox.done(item.message.rows)
             return NO_ROWS
 

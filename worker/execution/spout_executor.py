@@ -10,7 +10,7 @@ from tupletree.tuples import Origin
 
 from ..control_messages import Call, Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from ..core.batches import Batch, Rows, decode
-from ..core.spout_task import SpoutTask
+from ..core.spout_task import NO_REASONS, SpoutTask
 from ..core.task import Clock
 from .executor import Deliver, Executor, RemoteBatch, call
 from .idle_spouts import IdleWait
@@ -145,7 +145,9 @@ class SpoutExecutor(Executor):
                 spout = self._by_task[item.task]
                 if item.kind is not VerdictKind.RESET:
                     self._show(spout, item.kind.value, item.roots)
+                spout.reasons = item.reasons
                 self._notify(spout, TOLD_BY[item.kind], item.roots)
+                spout.reasons = NO_REASONS
             case Call():
                 self.at_work = self._by_task[item.task]
                 call(item, self._by_task[item.task])

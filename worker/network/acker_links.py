@@ -153,7 +153,8 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
         for verdicts in reply.verdicts:
             for kind in VerdictKind:
                 if roots := getattr(verdicts, kind.value):
-                    control = TreeVerdict(verdicts.task, kind, unpack_u64(roots))
+                    reasons = {item.root: item.reason for item in verdicts.reasons}
+                    control = TreeVerdict(verdicts.task, kind, unpack_u64(roots), reasons)
                     self._context.engine.notify_task(control.task, control)
         return reply.drained  # a writer may see the end of the stream as an error
 

@@ -34,4 +34,6 @@ def messages(
                 for name in columns:
                     width = _WIDTHS[name]
                     setattr(part, name, getattr(shard, name)[width * start : width * (start + most)])
+                if columns == ("fail_roots",) and start == 0:
+                    part.fail_reasons.extend(shard.fail_reasons)  # before their verdicts, at the latest
                 yield [part]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
 from tupletree._wire.packed import unpack_u32, unpack_u64
-from tupletree.worker.core.ack_updates import AckUpdates, encode
+from tupletree.worker.core.ack_updates import AckUpdates, encode, split
 from tupletree.worker.network.update_messages import count, messages
 
 
@@ -16,7 +17,7 @@ def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> Ac
         updates.add_lone_init(root, root + 1, root + 2)
     for root in range(first, first + acks):
         updates.acks.append(root, root + 3)
-    updates.fails.update(range(first, first + fails))
+    updates.fail(range(first, first + fails), FailReason("step", first))
     updates.resets.update(range(first, first + resets))
     return updates
 
@@ -37,6 +38,8 @@ def test_every_update_is_in_one_message_and_none_holds_too_many(shards: list[tup
         for name in ("init_roots", "init_values", "ack_roots", "ack_values", "fail_roots", "reset_roots"):
             joined = [value for part in parts for value in unpack_u64(getattr(part, name))]
             assert joined == list(unpack_u64(getattr(given_, name)))
+        assert [reason for part in parts for reason in part.fail_reasons] == list(given_.fail_reasons)
+        assert {reason.root for reason in given_.fail_reasons} == set(unpack_u64(given_.fail_roots))
         assert [task for part in parts for task in unpack_u32(part.init_tasks)] == list(unpack_u32(given_.init_tasks))
 
 
@@ -47,3 +50,13 @@ def test_a_flush_of_millions_of_acks_fits_messages_of_a_few_megabytes() -> None:
     parted = list(messages([encode(0, [updates])]))
     assert len(parted) > 1
     assert max(part.ByteSize() for message in parted for part in message) < 4 * 1024 * 1024
+
+
+def test_reasons_go_to_the_shards_of_their_roots_and_are_few() -> None:
+    updates = AckUpdates()
+    updates.fail(range(1, 2 * MAX_PER_FLUSH), FailReason("step", 1))
+    updates.fail([7_000_001], FailReason("step", 2))
+    assert len(updates.reasons) == MAX_PER_FLUSH and len(updates) == 2 * MAX_PER_FLUSH
+    parts = split(updates, 3)
+    assert {root: part.reasons[root] for part in parts.values() for root in part.reasons} == updates.reasons
+    assert all(root % 3 == shard for shard, part in parts.items() for root in part.reasons)

@@ -1,0 +1,237 @@
+"""set_retry and set_dead_letters: any spout replays, and what cannot be processed leaves on a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from local_components import DoBasic, Keep, Log
+
+from tupletree import AsyncBolt, Backoff, BasicBolt, Bolt, FailedException, ReliableSpout, Spout, TopologyBuilder
+from tupletree.errors import TopologyError, UsageError
+from tupletree.testing import LocalCluster
+from tupletree.worker.core.task import TaskFailure
+
+QUICK = Backoff(first_s=1, factor=1, max_attempts=3)
+
+
+class Numbers(Spout):
+    """Emits 0, 1, 2, … below ``limit``, and logs what it is told."""
+
+    outputs = ("number",)
+
+    def __init__(self, limit: int, log: Log) -> None:
+        self.limit = limit
+        self.log = log
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        if self.next < self.limit:
+            self.collector.emit([self.next], msg_id=f"m{self.next}")
+            self.next += 1
+
+    def ack(self, msg_id: Any) -> None:
+        self.log.append(("ack", msg_id))
+
+    def fail(self, msg_id: Any) -> None:
+        self.log.append(("fail", msg_id))
+
+
+def refuse(*numbers: int, retry: bool = True) -> BasicBolt:
+    def do(tup: Any, collector: Any) -> None:
+        if tup[0] in numbers:
+            raise FailedException(f"no {tup[0]}", retry=retry)
+
+    return DoBasic(do)
+
+
+class Scene:
+    """numbers -> step, and numbers -> letters."""
+
+    def __init__(self, cluster: LocalCluster, step: Any, *, letters: Any = None, retry: Backoff | None = QUICK) -> None:
+        self.cluster, self.log, self.letters = cluster, Log(), Log()
+        builder = TopologyBuilder()
+        numbers = builder.set_spout("numbers", Numbers(4, self.log)).set_dead_letters("rejected")
+        if retry is not None:
+            numbers.set_retry(retry)
+        builder.set_bolt("step", step).shuffle_grouping(numbers)
+        builder.set_bolt("letters", letters or Keep(self.letters)).shuffle_grouping(numbers, "rejected")
+        cluster.submit("t", builder.create_topology())
+        cluster.wait_quiet()
+
+    def advance(self, times: int) -> None:
+        for _ in range(times):
+            self.cluster.advance(1)
+            self.cluster.wait_quiet()
+
+
+def test_a_message_leaves_after_its_last_attempt_and_is_acked_when_its_letter_is_processed(cluster: Any) -> None:
+    scene = Scene(cluster, refuse(2))
+    assert scene.log == [("ack", "m0"), ("ack", "m1"), ("ack", "m3")] and scene.letters == []
+    scene.advance(1)
+    assert scene.letters == []
+    scene.advance(1)
+    [(_, (message, values, stream, attempts, component, task, error, traceback))] = scene.letters
+    assert (message, values, stream, attempts) == ("m2", [2], "default", 3)
+    assert (component, error) == ("step", "FailedException: no 2") and task > 0
+    assert traceback.rstrip().endswith('raise FailedException(f"no {tup[0]}", retry=retry)')
+    assert scene.log[3:] == [("ack", "m2")]
+    scene.advance(100)
+    assert len(scene.letters) == 1 and len(scene.log) == 4
+
+
+def test_a_final_failure_needs_one_attempt(cluster: Any) -> None:
+    scene = Scene(cluster, refuse(2, retry=False))
+    assert [values[:4] for _, values in scene.letters] == [["m2", [2], "default", 1]]
+
+
+def test_without_a_number_of_attempts_there_are_five(cluster: Any) -> None:
+    scene = Scene(cluster, refuse(2), retry=None)
+    cluster.advance(14)  # pauses of 1, 2, 4 and 8 seconds
+    cluster.wait_quiet()
+    assert scene.letters == []
+    cluster.advance(2)
+    cluster.wait_quiet()
+    assert [values[3] for _, values in scene.letters] == [5]
+
+
+def test_a_letter_that_fails_is_emitted_again_until_it_is_processed(cluster: Any) -> None:
+    seen = Log()
+
+    def store(tup: Any, collector: Any) -> None:
+        seen.append(tup["message"])
+        if len(seen) < 8:
+            raise FailedException("the store is down")
+
+    scene = Scene(cluster, refuse(2, retry=False), letters=DoBasic(store))
+    for _ in range(10):
+        cluster.advance(61)
+        cluster.wait_quiet()
+    assert seen == ["m2"] * 8
+    assert scene.log.count(("ack", "m2")) == 1
+
+
+def test_a_timeout_is_an_attempt(cluster: Any) -> None:
+    class Hold(Bolt):
+        def execute(self, tup: Any) -> None:
+            if tup[0] != 2:
+                self.collector.ack(tup)
+
+    scene = Scene(cluster, Hold())
+    for _ in range(16):
+        cluster.advance(15)
+        cluster.wait_quiet()
+    [(_, letter)] = scene.letters
+    assert letter[3:7] == [3, "", 0, "TimeoutError: the tree was not complete within 30 s"]
+
+
+class Explicit(Bolt):
+    def execute(self, tup: Any) -> None:
+        if tup[0] == 2:
+            self.collector.fail(tup, "not today")
+        elif tup[0] == 3:
+            self.collector.fail(tup)
+        else:
+            self.collector.ack(tup)
+
+
+def test_a_bolt_says_why_it_fails_a_tuple(cluster: Any) -> None:
+    scene = Scene(cluster, Explicit())
+    scene.advance(2)
+    found = {values[0]: (values[4], values[6], values[7]) for _, values in scene.letters}
+    assert found == {"m2": ("step", "not today", ""), "m3": ("step", "", "")}
+
+
+class Calls(AsyncBolt):
+    async def execute(self, tup: Any) -> None:
+        if tup[0] == 2:
+            raise FailedException("404", retry=False)
+
+
+def test_the_reason_of_an_async_bolt_arrives() -> None:
+    with LocalCluster() as cluster:
+        scene = Scene(cluster, Calls())
+        cluster.wait_until(lambda: scene.letters)
+        [(_, letter)] = scene.letters
+        assert letter[3:5] == [1, "step"] and letter[6] == "FailedException: 404"
+
+
+class Rows(ReliableSpout):
+    outputs = ("number",)
+
+    def read(self) -> Iterator[list[int]]:
+        yield from ([number] for number in range(4))
+
+
+def test_a_reliable_spout_has_dead_letters(cluster: Any) -> None:
+    letters, spout = Log(), Rows()
+    builder = TopologyBuilder()
+    rows = builder.set_spout("rows", spout).set_retry(QUICK).set_dead_letters("rejected")
+    builder.set_bolt("step", refuse(2, retry=False)).shuffle_grouping(rows)
+    builder.set_bolt("letters", Keep(letters)).shuffle_grouping(rows, "rejected")
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_quiet()
+    assert [values[:4] for _, values in letters] == [[2, [2], "default", 1]]
+    assert spout.dead_letters is None and spout.retry.max_attempts is None, "the user's object stays as it was"
+
+
+def test_direct_messages_go_to_the_same_task_again(cluster: Any) -> None:
+    seen = Log()
+
+    class Direct(Numbers):
+        def declare_output_fields(self, declarer: Any) -> None:
+            declarer.declare(["number"], direct=True)
+
+        def next_tuple(self) -> None:
+            if self.next < 1:
+                self.collector.emit_direct(self.context.component_tasks("step")[1], [0], msg_id="m0")
+                self.next = 1
+
+    def once(tup: Any, collector: Any) -> None:
+        seen.append(collector._task.task_id)
+        if len(seen) == 1:
+            raise FailedException("again")
+
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", Direct(1, Log())).set_retry(QUICK)
+    builder.set_bolt("step", DoBasic(once), 2).direct_grouping(numbers)
+    cluster.submit("t", builder.create_topology())
+    cluster.wait_quiet()
+    cluster.advance(1.1)
+    cluster.wait_quiet()
+    assert len(seen) == 2 and seen[0] == seen[1]
+
+
+def test_mistakes_are_refused() -> None:
+    class Yields(Spout):
+        outputs = ("number",)
+
+        def next_tuple(self) -> Iterator[list[int]]:
+            yield [1]
+
+    builder = TopologyBuilder()
+    with pytest.raises(TopologyError, match=r"spout 'a': Yields\.next_tuple yields rows without message ids, which"):
+        builder.set_spout("a", Yields()).set_retry(QUICK)
+    with pytest.raises(TopologyError, match="spout 'b': the retries of a spout are a Backoff, not 5"):
+        builder.set_spout("b", Numbers(1, Log())).set_retry(5)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="component 'c': stream 'default' is declared twice"):
+        builder.set_spout("c", Numbers(1, Log())).set_dead_letters("default")
+
+
+def test_a_positioned_spout_in_an_aligned_topology_needs_no_retries(cluster: Any) -> None:
+    class Positioned(Numbers):
+        def checkpoint_state(self) -> int:
+            return self.next
+
+        def restore_state(self, state: Any) -> None:
+            self.next = state
+
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", Positioned(1, Log())).set_retry(QUICK)
+    builder.set_bolt("step", refuse()).shuffle_grouping(numbers)
+    cluster.submit("t", builder.create_topology(), {"topology.state.checkpoint.aligned": True})
+    with pytest.raises(TaskFailure) as caught:
+        cluster.wait_quiet()
+    assert isinstance(caught.value.__cause__, UsageError)
+    assert "has positions, to which aligned checkpoints take it back" in str(caught.value)

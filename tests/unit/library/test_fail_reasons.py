@@ -1,0 +1,56 @@
+"""The reasons of failed trees on their way: bounded, and never a reason to fail."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tupletree import FailedException
+from tupletree._wire.fail_reasons import MAX_BYTES, FailReason, WaitingReasons, decode, encode
+
+REASONS = st.builds(FailReason, st.text(max_size=300), st.integers(0, 2**31), st.text(), st.text(), st.booleans())
+
+
+@given(REASONS)
+def test_a_reason_arrives(reason: FailReason) -> None:
+    assert decode(encode(reason)) == reason or len(reason.error) + len(reason.traceback) > 400
+
+
+@pytest.mark.parametrize("text", ["x", "ä", "字", "🌳", "\ud800"])
+def test_a_long_reason_is_cut(text: str) -> None:
+    data = encode(FailReason("step", 1, text * 10_000, text * 10_000))
+    reason = decode(data)
+    assert len(data) <= MAX_BYTES and reason is not None
+    assert reason.error and (text * 10_000).startswith(reason.error) and (text * 10_000).endswith(reason.traceback)
+
+
+@given(st.binary(max_size=40))
+def test_rubbish_is_no_reason(data: bytes) -> None:
+    assert decode(data) is None or isinstance(decode(data), FailReason)
+    assert decode(b"") is None and decode(b"\x95\x01\x02\x03\x04\x05") is None
+
+
+def test_the_reason_of_an_exception_names_it_and_where_it_was_raised() -> None:
+    def lookup() -> None:
+        raise FailedException("no such customer", retry=False)
+
+    try:
+        lookup()
+    except FailedException as error:
+        reason = FailReason.of("enrich", 4, error)
+    assert (reason.component, reason.task, reason.error) == ("enrich", 4, "FailedException: no such customer")
+    assert "in lookup" in reason.traceback and reason.is_final
+    assert FailReason.of("enrich", 4, "too late") == FailReason("enrich", 4, "too late")
+    assert FailReason.of("enrich", 4, None) == FailReason("enrich", 4)
+
+
+def test_waiting_reasons_are_bounded_by_bytes() -> None:
+    waiting = WaitingReasons(most=100)
+    for root in range(20):
+        waiting.add({root: bytes(10)})
+    assert sorted(waiting.take(range(20))) == list(range(10, 20))
+    assert waiting.take(range(20)) == {}
+    waiting.add({1: bytes(60)})
+    waiting.add({1: bytes(90)})
+    assert waiting.take([1]) == {1: bytes(90)}, "the newest reason of a root counts, once"

@@ -1,0 +1,92 @@
+"""The messages of a spout until each is processed: pauses, attempts, positions, generations."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tupletree._replay import Pending, Replay
+from tupletree._wire.fail_reasons import FailReason
+from tupletree.backoff import Backoff
+
+BAD = FailReason("split", 3, "ValueError: no")
+FINAL = FailReason("split", 3, "ValueError: no", retry=False)
+RETRY = Backoff(first_s=1, factor=2, max_s=60, max_attempts=3)
+
+
+def begin(replay: Replay, count: int) -> list[Pending]:
+    return [replay.begin([number], "default", position=number) for number in range(count)]
+
+
+def test_a_failed_message_waits_longer_each_time_and_is_given_up_after_the_last_attempt() -> None:
+    replay = Replay(RETRY)
+    [one] = begin(replay, 1)
+    assert not replay.failed(one, BAD, now_s=10)
+    assert replay.pop_due(10.9) is None and replay.pop_due(11) is one
+    assert not replay.failed(one, BAD, now_s=20)
+    assert replay.pop_due(21.9) is None and replay.pop_due(22) is one
+    assert replay.failed(one, BAD, now_s=30)
+    assert (one.attempts, one.reason) == (3, BAD)
+    assert replay.pop_due(1000) is None
+
+
+def test_a_final_failure_is_given_up_at_once() -> None:
+    replay = Replay(RETRY)
+    [one] = begin(replay, 1)
+    assert replay.failed(one, FINAL, now_s=0)
+
+
+def test_a_tree_lost_with_a_process_is_no_attempt() -> None:
+    replay = Replay(RETRY)
+    [one] = begin(replay, 1)
+    for now_s in range(100):
+        assert not replay.failed(one, None, now_s)
+        assert replay.pop_due(now_s + 1) is one
+    assert one.attempts == 0
+
+
+def test_what_is_due_first_comes_first() -> None:
+    replay = Replay(RETRY)
+    first, second, third = begin(replay, 3)
+    for one, now_s in ((third, 0), (first, 1), (second, 1)):
+        replay.failed(one, BAD, now_s)
+    assert [replay.pop_due(10) for _ in range(4)] == [third, first, second, None]
+
+
+@given(st.permutations(range(8)))
+def test_the_position_is_that_of_the_longest_prefix_that_is_done(order: list[int]) -> None:
+    replay = Replay(RETRY)
+    messages = begin(replay, 8)
+    done: set[int] = set()
+    for number in order:
+        assert replay.done(messages[number])
+        done.add(number)
+        prefix = next(count for count in range(9) if count not in done)
+        assert replay.finished == prefix
+        assert replay.position == (prefix - 1 if prefix else None)
+        assert len(replay) == 8 - prefix
+
+
+def test_a_message_ends_once() -> None:
+    replay = Replay(RETRY)
+    one, _ = begin(replay, 2)
+    assert replay.done(one) and not replay.done(one)
+    assert not replay.failed(one, FINAL, 0), "the verdict came twice"
+    assert replay.pop_due(1000) is None
+
+
+def test_what_is_heard_of_an_older_generation_is_ignored() -> None:
+    replay = Replay(RETRY)
+    old = begin(replay, 3)
+    replay.done(old[0])
+    replay.failed(old[1], BAD, 0)
+    replay.reset(position=0)
+    [new] = begin(replay, 1)
+    assert not replay.done(old[1]) and not replay.failed(old[2], FINAL, 0)
+    assert replay.pop_due(1000) is None and replay.position == 0 and len(replay) == 1
+    assert replay.done(new) and replay.position == 0 and replay.finished == 1
+
+
+def test_a_message_without_an_id_has_its_number() -> None:
+    replay = Replay(RETRY)
+    assert [replay.begin([1], "default").id, replay.begin([1], "default", "x").id] == [0, "x"]

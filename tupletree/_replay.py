@@ -1,0 +1,130 @@
+"""The messages of a spout's task until each is processed: in flight, waiting to be emitted again, done.
+
+    begin ----> in flight ----> done
+                  |    ^
+           failed |    | pop_due, when its pause is over
+                  v    |
+                 waiting          (given up after the last attempt: the caller decides, and calls ``done``)
+
+**Positions.** Messages end in any order. ``position`` is that of the longest prefix of messages that are all done:
+whoever resumes after it repeats messages and loses none.
+
+**Generations.** ``reset`` begins a new generation, as after a reconnect to the source, which then delivers again what
+was not done. What is still heard of messages of an older generation is ignored.
+
+A message is in the table before it is emitted, as its ack may come while ``emit`` runs (a topology without ackers).
+"""
+
+from __future__ import annotations  # pure
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from tupletree._wire.fail_reasons import FailReason
+from tupletree.backoff import Backoff
+
+
+class Pending:
+    """A message that is not done. ``attempts``: the number of failed ones. ``target``: the task of a direct emit."""
+
+    __slots__ = ("attempts", "generation", "id", "is_done", "number", "position", "reason", "row", "stream", "target")
+
+    def __init__(
+        self, number: int, generation: int, row: Sequence[Any] | None, stream: str, id: Any, position: Any
+    ) -> None:
+        self.target: int | None = None
+        self.number = number
+        self.generation = generation
+        self.row = row
+        self.stream = stream
+        self.id = id
+        self.position = position
+        self.attempts = 0
+        self.reason: FailReason | None = None
+        self.is_done = False
+
+    def __repr__(self) -> str:
+        return repr(self.id)
+
+
+class Replay:
+    """The messages of one task."""
+
+    def __init__(self, retry: Backoff) -> None:
+        self.retry = retry
+        self.position: Any = None
+        self.finished = 0
+        """The number of messages of the prefix that is done, in this generation."""
+        self._begun = 0
+        self._generation = 0
+        self._open: deque[Pending] = deque()  # in order; the first is not done
+        self._waiting: list[tuple[float, int, Pending]] = []
+
+    def __len__(self) -> int:
+        """The number of messages begun since the oldest that is not done, itself included."""
+        return len(self._open)
+
+    def begin(self, row: Sequence[Any], stream: str, id: Any = None, position: Any = None) -> Pending:
+        """Add a message that is about to be emitted. Its id, if it has none, is its number, from 0."""
+        number = self._begun
+        self._begun += 1
+        pending = Pending(number, self._generation, row, stream, number if id is None else id, position)
+        self._open.append(pending)
+        return pending
+
+    def done(self, pending: Pending) -> bool:
+        """Record that a message is processed. Return false if this is known already, or of an older generation."""
+        if pending.is_done or pending.generation != self._generation:
+            return False
+        pending.is_done = True
+        pending.row = None
+        while self._open and self._open[0].is_done:
+            first = self._open.popleft()
+            self.finished += 1
+            if first.position is not None:
+                self.position = first.position
+        return True
+
+    def failed(self, pending: Pending, reason: FailReason | None, now_s: float) -> bool:
+        """Record a failed attempt. Return true if the message is to be given up, and false otherwise.
+
+        ``reason``: None if the tree was lost with a worker or an acker. That is no attempt of its own: the message is
+        emitted again after the first pause, however often it happens.
+        """
+        if pending.is_done or pending.generation != self._generation:
+            return False
+        if reason is not None:
+            pending.attempts += 1
+            pending.reason = reason
+            if not reason.retry or self.retry.is_last(pending.attempts):
+                return True
+        self.wait(pending, now_s)
+        return False
+
+    def wait(self, pending: Pending, now_s: float) -> None:
+        """Have a message emitted again after its pause."""
+        pause_s = self.retry.pause_s(max(1, pending.attempts))
+        heapq.heappush(self._waiting, (now_s + pause_s, pending.number, pending))
+
+    def pop_due(self, now_s: float) -> Pending | None:
+        """Remove and return a message whose pause is over."""
+        while self._waiting and self._waiting[0][0] <= now_s:
+            _, _, pending = heapq.heappop(self._waiting)
+            if not pending.is_done and pending.generation == self._generation:
+                return pending
+        return None
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that wait to be emitted again."""
+        return len(self._waiting)
+
+    def reset(self, position: Any = None) -> None:
+        """Forget all messages, and ignore what is still heard of them. The next messages are those after a position."""
+        self._generation += 1
+        self.position = position
+        self._begun = self.finished = 0
+        self._open.clear()
+        self._waiting.clear()

@@ -1,0 +1,107 @@
+"""The reasons of failed trees, on their way from the bolt through the acker to the spout.
+
+    bolt task --- fail root, reason ---> acker --- failed root, reason ---> spout task
+
+For an acker a reason is bytes. Reasons are best effort: bounded in size and number, and lost with whatever loses the
+update or the verdict. A tree that fails without a reason is taken for one that was lost with a process.
+"""
+
+from __future__ import annotations  # pure
+
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from typing import Final
+
+import msgpack
+
+from tupletree.errors import named
+
+MAX_BYTES: Final = 4_096
+"""The most bytes of one encoded reason."""
+
+MAX_PER_FLUSH: Final = 500
+"""The most reasons in the updates that a run loop sends at a time."""
+
+MAX_WAITING_BYTES: Final = 4_000_000
+"""The most bytes of reasons that wait for one topology's spouts, or for one worker's stream."""
+
+_MAX_TEXT: Final = 700  # characters: at most 2,800 bytes of error and traceback each would not fit both
+
+
+@dataclass(frozen=True, slots=True)
+class FailReason:
+    """The reason why a bolt failed a tuple. ``error`` and ``traceback`` can be empty; ``retry``: false to give up."""
+
+    component: str
+    task: int
+    error: str = ""
+    traceback: str = ""
+    retry: bool = True
+
+    @staticmethod
+    def of(component: str, task: int, error: BaseException | str | None) -> FailReason:
+        """Return the reason of a tuple that a task fails because of an error, if any."""
+        if not isinstance(error, BaseException):
+            return FailReason(component, task, error or "")
+        lines = "".join(traceback.format_tb(error.__traceback__)) if error.__traceback__ is not None else ""
+        return FailReason(component, task, named(error), lines, getattr(error, "retry", True) is not False)
+
+    @property
+    def is_final(self) -> bool:
+        """True if no further attempt is to be made."""
+        return not self.retry
+
+
+def encode(reason: FailReason) -> bytes:
+    """Encode a reason in at most MAX_BYTES: of long texts, the end of the traceback and the beginning of the error."""
+    for most in (_MAX_TEXT, _MAX_TEXT // 3):
+        error, lines = reason.error[:most], reason.traceback[-most:]
+        data = _packed(FailReason(reason.component, reason.task, error, lines, reason.retry))
+        if len(data) <= MAX_BYTES:
+            return data
+    return _packed(FailReason(reason.component[:200], reason.task, reason.error[:200], "", reason.retry))
+
+
+def _packed(reason: FailReason) -> bytes:
+    data: bytes = msgpack.packb(astuple(reason), unicode_errors="surrogatepass")
+    return data
+
+
+def decode(data: bytes) -> FailReason | None:
+    """Decode a reason; None if it is none."""
+    try:
+        reason = FailReason(*msgpack.unpackb(data, unicode_errors="surrogatepass"))
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return None
+    fits = map(isinstance, astuple(reason), (str, int, str, str, bool))
+    return reason if all(fits) else None
+
+
+class WaitingReasons:
+    """Reasons by root, until their trees fail. Bounded by bytes: the oldest are dropped first."""
+
+    def __init__(self, most: int = MAX_WAITING_BYTES) -> None:
+        self._most = most
+        self._bytes = 0
+        self._reasons: dict[int, bytes] = {}
+
+    def add(self, reasons: Mapping[int, bytes]) -> None:
+        """Add reasons; the newest of a root counts."""
+        for root, reason in reasons.items():
+            self._remove(root)
+            self._reasons[root] = reason
+            self._bytes += len(reason)
+        while self._bytes > self._most:
+            self._remove(next(iter(self._reasons)))
+
+    def take(self, roots: Iterable[int]) -> dict[int, bytes]:
+        """Remove and return the reasons of these roots, as far as they are known."""
+        if not self._reasons:
+            return {}
+        return {root: reason for root in roots if (reason := self._remove(root)) is not None}
+
+    def _remove(self, root: int) -> bytes | None:
+        reason = self._reasons.pop(root, None)
+        self._bytes -= 0 if reason is None else len(reason)
+        return reason

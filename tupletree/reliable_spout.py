@@ -1,0 +1,176 @@
+"""ReliableSpout: a source that only says what to read. The class replays, paces, positions and resumes."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tupletree._replay import Pending
+from tupletree.backoff import Backoff
+from tupletree.errors import UnavailableError
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.replaying_spout import ReplayingSpout
+
+FOREVER = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A row with what its source knows it by.
+
+    ``id``: given to ``finished`` when the message is processed, such as a queue's delivery tag. ``position``: where
+    ``read`` resumes after this message, such as an offset; any value that a tuple may carry.
+    """
+
+    row: Sequence[Any]
+    id: Any = None
+    position: Any = None
+    stream: str = DEFAULT_STREAM
+
+
+class ReliableSpout(ReplayingSpout):
+    """A spout that reads a source and emits each message until it is processed.
+
+        class Lines(ReliableSpout):
+            outputs = ["line"]
+
+            def read(self):
+                for line in open("lines.txt"):
+                    yield [line]
+
+    ``read`` yields a row, or a ``Message`` to give the row an id, a position or a stream, or None if there is nothing
+    now. A message that fails is emitted again after the pauses of ``retry``. When ``read`` returns, the source is at
+    its end. Each task reads for itself: with several tasks, divide the source by ``self.context.task_index``.
+
+    **At least once.** A spout whose worker died starts again: ``setup``, then ``read``. To resume instead of reading
+    everything again, yield messages with positions, save the position in ``commit``, set ``self.position`` to the saved
+    one in ``setup``, and let ``read`` begin after ``self.position``. The position that ``commit`` gets is that of the
+    longest prefix of messages that are all processed. A source that keeps what was not acknowledged, as a queue does,
+    needs no position: yield messages with ids, and acknowledge them in ``finished``.
+
+    **Reconnects.** If ``read`` raises one of ``reconnect_on``, the error is reported, and ``read`` is called again
+    after a pause, with ``self.position`` after the processed prefix. What was in flight is then read again; what is
+    heard of the older messages is ignored. Without positions and ids, rows are counted: so many rows of the new
+    ``read`` are skipped as were processed, which requires the same rows in the same order. Any other exception ends
+    the worker.
+
+    **Aligned checkpoints.** The spout is positioned: with positions, or by the number of rows, as above.
+
+    Attributes:
+        retry: the attempts and the pauses between them; by default without an end. Trees that are lost with a worker or
+            an acker are emitted again, and do not count. See also ``set_retry`` and ``set_dead_letters``.
+        max_ahead: the maximum number of messages read after the oldest that is not processed.
+        commit_interval_s: the minimum number of seconds between calls of ``commit``.
+        reconnect_on: exceptions of ``read`` after which it is called again.
+        reconnect: the pauses before that; the first applies again after a message was read.
+        position: where ``read`` resumes; None at the beginning.
+    """
+
+    retry: Backoff = FOREVER
+    max_ahead: int = 100_000
+    commit_interval_s: float = 1.0
+    reconnect_on: ClassVar[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError, UnavailableError)
+    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+    position: Any = None
+
+    _rows: Iterator[Sequence[Any] | Message | None] | None = None
+    _is_at_end = False
+    _skip = 0  # rows of ``read`` to skip
+    _done_before = 0  # rows that were processed before the current generation
+    _is_counted = True  # no message had an id or a position
+    _last: Any = None  # the position of the last message read
+    _read_rows = 0
+    _failures = 0
+    _resume_s = 0.0
+    _committed: Any = None
+    _committed_s = 0.0
+
+    def read(self) -> Iterator[Sequence[Any] | Message | None]:
+        """Yield the source's rows from ``self.position`` on. Must not block unless ``blocking`` is True."""
+        raise NotImplementedError
+
+    def finished(self, id: Any) -> None:
+        """Called when a message is processed, or given up: acknowledge it at its source.
+
+        ``id``: that of the message, or else its number since ``read`` was called, from 0.
+        """
+
+    def commit(self, position: Any) -> None:
+        """Called with a new position up to which all messages are processed: save it."""
+
+    def next_tuple(self) -> None:
+        if self._send_due():
+            return
+        if self._committed != self._replay.position:
+            self._commit(self.commit_interval_s)
+        if self._is_at_end or len(self._replay) >= self.max_ahead:
+            return
+        if self._failures and self.context.clock() < self._resume_s:
+            return
+        try:
+            if self._rows is None:
+                self._rows = iter(self.read())
+            self._read_one(self._rows)
+        except self.reconnect_on as error:
+            self._lost(error)
+
+    def _read_one(self, rows: Iterator[Sequence[Any] | Message | None]) -> None:
+        for read in rows:
+            if read is None:
+                return
+            self._failures = 0
+            if self._skip:
+                self._skip -= 1
+                continue
+            message = read if isinstance(read, Message) else Message(read)
+            self._read_rows += 1
+            if message.id is not None or message.position is not None:
+                self._is_counted = False
+                self._last = message.position
+            self._send(self._replay.begin(message.row, message.stream, message.id, message.position))
+            return
+        self._is_at_end = True
+
+    def _lost(self, error: Exception) -> None:
+        """Read again, after a pause, what is not processed."""
+        self._failures += 1
+        self._resume_s = self.context.clock() + self.reconnect.pause_s(self._failures)
+        self.collector.report_error(error)
+        self._commit(0)
+        done = self._done_before + self._replay.finished
+        self._begin(self.position, done)
+
+    def _begin(self, position: Any, rows: int) -> None:
+        """Begin a generation that reads from a position on, or else after so many rows."""
+        self._replay.reset(position)
+        self._rows = None
+        self._is_at_end = False
+        self.position = self._last = self._committed = position
+        self._done_before = self._read_rows = self._skip = rows if self._is_counted else 0
+
+    def _finish(self, pending: Pending) -> None:
+        self.finished(pending.id)
+        if self._committed != self._replay.position:
+            self._commit(self.commit_interval_s)
+
+    def _commit(self, interval_s: float) -> None:
+        """Commit the position, if it is new, and the last commit is ``interval_s`` seconds ago."""
+        position = self._replay.position
+        now_s = self.context.clock()
+        if position is None or position == self._committed or now_s - self._committed_s < interval_s:
+            return
+        self.commit(position)
+        self.position = self._committed = position
+        self._committed_s = now_s
+
+    def close(self) -> None:
+        """Commit the last position. A subclass that overrides ``close`` must call it; override ``teardown`` instead."""
+        self._commit(0)
+
+    def checkpoint_state(self) -> Any:
+        return [self._last if self._read_rows else self.position, self._read_rows, self._is_counted]
+
+    def restore_state(self, state: Any) -> None:
+        position, rows, self._is_counted = state
+        self._begin(position, rows)

@@ -1,0 +1,112 @@
+"""Spouts that emit failed messages again, and dead letters: what they share.
+
+A message is emitted again after the pauses of a ``Backoff``. After its last attempt it is *given up*: it is reported as
+an error, or leaves on a stream of dead letters, as a tuple whose tree is tracked as well. Its source hears that it is
+done when that tree is complete: a letter that fails is emitted again until it is processed.
+"""
+
+from __future__ import annotations  # pure
+
+from typing import Any, Final
+
+from tupletree._replay import Pending, Replay
+from tupletree._wire.fail_reasons import FailReason
+from tupletree.backoff import Backoff
+from tupletree.component import Spout
+from tupletree.errors import GivenUpError, UsageError
+
+LETTER_FIELDS: Final = ("message", "values", "stream", "attempts", "component", "task", "error", "traceback")
+"""The fields of a dead letter: the message's id, its row and stream; the failed attempts; the last reason."""
+
+LETTERS: Final = Backoff(first_s=1, factor=2, max_s=60, max_attempts=5)
+"""The attempts of a spout with dead letters for which no others are set."""
+
+
+class ReplayingSpout(Spout):
+    """Emits failed messages again. A subclass begins messages with ``_send`` and implements ``_finish``."""
+
+    retry: Backoff
+    dead_letters: str | None = None
+
+    _kept: Replay | None = None
+    _given_up: int = 0
+
+    @property
+    def _replay(self) -> Replay:
+        """The messages of this task. Created on first use: a subclass need not call this class's ``open``."""
+        if self._kept is None:
+            replay = self._kept = Replay(self.retry)
+            text = "Failed messages that wait to be emitted again."
+            self.context.register_own("spout_waiting_messages", "gauge", text, lambda: replay.waiting)
+            text = "Messages given up after their last attempt: dead letters, or reported errors."
+            self.context.register_own("spout_given_up_messages", "counter", text, lambda: self._given_up)
+        return self._kept
+
+    def _send(self, pending: Pending) -> tuple[int, ...]:
+        """Emit a message, or the letter that it has become."""
+        row = pending.row
+        assert row is not None
+        if pending.target is None:
+            return self.collector.emit(row, pending, pending.stream)
+        self.collector.emit_direct(pending.target, row, pending, pending.stream)
+        return (pending.target,)
+
+    def _send_due(self) -> bool:
+        """Emit one message whose pause is over; return false if there is none."""
+        replay = self._replay
+        pending = replay.pop_due(self.context.clock()) if replay.waiting else None
+        if pending is None:
+            return False
+        self._send(pending)
+        return True
+
+    def _finish(self, pending: Pending) -> None:
+        """Called when a message is processed or given up, once."""
+        raise NotImplementedError
+
+    def ack(self, msg_id: Any) -> None:
+        """Called by the framework when the tree of a message is complete."""
+        if self._replay.done(msg_id):
+            self._finish(msg_id)
+
+    def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
+        """Called by the framework when the tree of a message failed. ``reason``: None if it was lost with a process."""
+        pending: Pending = msg_id
+        replay = self._replay
+        if pending.stream == self.dead_letters:
+            replay.wait(pending, self.context.clock())  # it is a letter already
+        elif replay.failed(pending, reason, self.context.clock()):
+            self._give_up(pending)
+
+    def fail(self, msg_id: Any) -> None:
+        """Called by the framework when the tree of a message failed."""
+        self.fail_because(msg_id, None)
+
+    def _give_up(self, pending: Pending) -> None:
+        reason = pending.reason
+        assert reason is not None
+        self._given_up += 1
+        if self.dead_letters is None:
+            failed = f"failed {pending.attempts} times" if pending.attempts > 1 else "failed once"
+            where = f"component '{reason.component}'" if reason.component else "its tree"
+            self.collector.report_error(
+                GivenUpError(
+                    f"message {pending!r} {failed} and is given up; last in {where}: {reason.error or 'failed'}"
+                )
+            )
+            self.ack(pending)
+            return
+        id = pending.id if isinstance(pending.id, (str, bytes, int)) else repr(pending.id)
+        pending.row = [
+            id, list(pending.row or ()), pending.stream, pending.attempts, reason.component, reason.task, reason.error,
+            reason.traceback,
+        ]  # fmt: skip
+        pending.stream, pending.target = self.dead_letters, None
+        self._send(pending)
+
+
+def check_retry(retry: object) -> Backoff:
+    """Return the value if it is a Backoff. Raises UsageError otherwise."""
+    if not isinstance(retry, Backoff):
+        raise UsageError(f"the retries of a spout are a Backoff, not {retry!r}")
+    return retry

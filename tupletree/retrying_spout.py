@@ -1,0 +1,112 @@
+"""RetryingSpout: replays and dead letters around any spout that emits with message ids (``set_retry``)."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tupletree._replay import Pending
+from tupletree._signatures import is_generator
+from tupletree.backoff import Backoff
+from tupletree.collector import SpoutCollector
+from tupletree.component import Spout, TopologyContext, is_positioned
+from tupletree.errors import UsageError
+from tupletree.replaying_spout import ReplayingSpout
+
+
+class RetryingSpout(ReplayingSpout):
+    """Runs a spout and keeps each message that it emits until it is processed or given up.
+
+    The spout gets ``ack`` for either, and never ``fail``.
+    """
+
+    def __init__(self, spout: Spout, retry: Backoff) -> None:
+        if is_generator(spout.next_tuple):
+            name = type(spout).__name__
+            raise UsageError(
+                f"{name}.next_tuple yields rows without message ids, which cannot be emitted again: emit with msg_id, "
+                f"or derive from ReliableSpout"
+            )
+        self.spout = spout
+        self.retry = retry
+        self.blocking = spout.blocking
+        self.paces_itself = spout.paces_itself
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        self.spout.declare_output_fields(declarer)
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        return self.spout.component_configuration()
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        if is_positioned(self.spout) and conf["topology.state.checkpoint.aligned"]:
+            raise UsageError(
+                f"spout '{context.component_id}' has positions, to which aligned checkpoints take it back: it replays "
+                f"without set_retry and set_dead_letters"
+            )
+        own = RetryingCollector(self, collector)
+        self.spout.context = context
+        self.spout.collector = own
+        self.spout.open(conf, context, own)
+
+    def setup(self) -> None:
+        self.spout.setup()
+
+    def teardown(self) -> None:
+        self.spout.teardown()
+
+    def close(self) -> None:
+        self.spout.close()
+
+    def activate(self) -> None:
+        self.spout.activate()
+
+    def deactivate(self) -> None:
+        self.spout.deactivate()
+
+    def next_tuple(self) -> Any:
+        return None if self._send_due() else self.spout.next_tuple()
+
+    def begin(self, row: Sequence[Any], msg_id: Any, stream: str, task: int | None) -> tuple[int, ...]:
+        """Emit a message of the spout."""
+        pending = self._replay.begin(row, stream, msg_id)
+        pending.target = task
+        return self._send(pending)
+
+    def _finish(self, pending: Pending) -> None:
+        self.spout.ack(pending.id)
+
+
+class RetryingCollector(SpoutCollector):
+    """The collector of the spout inside: tuples with a message id are kept until they are processed."""
+
+    def __init__(self, spout: RetryingSpout, collector: SpoutCollector) -> None:
+        self._spout = spout
+        self._collector = collector
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
+        if msg_id is None:
+            return self._collector.emit(values, None, stream)
+        return self._spout.begin(values, msg_id, stream, None)
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
+        if msg_ids is None:
+            return self._collector.emit_many(rows)
+        count = 0
+        for row, msg_id in zip(rows, msg_ids, strict=True):
+            self.emit(row, msg_id)
+            count += 1
+        return count
+
+    def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
+        if msg_id is None:
+            self._collector.emit_direct(task, values, None, stream)
+        else:
+            self._spout.begin(values, msg_id, stream, task)
+
+    def report_error(self, error: BaseException) -> None:
+        self._collector.report_error(error)
+
+    @property
+    def pending(self) -> int:
+        return self._collector.pending
