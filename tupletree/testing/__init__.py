@@ -8,8 +8,9 @@ real processes on this machine and can kill any of them. ``wait_until`` waits fo
 from __future__ import annotations
 
 from tupletree._devcluster import DevCluster, ProcessInfo
+from tupletree.testing.complete import complete_topology
 from tupletree.testing.feeder import FeederSpout
-from tupletree.testing.local_cluster import LocalCluster, complete_topology
+from tupletree.testing.local_cluster import LocalCluster
 from tupletree.testing.wait import wait_until
 
 __all__ = ["DevCluster", "FeederSpout", "LocalCluster", "ProcessInfo", "complete_topology", "wait_until"]

@@ -11,11 +11,20 @@ from tupletree import Bolt, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 
 
+_orders: list[Callable[[Log, Any], Any]] = []
+
+
+def numbered(do: Callable[[Log, Any], Any]) -> int:
+    """Return the number of a function, as a tuple carries it."""
+    _orders.append(do)
+    return len(_orders) - 1
+
+
 class Holding(Bolt):
     """Keeps its inputs in a log and does with them what the test says.
 
     The test must not touch a collector from its own thread, so it feeds this bolt an order: a tuple with the field
-    "order", whose value is a function of (held, collector).
+    "order", whose value is the number of a function of (held, collector).
     """
 
     def __init__(self, held: Log, outputs: Any = ()) -> None:
@@ -27,7 +36,7 @@ class Holding(Bolt):
 
     def execute(self, tup: Any) -> None:
         if tup.fields == ("order",):
-            tup[0](self.held, self.collector)
+            _orders[tup[0]](self.held, self.collector)
         else:
             self.held.append(tup)
 
@@ -57,7 +66,7 @@ class Scene:
         return self.held[-1]
 
     def order(self, do: Callable[[Log, Any], Any]) -> None:
-        self.orders.feed([do])
+        self.orders.feed([numbered(do)])
         self.cluster.wait_quiet()
 
     @property
@@ -77,5 +86,5 @@ def anchoring(cluster: LocalCluster) -> tuple[Scene, Log]:
 
 
 def order_below(scene: Scene, do: Callable[[Log, Any], Any]) -> None:
-    scene.below_orders.feed([do])  # type: ignore[attr-defined]
+    scene.below_orders.feed([numbered(do)])  # type: ignore[attr-defined]
     scene.cluster.wait_quiet()

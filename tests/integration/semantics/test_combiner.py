@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from local_components import Latch, Log
-from scene import Holding
+from scene import Holding, numbered
 from several_workers import SeveralWorkers
 
 from tupletree import BasicBolt, Bolt, CombinerBolt, Spout, Topology, TopologyBuilder
@@ -174,7 +174,7 @@ def test_inputs_are_acked_only_after_all_that_was_made_of_them_was_processed(clu
     assert sorted(tup.values for tup in held) == [["a", 1], ["b", 2], ["c", 1]]
     for acked in (0, 1, 2):
         assert feeder.acked == []
-        orders.feed([lambda tuples, collector, at=acked: collector.ack(tuples[at])])
+        orders.feed([numbered(lambda tuples, collector, at=acked: collector.ack(tuples[at]))])
         cluster.wait_quiet()
     assert (sorted(feeder.acked), feeder.failed) == ([1, 2], [])
 

@@ -162,7 +162,7 @@ class Point:
     """Of a type that nobody has registered."""
 
 
-def test_an_unregistered_type_passes_within_a_worker_and_is_refused_when_serialization_is_tried() -> None:
+def test_an_unregistered_type_is_refused_as_on_a_cluster_unless_values_are_passed_by_reference() -> None:
     """And then the error names component, field and type."""
 
     def emit(tup: Any, collector: Any) -> None:
@@ -177,25 +177,25 @@ def test_an_unregistered_type_passes_within_a_worker_and_is_refused_when_seriali
 
     feeder, log = FeederSpout(["n"]), Log()
     with LocalCluster() as cluster:
-        cluster.submit("t", topology(feeder, log))
+        cluster.submit("t", topology(feeder, log), {"topology.testing.always.try.serialize": False})
         feeder.feed([1], "a")
         cluster.wait_until(lambda: feeder.acked == ["a"])
         assert type(log[0][1][1]) is Point
     with LocalCluster() as cluster:
-        cluster.submit("t", topology(feeder, log), {"topology.testing.always.try.serialize": True})
+        cluster.submit("t", topology(feeder, log))
         feeder.feed([1], "b")
         with pytest.raises(TaskFailure, match=r"'maker'.*type Point.*field 'place'") as caught:
             cluster.wait_quiet()
         assert isinstance(caught.value.__cause__, UnregisteredTypeError)
 
 
-def test_with_serialization_tried_values_arrive_as_they_would_in_another_worker(cluster: LocalCluster) -> None:
+def test_values_arrive_as_they_would_in_another_worker(cluster: LocalCluster) -> None:
     log = Log()
     feeder = FeederSpout(["value"])
     builder = TopologyBuilder()
     builder.set_spout("spout", feeder)
     builder.set_bolt("sink", Keep(log)).shuffle_grouping("spout")
-    cluster.submit("t", builder.create_topology(), {"topology.testing.always.try.serialize": True})
+    cluster.submit("t", builder.create_topology())
     sent = [(1, "two"), {"k": [b"v", None]}, {1, 2}, 2**100, "text"]
     for number, value in enumerate(sent):
         feeder.feed([value], number)

@@ -1,0 +1,162 @@
+"""One topology in this process, on threads: a worker's real engine and an acker's real ledgers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tupletree._wire.fail_reasons import WaitingReasons
+from tupletree.acker.ledger import Ledger
+from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.testing.wait import wait_until
+from tupletree.topology import Topology
+from tupletree.worker.builder import Plan
+from tupletree.worker.control_messages import TreeVerdict, VerdictKind
+from tupletree.worker.core.ack_updates import AckUpdates, split
+from tupletree.worker.core.task import Environment, Observer, TaskFailure
+from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.execution.executor import Executor
+
+log = logging.getLogger(__name__)
+
+STEP_S = 1.0
+STOP_TIMEOUT_S = 5.0
+
+
+class LocalTopology:
+    """One topology in this process: an engine, and the ledgers of its shards."""
+
+    def __init__(
+        self, name: str, topology: Topology, conf: Mapping[str, Any], clock: Callable[[], float],
+        observer: Observer | None = None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.errors: list[tuple[str, BaseException]] = []
+        self.failure: TaskFailure | None = None
+        self._clock = clock
+        self._lock = threading.Lock()
+        shards = conf["topology.acker.executors"]
+        self._ledgers = [Ledger() for _ in range(conf["topology.workers"] if shards is None else shards)]
+        self._reasons = WaitingReasons()
+        self._timeout_s = conf["topology.message.timeout.secs"]
+        self._next_rotation_s = clock() + self._timeout_s
+        self._trees_expire = conf["topology.enable.message.timeouts"]
+        spec = topology.spec()
+        tasks = tasks_of(spec, conf)
+        executors = executors_of(tasks, executor_counts(spec, conf))
+        environment = Environment(
+            clock=clock,
+            getrandbits=random.Random().getrandbits,
+            report_error=self._report_error,
+            is_tracked=bool(self._ledgers),
+            log_emit=_log_emit,
+        )
+        plan = Plan(
+            topology_id=name,
+            spec=spec,
+            conf=conf,
+            tasks=tasks,
+            local_tasks=local_tasks(executors),
+            environment=environment,
+            seed=random.getrandbits(64),
+            observer=observer,
+        )
+        self.engine = Engine(plan, executors, self, self._on_blocking)
+        self.shortest_tick_s = min(
+            (task.context.conf["topology.tick.tuple.freq.secs"] or STEP_S for executor in self.engine.executors
+             for task in executor.tasks), default=STEP_S,
+        )  # fmt: skip
+
+    def start(self, is_active: bool) -> None:
+        """Start the run loops and, if ``is_active``, the spouts."""
+        self.engine.start()
+        self.engine.set_active(is_active)
+
+    def send(self, batch: object) -> None:
+        """Never called: there is no other worker."""
+        raise AssertionError(f"a local topology has no other worker to send {batch} to")
+
+    def post(self, updates: AckUpdates) -> None:
+        """Apply ledger updates and send the results to the spouts. Called on run loop threads."""
+        with self._lock:
+            self._reasons.add(updates.reasons)
+            for shard, part in split(updates, len(self._ledgers)).items() if self._ledgers else ():
+                self._deliver(self._apply(self._ledgers[shard], part))
+
+    def _apply(self, ledger: Ledger, part: AckUpdates) -> Any:
+        return ledger.apply(*part.columns(), self._clock())
+
+    def _deliver(self, verdicts: Any) -> None:
+        for kind in VerdictKind:
+            for task, roots in getattr(verdicts, kind.value).items():
+                reasons = self._reasons.take(roots) if kind is VerdictKind.FAILED else {}
+                self.engine.notify_task(task, TreeVerdict(task, kind, roots, reasons))
+
+    def failed(self, failure: TaskFailure) -> None:
+        """End the topology because a component raised. Called on run loop threads, which cannot join each other."""
+        self.failure = self.failure or failure
+        for loop in self.engine.loops:
+            loop.stop()
+
+    def congestion_changed(self) -> None:
+        """Do nothing: no tuples come from other workers."""
+
+    def _report_error(self, component: str, task: int, error: BaseException) -> None:
+        self.errors.append((component, error))
+
+    def _on_blocking(self, executor: Executor) -> None:
+        """Do nothing when an executor has moved to its own run loop."""
+
+    def keep_house(self) -> None:
+        """Rotate the ledgers if due, and move a blocking executor away from its run loop."""
+        with self._lock:
+            while self._next_rotation_s <= self._clock():
+                self._next_rotation_s += self._timeout_s
+                for ledger in self._ledgers:
+                    self._deliver(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
+        self.engine.run_watchdog()
+
+    def raise_failure(self) -> None:
+        """Raise the failure of a component, if there was any."""
+        if self.failure is not None:
+            raise self.failure
+
+    def has_turned(self, turns: int, since: Mapping[Any, int]) -> bool:
+        """True if every live run loop has made ``turns`` rounds since ``turns_now`` returned ``since``."""
+        self.raise_failure()
+        self.engine.wake()
+        return all(loop.turns >= since.get(loop, 0) + turns or not loop.is_alive() for loop in self.engine.loops)
+
+    def wait_turned(self, turns: int, since: Mapping[Any, int], timeout_s: float = 10) -> None:
+        """Wait for ``has_turned``, normally microseconds, longer if a component is slow."""
+        what = f"topology {self.name!r} answers"
+        wait_until(lambda: self.has_turned(turns, since), timeout_s, what=what, pause_s=0.0002)
+
+    def turns_now(self) -> dict[Any, int]:
+        """Return the number of rounds made by each run loop."""
+        return {loop: loop.turns for loop in self.engine.loops}
+
+    def is_quiet(self, timeout_s: float) -> bool:
+        """True if every run loop has nothing to do for two more rounds."""
+        busy = sum(loop.busy_turns for loop in self.engine.loops)
+        turns = self.turns_now()
+        self.wait_turned(2, turns, timeout_s)
+        return (
+            busy == sum(loop.busy_turns for loop in self.engine.loops)
+            and not any(loop.updates for loop in self.engine.loops)
+            and not any(
+                executor.inbox or executor.has_buffered or executor.has_held_back for executor in self.engine.executors
+            )
+            and not any(task.context.outstanding() for executor in self.engine.executors for task in executor.tasks)
+        )
+
+    def stop(self) -> None:
+        """Close the components and end the threads."""
+        self.engine.stop(STOP_TIMEOUT_S)
+
+
+def _log_emit(component: str, stream: str, values: Sequence[Any]) -> None:
+    log.info("%s emitted %r on %s", component, values, stream)
