@@ -16,7 +16,7 @@ from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
-from tupletree.function_bolts import bolt
+from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
@@ -53,6 +53,7 @@ __all__ = [
     "bolt",
     "direct",
     "register_type",
+    "spout",
 ]
 
 

@@ -99,6 +99,11 @@ class ReliableSpout(ReplayingSpout):
     def commit(self, position: Any) -> None:
         """Called with a new position up to which all messages are processed: save it."""
 
+    @property
+    def at_end(self) -> bool:
+        """True if ``read`` has returned and all its messages are processed."""
+        return self._is_at_end and len(self._replay) == 0
+
     def next_tuple(self) -> None:
         if self._send_due():
             return

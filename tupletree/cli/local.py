@@ -15,6 +15,8 @@ from tupletree.cli.output import count, print_json, print_table
 if TYPE_CHECKING:
     from tupletree.testing import LocalCluster
 
+SHOWN_ENTRIES = 20
+
 
 @click.command("local")
 @click.argument("file", metavar="FILE[:CALLABLE]")
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=20,
     show_default=True,
-    help="Run time; 0: until interrupted.",
+    help="Longest run time; 0: until interrupted.",
 )
 @json_option
 @conf_options
@@ -33,9 +35,11 @@ def command(
 ) -> None:
     """Run a topology in this process, without a cluster.
 
-    Everything runs in threads of this process: components can print, and a debugger can stop in them. At the end the
-    command prints the number of tuples that each component emitted, and the newest error that each reported. An
-    exception in a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
+    FILE defines `topology`: a topology, its builder, or a function that returns either. Everything runs in threads of
+    this process: components can print, and a debugger can stop in them. The run ends when every source is at its end,
+    as far as sources say so (ReliableSpout, @spout). Then the command prints the number of tuples that each component
+    emitted, the states of stateful bolts, and the newest error that each component reported. An exception in a
+    component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
 
     \b
     Examples:
@@ -60,16 +64,17 @@ def command(
         cluster.submit(name, topology, conf, observer=observe)
         if not as_json:
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
-        _run(cluster, seconds)
-        errors = cluster.errors(name)
-    _report(name, time.monotonic() - started_s, emitted, errors, as_json)
+        _run(cluster, name, seconds)
+        elapsed_s = time.monotonic() - started_s
+        errors, states = cluster.errors(name), cluster.states(name)
+    _report(name, elapsed_s, emitted, errors, states, as_json)
 
 
-def _run(cluster: LocalCluster, seconds: float) -> None:
-    """Return after ``seconds`` (0: when interrupted); raise what a component raised."""
+def _run(cluster: LocalCluster, name: str, seconds: float) -> None:
+    """Return at the end of the sources, after ``seconds`` (0: when interrupted); raise what a component raised."""
     end_s = time.monotonic() + seconds if seconds else float("inf")
     try:
-        cluster.wait_until(lambda: time.monotonic() >= end_s, timeout=float("inf"))
+        cluster.wait_until(lambda: cluster.is_at_end(name) or time.monotonic() >= end_s, timeout=float("inf"))
     except KeyboardInterrupt:
         return
 
@@ -79,6 +84,7 @@ def _report(
     elapsed_s: float,
     emitted: Counter[tuple[str, str, int]],
     errors: list[tuple[str, BaseException]],
+    states: dict[str, dict[Any, Any]],
     as_json: bool,
 ) -> None:
     totals: Counter[tuple[str, str]] = Counter()
@@ -90,12 +96,27 @@ def _report(
     if as_json:
         streams = [{"component": c, "stream": s, "emitted": tuples} for c, s, tuples in rows]
         reported = [{"component": c, "errors": times[c], "newest": newest[c]} for c in sorted(newest)]
-        print_json({"name": name, "seconds": round(elapsed_s, 3), "streams": streams, "errors": reported})
+        kept = [{"component": c, "entries": [list(entry) for entry in _sorted(state)]} for c, state in states.items()]
+        print_json(
+            {"name": name, "seconds": round(elapsed_s, 3), "streams": streams, "states": kept, "errors": reported}
+        )
     else:
         print_table(
             ["component", "stream", "emitted>", "a second>"],
             [(c, s, count(tuples), count(tuples / elapsed_s)) for c, s, tuples in rows],
         )
+        for component, state in states.items():
+            shown = _sorted(state)[:SHOWN_ENTRIES]
+            more = f", the first {SHOWN_ENTRIES}" if len(state) > SHOWN_ENTRIES else ""
+            click.echo(f"\nstate of {component!r}, {count(len(state))} {'key' if len(state) == 1 else 'keys'}{more}:")
+            print_table(["key", "value>"], [(str(key), str(value)) for key, value in shown])
         for component in sorted(newest):
             what = "1 error" if times[component] == 1 else f"{times[component]:,} errors, the newest"
             click.echo(f"component {component!r} reported {what}: {newest[component]}", err=True)
+
+
+def _sorted(state: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """Return the entries of a state: the largest numbers first, then the rest by key."""
+    numbers = [entry for entry in state.items() if isinstance(entry[1], int | float)]
+    others = [entry for entry in state.items() if not isinstance(entry[1], int | float)]
+    return sorted(numbers, key=lambda entry: (-entry[1], str(entry[0]))) + sorted(others, key=lambda one: str(one[0]))

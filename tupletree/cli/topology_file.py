@@ -1,4 +1,4 @@
-"""Topology files: ordinary modules with a callable that returns a Topology, or an object that makes one of itself."""
+"""Topology files: ordinary modules with a topology, its builder, or a callable that returns either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tupletree.errors import TupletreeError, UsageError
-from tupletree.topology import Topology, TopologyBuilder
+from tupletree.topology import Topology
 
 DEFAULT_CALLABLE: Final = "topology"
 
@@ -34,8 +34,8 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     if _makes_topology(made) and not isinstance(made, type):
         name = f"{type(made).__name__}.topology"
         made = _call(made.topology, name, path)
-    if isinstance(made, TopologyBuilder):
-        raise UsageError(f"{name}() in {path} returned the builder; return builder.create_topology()")
+    if hasattr(made, "create_topology") and not isinstance(made, type):
+        made = made.create_topology()
     if not isinstance(made, Topology) or not isinstance(conf, dict):
         raise UsageError(f"{name}() in {path} must return a Topology, not {type(made).__name__}")
     return made, dict(conf), path.stem
@@ -73,7 +73,9 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     found = getattr(module, name, None)
     if callable(found):
         return found  # type: ignore[no-any-return]
-    if isinstance(found, Topology) or _makes_topology(found):
+    if isinstance(found, Topology) or hasattr(found, "create_topology"):
+        return lambda: found
+    if _makes_topology(found):
         kind = type(found).__name__
         raise UsageError(f"'{name}' in {path} is a {kind}; write a function that returns it: def {name}(): …")
     own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and callable(v)}

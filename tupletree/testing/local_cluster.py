@@ -108,6 +108,27 @@ class LocalCluster:
         """Return the errors reported by components, as (component id, exception), oldest first."""
         return list(self._find(name).errors)
 
+    def state(self, name: str, component: str) -> dict[Any, Any]:
+        """Return the keys and values of a stateful component, of all its tasks, committed or not.
+
+        Raises:
+            NotFoundError: no topology with that name is running, or it has no stateful component of that name.
+        """
+        topology = self._find(name)
+        if component not in topology.stateful:
+            known = ", ".join(topology.stateful) or "none"
+            raise NotFoundError(f"topology {name!r} has no stateful component {component!r}; it has {known}")
+        return topology.state(component)
+
+    def states(self, name: str) -> dict[str, dict[Any, Any]]:
+        """Return what ``state`` returns, for each stateful component."""
+        topology = self._find(name)
+        return {component: topology.state(component) for component in topology.stateful}
+
+    def is_at_end(self, name: str) -> bool:
+        """True if every spout is a ReliableSpout that has read its source to the end, and all is processed."""
+        return self._find(name).is_at_end
+
     def advance(self, seconds: float) -> None:
         """Move simulated time forward, in steps short enough that no timer is skipped.
 

@@ -8,14 +8,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree.acker.ledger import Ledger
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
 from tupletree.worker.builder import Plan
+from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
+from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Environment, Observer, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
@@ -118,6 +121,36 @@ class LocalTopology:
                 for ledger in self._ledgers:
                     self._deliver(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
         self.engine.run_watchdog()
+
+    def state(self, component: str) -> dict[Any, Any]:
+        """Return the content of the states of a component's tasks, read on their own threads."""
+        found: dict[Any, Any] = {}
+        tasks = [task for executor in self.engine.executors for task in executor.tasks]
+        for task in tasks:
+            participant = task.participant
+            if task.component_id == component and isinstance(participant, StatefulParticipant):
+                has_read = threading.Event()
+
+                def read(participant: StatefulParticipant = participant, has_read: threading.Event = has_read) -> None:
+                    found.update(participant.state)
+                    has_read.set()
+
+                task.context.call_soon(read)
+                wait_until(has_read.is_set, STOP_TIMEOUT_S, what=f"task {task.task_id} of {component!r} answers")
+        return found
+
+    @property
+    def stateful(self) -> list[str]:
+        """The components with states."""
+        tasks = (task for executor in self.engine.executors for task in executor.tasks)
+        return sorted({task.component_id for task in tasks if isinstance(task.participant, StatefulParticipant)})
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if every spout says that its source is at its end and all is processed (ReliableSpout)."""
+        tasks = [task for executor in self.engine.executors for task in executor.tasks]
+        spouts = [task.spout for task in tasks if isinstance(task, SpoutTask) and task.component_id != CHECKPOINT_SPOUT]
+        return all(getattr(spout, "at_end", False) for spout in spouts)
 
     def raise_failure(self) -> None:
         """Raise the failure of a component, if there was any."""

@@ -12,10 +12,11 @@ Recovery rolls every state back to the last commit.
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from tupletree._checkpoints.steps import Action, Step
 from tupletree.component import StatefulBolt
+from tupletree.state import KeyValueState
 
 from ..core.ack_updates import AckUpdates
 from ..core.bolt_task import BoltTask
@@ -44,6 +45,11 @@ class StatefulParticipant(Participant):
     @property
     def _bolt(self) -> StatefulBolt:
         return cast(StatefulBolt, self._bolt_task.bolt)  # recovery may replace the bolt
+
+    @property
+    def state(self) -> KeyValueState[Any, Any]:
+        """The state of the bolt."""
+        return self._state.state
 
     def perform(self, step: Step) -> None:
         self._state.at(step)

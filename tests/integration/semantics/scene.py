@@ -10,7 +10,6 @@ from local_components import Log
 from tupletree import Bolt, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 
-
 _orders: list[Callable[[Log, Any], Any]] = []
 
 

@@ -64,7 +64,10 @@ def wrong():
     return "a string"
 
 def unbuilt():
-    return TopologyBuilder()
+    builder = TopologyBuilder()
+    builder.set_spout("ticker", Ticker())
+    builder.set_bolt("double", Double()).shuffle_grouping("ticker")
+    return builder
 
 def invalid():
     return TopologyBuilder().create_topology()
@@ -165,10 +168,8 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
         (["submit", "nowhere.py:make"], "no topology file nowhere.py"),
         (["submit", "numbers_example.py:nothing"], "no callable 'nothing'"),
         (["submit", "numbers_example.py:number"], "no callable 'number'"),
-        (["submit", "numbers_example.py:made"], "is a Topology; write a function that returns it: def made()"),
         (["submit", "numbers_example.py:failing"], "raised ZeroDivisionError: division by zero (line 42)"),
         (["submit", "numbers_example.py:wrong"], "must return a Topology, not str"),
-        (["submit", "numbers_example.py:unbuilt"], "create_topology()"),
         (["submit", "numbers_example.py:invalid"], "no spout"),
         (["submit", "numbers_example.py:pipe"], "'pipe' in numbers_example.py is a Pipe; write a function"),
         (
@@ -263,6 +264,12 @@ def test_a_local_run_reports_what_was_emitted(topology_file: Path, capsys: pytes
         {"component": "ticker", "stream": "default", "emitted": 10},
     ]
     assert told["errors"] == []
+
+
+@pytest.mark.parametrize("name", ["made", "unbuilt"])
+def test_a_topology_and_a_builder_are_run(topology_file: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["local", f"{topology_file}:{name}", "--seconds", "0.5", "--json"]) == 0
+    assert [one["component"] for one in json.loads(capsys.readouterr().out)["streams"]] == ["double", "ticker"]
 
 
 @pytest.mark.parametrize("name", ["Pipe", "pipe_with_conf"])

@@ -1,18 +1,20 @@
-"""Functions as bolts: what they become, how they travel, and what is refused."""
+"""Functions as components: what they become, how they travel, and what is refused."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import cloudpickle
 import pytest
-from local_components import Log
+from local_components import Keep, Log
 
-from tupletree import AsyncBolt, BasicBolt, TopologyBuilder, bolt
+from tupletree import AsyncBolt, BasicBolt, ReliableSpout, TopologyBuilder, bolt, spout
 from tupletree.errors import UsageError
-from tupletree.testing import FeederSpout, complete_topology
+from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
 SEEN = Log()
 
@@ -43,6 +45,11 @@ async def reverse(tup: Any) -> AsyncIterator[list[str]]:
 @bolt(outputs=["word"])
 async def twice(tup: Any) -> list[list[str]]:
     return [[tup["word"] * 2]]
+
+
+@spout(outputs=["number"], max_ahead=7)
+def numbers() -> Iterator[list[int]]:
+    yield from ([number] for number in range(2))
 
 
 def emitted(**bolts: Any) -> dict[str, list[list[Any]]]:
@@ -91,6 +98,43 @@ def test_a_function_without_a_name_in_its_module_travels_by_value() -> None:
     travelled = cloudpickle.loads(cloudpickle.dumps(times))
     assert list(travelled({"word": "a"})) == [["aaa"]]
     assert emitted(split=split, times=times)["times"][0] == ["tototo"]
+
+
+def test_a_function_of_a_module_that_travels_by_value_does_so_too() -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        pickled = cloudpickle.dumps([split, reverse, numbers])
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    code = "import sys, cloudpickle; a, b, c = cloudpickle.loads(sys.stdin.buffer.read()); "
+    code += "print(list(a({'line': 'x y'})), type(b).__mro__[1].__name__, list(c.read()))"
+    ran = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True, check=True)
+    assert ran.stdout.decode().strip() == "[['x'], ['y']] _OfFunction [[0], [1]]"
+
+
+def test_a_generator_function_is_a_reliable_spout() -> None:
+    log = Log()
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sink", Keep(log)).shuffle_grouping("numbers")
+    with LocalCluster() as cluster:
+        cluster.submit("t", builder.create_topology())
+        cluster.wait_until(lambda: cluster.is_at_end("t"))
+    assert [values for _, values in log] == [[0], [1]]
+    assert isinstance(numbers, ReliableSpout) and numbers.max_ahead == 7
+
+
+def test_mistakes_in_spouts_are_told_where_they_are_made() -> None:
+    with pytest.raises(UsageError, match=r"@spout makes a generator function a spout, and .* is none: yield rows"):
+        spout(outputs=["n"])(lambda: [1])
+    with pytest.raises(UsageError, match=r"@spout of .*two: it takes \(a, b\), and is called with \(\) or \(spout\)"):
+
+        @spout(outputs=["n"])
+        def two(a: Any, b: Any) -> Iterator[list[int]]:
+            yield [1]
+
+    with pytest.raises(UsageError, match=r"@spout of .*: there is no setting 'retries'; there are retry, max_ahead"):
+        spout(outputs=["n"], retries=3)(lambda: (yield))
 
 
 def test_mistakes_are_told_where_they_are_made() -> None:

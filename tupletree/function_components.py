@@ -1,11 +1,17 @@
-"""Functions as bolts.
+"""Functions as components.
+
+@spout(outputs=["line"])
+def lines():
+    for line in open("lines.txt"):
+        yield [line]
 
 @bolt(outputs=["word"])
 def split(tup):
     for word in tup["line"].split():
         yield [word]
 
-words = builder.set_bolt("split", split, parallelism=4).shuffle_grouping(lines)
+builder.set_spout("lines", lines)
+builder.set_bolt("split", split, parallelism=4).shuffle_grouping("lines")
 """
 
 from __future__ import annotations
@@ -14,12 +20,15 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
+
+import cloudpickle
 
 from tupletree.async_bolt import AsyncBolt
 from tupletree.component import BasicBolt, BasicCollector, Outputs, Yielded
 from tupletree.errors import UsageError
+from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.tuples import Tuple
 
 Function = Callable[..., Any]
@@ -27,9 +36,10 @@ Make = Callable[[Function], "BasicBolt | AsyncBolt"]
 
 
 class _OfFunction:
-    """The part that both kinds of bolts share: how they are made, called in a unit test, and pickled.
+    """The part that all kinds share: how they are made, called in a unit test, and pickled.
 
-    Pickled by the name in the module, as functions are, and by value where there is none, as in ``__main__``.
+    Pickled as functions are: by the name in the module; by value where there is none, as in ``__main__``, and in
+    modules that cloudpickle is to pickle by value, as a submitted file is.
     """
 
     def __init__(self, function: Function, outputs: Outputs, setting: Any) -> None:
@@ -44,7 +54,9 @@ class _OfFunction:
 
     def __reduce__(self) -> Any:
         module, name = self.function.__module__, self.function.__qualname__
-        if module != "__main__" and getattr(sys.modules.get(module), name, None) is self:
+        is_named = module != "__main__" and getattr(sys.modules.get(module), name, None) is self
+        by_value = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+        if is_named and not any(f"{module}.".startswith(f"{package}.") for package in by_value):
             return _find, (module, name)
         return type(self), (self.function, self.outputs, self.setting)
 
@@ -63,6 +75,46 @@ class AsyncFunctionBolt(_OfFunction, AsyncBolt):
     def __init__(self, function: Function, outputs: Outputs, setting: dict[str, Any]) -> None:
         super().__init__(function, outputs, setting)
         vars(self).update(setting, execute=function)
+
+
+class FunctionSpout(_OfFunction, ReliableSpout):
+    """A reliable spout that reads with a generator function. ``setting``: its attributes."""
+
+    def __init__(self, function: Function, outputs: Outputs, setting: dict[str, Any]) -> None:
+        super().__init__(function, outputs, setting)
+        vars(self).update(setting)
+
+    def read(self) -> Iterator[Sequence[Any] | Message | None]:
+        rows: Iterator[Any] = self.function(self) if _accepts(self.function, 1) else self.function()
+        return rows
+
+
+def spout(*, outputs: Outputs, **settings: Any) -> Callable[[Function], FunctionSpout]:
+    """Make a generator function a ReliableSpout, which ``set_spout`` takes.
+
+    The function is its ``read``: it takes nothing, or the spout, for ``spout.context`` and ``spout.position``, and
+    yields rows or messages. ``settings``: attributes of the spout: ``retry``, ``max_ahead``, ``blocking``.
+
+    Raises:
+        UsageError: the function yields nothing or takes other arguments, or a setting is unknown.
+    """
+    return lambda function: _made_spout(function, outputs, settings)
+
+
+def _made_spout(function: Function, outputs: Outputs, settings: dict[str, Any]) -> FunctionSpout:
+    if not inspect.isgeneratorfunction(function):
+        raise UsageError(f"@spout makes a generator function a spout, and {function!r} is none: yield rows")
+    for setting in settings:
+        if setting not in _SPOUT_SETTINGS:
+            known = ", ".join(_SPOUT_SETTINGS)
+            raise UsageError(f"@spout of {function.__qualname__}: there is no setting {setting!r}; there are {known}")
+    if not _accepts(function, 0) and not _accepts(function, 1):
+        taken = ", ".join(inspect.signature(function).parameters)
+        raise UsageError(f"@spout of {function.__qualname__}: it takes ({taken}), and is called with () or (spout)")
+    return FunctionSpout(function, outputs, settings)
+
+
+_SPOUT_SETTINGS = ("retry", "max_ahead", "commit_interval_s", "reconnect", "blocking")
 
 
 @overload
