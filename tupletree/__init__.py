@@ -12,6 +12,7 @@ from tupletree import _compiled as _compiled  # before any module that may be co
 from tupletree._wire.codec import register_type
 from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
+from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, Spout, StatefulBolt, TopologyContext
 from tupletree.config import Config
@@ -31,6 +32,7 @@ __all__ = [
     "Backoff",
     "BasicBolt",
     "BasicStatefulBolt",
+    "BatchingBolt",
     "Bolt",
     "CombinerBolt",
     "Config",

@@ -106,6 +106,10 @@ CALLED: Final[Mapping[str, Kind]] = {
     ),
     "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT),
     "tupletree.component.BasicStatefulBolt": _kind(unused={"execute_batch": "a basic bolt executes tuple by tuple"}),
+    "tupletree.batching_bolt.BatchingBolt": _kind(
+        yields="execute_batch",
+        unused={"execute": "write execute_batch", "tick": "batches end at ticks"},
+    ),
     "tupletree.combiner.CombinerBolt": _kind(
         nothing="add", values="combine empty", rows="key_values rows", unused={"tick": "a combiner emits at ticks"}
     ),

@@ -161,7 +161,7 @@ class TopologyBuilder:
                 f"{definition.title} declares no output fields; set 'outputs' on {type(component).__name__}",
                 "outputs",
             )
-        ComponentDeclarer(definition, self._components.get).add_configurations(component.component_configuration())
+        ComponentDeclarer(definition, self._components.get).add_configurations(_own_conf(definition))
         self._components[component_id] = definition
         return definition
 
@@ -219,6 +219,16 @@ def _check_kind(component_id: str, component: object, kind: ComponentKind) -> No
         if any(base.__module__.startswith("tupletree.transactional.") for base in type(component).__mro__):
             fault += "; it belongs into a TransactionalTopologyBuilder"
     _refuse(component_id, f"{title} '{component_id}' {fault}", "component")
+
+
+def _own_conf(definition: Definition) -> Mapping[str, Any]:
+    try:
+        conf: Mapping[str, Any] = definition.component.component_configuration()
+    except TopologyError:
+        raise
+    except UsageError as error:
+        _refuse(definition.id, f"{definition.title}: {error}", "component_configuration")
+    return conf
 
 
 def _declared(component_id: str, component: Component) -> dict[str, Stream]:

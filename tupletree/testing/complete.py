@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
 from tupletree.errors import UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
@@ -68,11 +69,13 @@ def complete_topology(
 
 
 def _tick(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
-    """Let one tick interval pass; one per combiner or windowed bolt if there are any, as they can be chained."""
+    """Let one tick interval pass; one per bolt that holds tuples until a tick, as these can be chained."""
     name = "topology.tick.tuple.freq.secs"
     ticks = [conf.get(name), *(definition.conf.get(name) for definition in topology.components.values())]
     longest_s = max((tick for tick in ticks if tick), default=0)
-    holding = sum(isinstance(one.component, CombinerBolt | WindowedBolt) for one in topology.components.values())
+    holding = sum(
+        isinstance(one.component, BatchingBolt | CombinerBolt | WindowedBolt) for one in topology.components.values()
+    )
     for _ in range(max(1, holding) if longest_s else 0):
         cluster.advance(longest_s)
         cluster.wait_quiet(timeout)

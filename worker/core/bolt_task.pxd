@@ -9,6 +9,8 @@ cdef class BoltTask(Task):
     cdef public object bolt, trees
     cdef public TaskBoltCollector collector
     cdef public set unacked
+    cdef list _gathered
+    cdef set _failed_now
     cdef bint _is_basic, _has_tick
     cdef object _sampled
     cdef double _sampled_s
@@ -19,10 +21,11 @@ cdef class BoltTask(Task):
         executed=cython.longlong, sample_at=cython.longlong, unacked=set,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(
         columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tuples=list,
         executed=cython.longlong,
     )
-    cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    cpdef list _tuples(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     cpdef acked(self, Tuple tup)
     cpdef acked_many(self, tuples)

@@ -5,6 +5,7 @@ from __future__ import annotations  # pure
 from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
 
+from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import BasicStatefulBolt, Bolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
@@ -29,6 +30,8 @@ class BoltTask(Task):
         self.collector = TaskBoltCollector(self, streams, env.ids())
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
+        self._gathered: list[Tuple] | None = [] if isinstance(bolt, BatchingBolt) else None
+        self._failed_now: set[Tuple] = set()  # of the batch that is being processed
         self._is_basic = isinstance(bolt, BasicStatefulBolt)
         self._has_tick = type(bolt).tick is not Bolt.tick
         self.unacked: set[Tuple] | None = None  # in aligned mode: executed, neither acked nor failed
@@ -61,6 +64,7 @@ class BoltTask(Task):
         """
         self.end(self.bolt)
         self.trees.forget()
+        self._gathered = None if self._gathered is None else []
         self.unacked = None if self.unacked is None else set()
         try:
             self.bolt = self.renewed()
@@ -75,6 +79,8 @@ class BoltTask(Task):
         Raises:
             TaskFailure: ``execute`` raised.
         """
+        if self._gathered is not None:
+            return self._gather(rows, start, stop, origin)
         if self._has_tick and origin.component == SYSTEM_COMPONENT:
             return self._tick(origin, stop - start)
         if self.takes_batches:
@@ -123,6 +129,44 @@ class BoltTask(Task):
         finally:
             collector.anchor = None
 
+    def _gather(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Process gathered tuples: whole batches, and at a tick all of them."""
+        gathered = self._gathered
+        assert gathered is not None
+        most = self.bolt.max_batch
+        started_s = self._env.clock()
+        if origin.component == SYSTEM_COMPONENT:
+            most = len(gathered)
+        else:
+            gathered += self._tuples(rows, start, stop, origin)
+        while gathered and len(gathered) >= most:
+            batch = gathered[:most]
+            del gathered[:most]
+            self._process(batch)
+        self._ran(origin, stop - start, self._env.clock() - started_s)
+        return stop - start
+
+    def _process(self, batch: list[Tuple]) -> None:
+        """Process a batch whose emits are anchored to all of its tuples, and ack or fail them."""
+        collector = self.collector
+        execute_batch: Callable[..., object] = self.bolt.execute_batch
+        collector.anchor = batch
+        self._failed_now.clear()
+        try:
+            self._emit_yielded("execute_batch", execute_batch(batch))
+            collector.ack_many([tup for tup in batch if tup not in self._failed_now])
+        except FailedException as error:
+            for tup in batch:
+                if tup not in self._failed_now:
+                    collector.fail(tup, error)
+            if isinstance(error, ReportedFailedException):
+                self.report_error(error)
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
+        finally:
+            collector.anchor = None
+            self._failed_now.clear()
+
     def _tick(self, origin: Origin, count: int) -> int:
         """Call the bolt's ``tick`` for each tick tuple."""
         tick: Callable[..., object] = self.bolt.tick
@@ -143,17 +187,8 @@ class BoltTask(Task):
             self.refuse(self.bolt, method, returned)
 
     def _run_batch(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
-        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
-        tuples = [
-            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
-            for at in range(start, stop)
-        ]
-        executed = self.counters.executed
-        if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
-            self._sample(tuples[0], executed)
-        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
-            self.unacked.update(tuples)
+        tuples = self._tuples(rows, start, stop, origin)
         execute_batch: Callable[..., object] = self.bolt.execute_batch
         try:
             returned = execute_batch(tuples)
@@ -163,6 +198,20 @@ class BoltTask(Task):
             raise self.failure(error) from error
         self._ran(origin, stop - start, self._env.clock() - started_s)
         return stop - start
+
+    def _tuples(self, rows: Rows, start: int, stop: int, origin: Origin) -> list[Tuple]:
+        """Return rows as tuples that await their acks."""
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        tuples = [
+            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
+            for at in range(start, stop)
+        ]
+        executed = self.counters.executed
+        if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
+            self._sample(tuples[0], executed)
+        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
+            self.unacked.update(tuples)
+        return tuples
 
     def _ran(self, origin: Origin, executed: int, elapsed_s: float) -> None:
         self.counters.ran(executed, elapsed_s)
@@ -225,6 +274,8 @@ class BoltTask(Task):
         if self.inputs is not None:
             self.inputs[tup._origin].failed += 1
         self.has_failed_tuples = True
+        if self._gathered is not None:
+            self._failed_now.add(tup)
         if self.unacked is not None:
             self.unacked.discard(tup)
         if tup is self._sampled:

@@ -182,11 +182,11 @@ class TaskBasicCollector(BasicCollector):
 class TaskBoltCollector(BoltCollector):
     """The collector of one bolt task that anchors and acks explicitly.
 
-    ``anchor``: the tuple that emits without anchors are anchored to, if any.
+    ``anchor``: what emits without anchors are anchored to, if anything.
     """
 
     def __init__(self, task: AckingTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
-        self.anchor: Tuple | None = None
+        self.anchor: Tuple | Sequence[Tuple] | None = None
         self._task = task
         self._streams = streams
         self._ids = ids
