@@ -55,7 +55,7 @@ class _OfFunction:
     def __reduce__(self) -> Any:
         module, name = self.function.__module__, self.function.__qualname__
         is_named = module != "__main__" and getattr(sys.modules.get(module), name, None) is self
-        by_value = cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]
+        by_value = cloudpickle.list_registry_pickle_by_value()
         if is_named and not any(f"{module}.".startswith(f"{package}.") for package in by_value):
             return _find, (module, name)
         return type(self), (self.function, self.outputs, self.setting)

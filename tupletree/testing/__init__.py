@@ -1,5 +1,6 @@
 """Tools for testing topologies.
 
+``run_bolt`` runs one bolt on tuples made by ``make_tuple``; a ``Recorder`` has collectors that record.
 ``complete_topology`` runs a topology on fixed input and returns the emitted tuples. ``LocalCluster`` runs topologies in
 this process, in real or simulated time; ``FeederSpout`` feeds them by hand. ``DevCluster`` starts a whole cluster of
 real processes on this machine and can kill any of them. ``wait_until`` waits for a condition with a deadline.
@@ -8,9 +9,25 @@ real processes on this machine and can kill any of them. ``wait_until`` waits fo
 from __future__ import annotations
 
 from tupletree._devcluster import DevCluster, ProcessInfo
-from tupletree.testing.complete import complete_topology
+from tupletree.testing.complete import Completed, PendingTuplesError, complete_topology
 from tupletree.testing.feeder import FeederSpout
 from tupletree.testing.local_cluster import LocalCluster
+from tupletree.testing.recorder import Emitted, Recorder
+from tupletree.testing.units import make_tick, make_tuple, run_bolt
 from tupletree.testing.wait import wait_until
 
-__all__ = ["DevCluster", "FeederSpout", "LocalCluster", "ProcessInfo", "complete_topology", "wait_until"]
+__all__ = [
+    "Completed",
+    "DevCluster",
+    "Emitted",
+    "FeederSpout",
+    "LocalCluster",
+    "PendingTuplesError",
+    "ProcessInfo",
+    "Recorder",
+    "complete_topology",
+    "make_tick",
+    "make_tuple",
+    "run_bolt",
+    "wait_until",
+]

@@ -125,6 +125,10 @@ class LocalCluster:
         topology = self._find(name)
         return {component: topology.state(component) for component in topology.stateful}
 
+    def executions(self, name: str) -> dict[str, tuple[int, int]]:
+        """Return the tuples executed, and those acked or failed, for each bolt that acks by itself."""
+        return self._find(name).executions
+
     def is_at_end(self, name: str) -> bool:
         """True if every spout is a ReliableSpout that has read its source to the end, and all is processed."""
         return self._find(name).is_at_end

@@ -18,6 +18,7 @@ from tupletree.worker.builder import Plan
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
+from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Environment, Observer, TaskFailure
 from tupletree.worker.engine import Engine, local_tasks
@@ -144,6 +145,18 @@ class LocalTopology:
         """The components with states."""
         tasks = (task for executor in self.engine.executors for task in executor.tasks)
         return sorted({task.component_id for task in tasks if isinstance(task.participant, StatefulParticipant)})
+
+    @property
+    def executions(self) -> dict[str, tuple[int, int]]:
+        """The tuples executed, and those acked or failed, by component, of bolts that ack by hand."""
+        found: dict[str, tuple[int, int]] = {}
+        for executor in self.engine.executors:
+            for task in executor.tasks:
+                if isinstance(task, BoltTask):
+                    executed, ended = found.get(task.component_id, (0, 0))
+                    counters = task.counters
+                    found[task.component_id] = (executed + counters.executed, ended + counters.acked + counters.failed)
+        return found
 
     @property
     def is_at_end(self) -> bool:

@@ -10,6 +10,7 @@ cdef class BoltTask(Task):
     cdef public TaskBoltCollector collector
     cdef public set unacked
     cdef list _gathered
+    cdef Py_ssize_t _max_batch
     cdef set _failed_now
     cdef bint _is_basic, _has_tick
     cdef object _sampled

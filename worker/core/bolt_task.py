@@ -31,6 +31,7 @@ class BoltTask(Task):
         bolt.collector = self.collector
         self.takes_batches = type(bolt).execute_batch is not Bolt.execute_batch
         self._gathered: list[Tuple] | None = [] if isinstance(bolt, BatchingBolt) else None
+        self._max_batch = bolt.max_batch if isinstance(bolt, BatchingBolt) else 0
         self._failed_now: set[Tuple] = set()  # of the batch that is being processed
         self._is_basic = isinstance(bolt, BasicStatefulBolt)
         self._has_tick = type(bolt).tick is not Bolt.tick
@@ -133,7 +134,7 @@ class BoltTask(Task):
         """Process gathered tuples: whole batches, and at a tick all of them."""
         gathered = self._gathered
         assert gathered is not None
-        most = self.bolt.max_batch
+        most = self._max_batch
         started_s = self._env.clock()
         if origin.component == SYSTEM_COMPONENT:
             most = len(gathered)

@@ -1,0 +1,163 @@
+"""Collectors that record what a component emits, acks and fails, for unit tests without a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
+from tupletree.errors import EmitError
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.tuples import Tuple
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """One emit. ``anchors``: the tuples that it is anchored to; ``task``: the receiver of a direct emit."""
+
+    row: list[Any]
+    stream: str = DEFAULT_STREAM
+    anchors: tuple[Tuple, ...] = ()
+    msg_id: Any = None
+    task: int | None = None
+
+
+class Recorder:
+    """What a component has done with its collector, of any of the three kinds.
+
+        recorder = Recorder()
+        spout.collector = recorder.spout_collector
+        spout.next_tuple()
+        assert recorder.rows() == [["a line"]]
+
+    ``streams``: the fields of each stream, for which rows are checked; None: anything may be emitted.
+
+    Attributes:
+        emitted: the emits, in order.
+        acked, failed: tuples, in order. ``errors``: the reported errors.
+        spout_collector, bolt_collector, basic_collector: the collectors that record here.
+    """
+
+    def __init__(self, component: str = "test", streams: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.emitted: list[Emitted] = []
+        self.acked: list[Tuple] = []
+        self.failed: list[Tuple] = []
+        self.errors: list[BaseException] = []
+        self.anchors: Sequence[Tuple] = ()
+        """What emits without anchors are anchored to: the input of a bolt that anchors automatically."""
+        self.spout_collector: SpoutCollector = _SpoutRecorder(self)
+        self.bolt_collector: BoltCollector = _BoltRecorder(self)
+        self.basic_collector: BasicCollector = _BasicRecorder(self)
+        self._component = component
+        self._streams = streams
+
+    def rows(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
+        """Return the rows emitted on a stream, in order."""
+        return [one.row for one in self.emitted if one.stream == stream]
+
+    def record(self, values: Sequence[Any], stream: str, anchors: Any, msg_id: Any, task: int | None) -> None:
+        """Record an emit.
+
+        Raises:
+            EmitError: the row is no list of values, or does not fit its stream.
+        """
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+            raise EmitError(f"component {self._component!r}: a row is a list of values, not {values!r}; emit [value]")
+        if self._streams is not None:
+            self._check(self._streams, values, stream)
+        if anchors is None:
+            anchors = self.anchors
+        held = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
+        self.emitted.append(Emitted(list(values), stream, held, msg_id, task))
+
+    def _check(self, streams: Mapping[str, Sequence[str]], values: Sequence[Any], stream: str) -> None:
+        if stream not in streams:
+            known = ", ".join(streams) or "none"
+            raise EmitError(f"component {self._component!r} declares no stream {stream!r}; it has {known}")
+        fields = streams[stream]
+        if len(values) != len(fields):
+            raise EmitError(
+                f"component {self._component!r} emitted {len(values)} values on stream {stream!r}, which declares "
+                f"{len(fields)}: {', '.join(fields)}"
+            )
+
+
+class _SpoutRecorder(SpoutCollector):
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
+        self._recorder.record(values, stream, (), msg_id, None)
+        return ()
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
+        given = list(rows)
+        for row, msg_id in zip(given, [None] * len(given) if msg_ids is None else msg_ids, strict=True):
+            self.emit(row, msg_id)
+        return len(given)
+
+    def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        self._recorder.record(values, stream, (), msg_id, task)
+
+    def report_error(self, error: BaseException) -> None:
+        self._recorder.errors.append(error)
+
+    @property
+    def pending(self) -> int:
+        return sum(one.msg_id is not None for one in self._recorder.emitted)
+
+
+class _BasicRecorder(BasicCollector):
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
+        self._recorder.record(values, stream, None, None, None)
+        return ()
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = DEFAULT_STREAM) -> int:
+        return sum(self.emit(row, stream) == () for row in rows)
+
+    def emit_direct(self, task: int, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> None:
+        self._recorder.record(values, stream, None, None, task)
+
+    def report_error(self, error: BaseException) -> None:
+        self._recorder.errors.append(error)
+
+
+class _BoltRecorder(BoltCollector):
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def emit(self, values: Sequence[Any], anchors: Any = None, stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
+        self._recorder.record(values, stream, anchors, None, None)
+        return ()
+
+    def emit_many(self, rows: Iterable[Sequence[Any]], anchors: Any = None, stream: str = DEFAULT_STREAM) -> int:
+        return sum(self.emit(row, anchors, stream) == () for row in rows)
+
+    def emit_direct(self, task: int, values: Sequence[Any], anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        self._recorder.record(values, stream, anchors, None, task)
+
+    def emit_combined(
+        self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = DEFAULT_STREAM
+    ) -> int:
+        count = self.emit_many(rows, inputs, stream)
+        self.ack_many(inputs)
+        return count
+
+    def ack(self, tup: Tuple) -> None:
+        self._recorder.acked.append(tup)
+
+    def ack_many(self, tuples: Sequence[Tuple]) -> None:
+        self._recorder.acked += tuples
+
+    def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
+        self._recorder.failed.append(tup)
+
+    def reset_timeout(self, tup: Tuple) -> None:
+        """Do nothing: there is no timeout."""
+
+    def report_error(self, error: BaseException) -> None:
+        self._recorder.errors.append(error)

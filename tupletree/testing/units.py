@@ -1,0 +1,129 @@
+"""Unit tests of one bolt, without a topology: tuples, and a run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import GeneratorType
+from typing import Any
+
+from tupletree import config
+from tupletree.async_bolt import AsyncBolt
+from tupletree.batching_bolt import BatchingBolt
+from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext
+from tupletree.errors import FailedException, UsageError
+from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
+from tupletree.state.buffered import BufferedState
+from tupletree.state.memory import MemoryBackend, Namespace
+from tupletree.testing.recorder import Recorder
+from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin, Tuple
+
+
+def make_tuple(
+    values: Mapping[str, Any] | Sequence[Any],
+    fields: Sequence[str] | None = None,
+    *,
+    component: str = "test",
+    task: int = 1,
+    stream: str = DEFAULT_STREAM,
+) -> Tuple:
+    """Return a tuple as a bolt receives it: ``make_tuple({"word": "a"})`` or ``make_tuple(["a"], ["word"])``.
+
+    It is not part of any tree.
+
+    Raises:
+        UsageError: values are a sequence and fields are missing, or their numbers differ.
+    """
+    if isinstance(values, Mapping):
+        fields, values = list(values), list(values.values())
+    if fields is None or isinstance(values, str | bytes):
+        raise UsageError("make_tuple takes a dict, or a list of values and a list of fields")
+    if len(values) != len(fields):
+        raise UsageError(f"make_tuple got {len(values)} values for {len(fields)} fields: {', '.join(fields)}")
+    return Tuple(list(values), 0, 0, Origin(component, task, stream, fields))
+
+
+def make_tick(interval_s: float = 1) -> Tuple:
+    """Return a tick tuple."""
+    return make_tuple([interval_s], ["interval_s"], component=SYSTEM_COMPONENT, task=-1, stream=TICK_STREAM)
+
+
+def run_bolt(
+    bolt: Bolt | BasicBolt, tuples: Iterable[Tuple | Mapping[str, Any]], conf: Mapping[str, Any] | None = None
+) -> Recorder:
+    """Run a bolt on tuples, outside a topology, and return what it emitted, acked and failed.
+
+        assert run_bolt(Split(), [{"line": "to be"}]).rows() == [["to"], ["be"]]
+
+    ``prepare`` and ``setup`` are called first, ``init_state`` with an empty state, then ``execute`` or
+    ``execute_batch``, or ``tick`` for a tick, and ``teardown`` and ``cleanup`` at the end. A dict becomes a tuple with
+    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time. ``conf``: overrides of the default configuration.
+
+    Raises:
+        UsageError: the bolt needs more than a unit test has: an AsyncBolt; use complete_topology.
+        Exception: what the bolt raises, except FailedException, which fails the tuple.
+    """
+    if isinstance(bolt, AsyncBolt):
+        raise UsageError(f"{type(bolt).__name__} runs on an event loop: test it with complete_topology")
+    declarer = FieldsDeclarer("test")
+    bolt.declare_output_fields(declarer)
+    recorder = Recorder("test", {stream.id: stream.fields for stream in declarer.streams.values()})
+    context = TopologyContext(
+        topology_id="test",
+        component_id="test",
+        task_id=1,
+        tasks={"test": [1]},
+        sources={},
+        targets={},
+        conf={**config.defaults(), **bolt.component_configuration(), **(conf or {})},
+    )
+    context.clock = lambda: 0.0
+    bolt.context = context
+    if isinstance(bolt, BasicBolt):
+        bolt.collector = recorder.basic_collector
+        bolt.prepare(context.conf, context)
+    else:
+        bolt.collector = recorder.bolt_collector
+        bolt.prepare(context.conf, context, recorder.bolt_collector)
+    bolt.setup()
+    if isinstance(bolt, StatefulBolt):
+        state: BufferedState[Any, Any] = BufferedState("test", MemoryBackend("test", Namespace()))
+        state.default_factory = bolt.default_factory
+        bolt.init_state(state)
+    made = [given if isinstance(given, Tuple) else make_tuple(given) for given in tuples]
+    for batch in _batches(made, bolt.max_batch if isinstance(bolt, BatchingBolt) else 1):
+        _execute(bolt, batch, recorder)
+    bolt.teardown()
+    bolt.cleanup()
+    return recorder
+
+
+def _batches(tuples: list[Tuple], most: int) -> list[list[Tuple]]:
+    return [tuples[start : start + most] for start in range(0, len(tuples), most)]
+
+
+def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> None:
+    """Execute a tuple or a batch; anchor what is emitted and ack the tuples if the bolt does not do so itself."""
+    tup = batch[0]
+    is_basic = isinstance(bolt, BasicBolt | BasicStatefulBolt | BatchingBolt) and not tup.is_tick
+    recorder.anchors = batch if is_basic else ()
+    failed = len(recorder.failed)
+    try:
+        rows = _call(bolt, batch, recorder)
+        if isinstance(rows, GeneratorType):
+            for row in rows:
+                recorder.record(row, DEFAULT_STREAM, None if is_basic or tup.is_tick else tup, None, None)
+    except FailedException:
+        recorder.failed += [one for one in batch if one not in recorder.failed[failed:]]
+    if is_basic:
+        recorder.acked += [one for one in batch if one not in recorder.failed[failed:]]
+    recorder.anchors = ()
+
+
+def _call(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> Any:
+    if batch[0].is_tick and type(bolt).tick not in (Bolt.tick, BasicBolt.tick):
+        return bolt.tick()
+    if isinstance(bolt, BasicBolt):
+        return bolt.execute(batch[0], recorder.basic_collector)
+    execute: Any = bolt.execute
+    execute_batch: Any = bolt.execute_batch
+    return execute(batch[0]) if type(bolt).execute_batch is Bolt.execute_batch else execute_batch(batch)
