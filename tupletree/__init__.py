@@ -15,7 +15,7 @@ from tupletree.backoff import Backoff
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
 from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, Spout, StatefulBolt, TopologyContext
-from tupletree.config import Config
+from tupletree.config import Config, TopologyConf
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
@@ -47,6 +47,7 @@ __all__ = [
     "StatefulWindowedBolt",
     "Topology",
     "TopologyBuilder",
+    "TopologyConf",
     "TopologyContext",
     "Tuple",
     "TupletreeError",
@@ -57,6 +58,10 @@ __all__ = [
     "register_type",
     "spout",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:

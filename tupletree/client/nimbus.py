@@ -25,7 +25,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree._silent_spouts import warnings_of
 from tupletree.client.supervisors import SupervisorCalls
-from tupletree.config import encode_conf, load, topology_part, validate
+from tupletree.config import TopologyConf, encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1 import (
@@ -92,7 +92,7 @@ class NimbusClient(SupervisorCalls):
         self,
         name: str,
         topology: Topology,
-        conf: Mapping[str, Any] | None = None,
+        conf: TopologyConf | Mapping[str, Any] | None = None,
         code: Sequence[_Path] = (),
         *,
         requirements: _Path | None = None,

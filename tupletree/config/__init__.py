@@ -18,12 +18,14 @@ from tupletree.config.key import Key
 from tupletree.config.keys import KEYS
 from tupletree.config.layers import Config, component_conf, defaults, encode_conf, merge, render_yaml, topology_part
 from tupletree.config.loading import load, load_explicit, parse_overrides
+from tupletree.config.topology_conf import TopologyConf
 from tupletree.config.validation import validate, validate_component
 
 __all__ = [
     "KEYS",
     "Config",
     "Key",
+    "TopologyConf",
     "component_conf",
     "defaults",
     "encode_conf",

@@ -8,12 +8,16 @@ from typing import Any
 
 from tupletree import _limits
 from tupletree.config.keys import FAMILIES, KEYS, TOPOLOGY_FAMILIES
+from tupletree.config.topology_conf import TopologyKeys
 from tupletree.config.validation import quoted, validate
 from tupletree.errors import ConfigError
 
 
-class Config(dict[str, Any]):
-    """A topology's or component's configuration: a dict that validates each key when set. A plain dict works too."""
+class Config(TopologyKeys, dict[str, Any]):
+    """A topology's or component's configuration: a dict that validates each key when set. A plain dict works too.
+
+    The keys are constants of the class: ``Config.TOPOLOGY_WORKERS``. ``TopologyConf`` has the types of their values.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

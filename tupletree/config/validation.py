@@ -46,7 +46,10 @@ def _fault(name: object, value: Any) -> str | None:
     family = name.partition(".")[0]
     if family not in FAMILIES or family in FREE_FAMILIES:
         fault = _limits.name_fault(name)
-        return f"a configuration key {fault}" if fault else None
+        if fault:
+            return f"a configuration key {fault}"
+        similar = difflib.get_close_matches(name, KEYS, n=1, cutoff=0.9) if family not in FAMILIES else []
+        return f"unknown configuration key {quoted(name)}; did you mean '{similar[0]}'?" if similar else None
     return f"unknown configuration key {quoted(name)}; did you mean '{_nearest(name[: _limits.MAX_NAME])}'?"
 
 

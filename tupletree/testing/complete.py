@@ -8,6 +8,7 @@ from typing import Any
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
+from tupletree.config import TopologyConf
 from tupletree.errors import UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.testing.feeder import FeederSpout
@@ -48,7 +49,7 @@ class Completed(dict[str, list[list[Any]]]):
 def complete_topology(
     topology: Topology,
     mock_sources: Mapping[str, Sequence[Sequence[Any]]] | None = None,
-    conf: Mapping[str, Any] | None = None,
+    conf: TopologyConf | Mapping[str, Any] | None = None,
     timeout: float = 30,
     allow_pending: bool = False,
 ) -> Completed:

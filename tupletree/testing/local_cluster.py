@@ -13,6 +13,7 @@ from tupletree import config
 from tupletree._checkpoints.settings import check_settings
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stores import memory_nodes
+from tupletree.config import TopologyConf
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
 from tupletree.testing.local_topology import STEP_S, LocalTopology
 from tupletree.testing.wait import wait_until
@@ -61,7 +62,7 @@ class LocalCluster:
         self,
         name: str,
         topology: Topology,
-        conf: Mapping[str, Any] | None = None,
+        conf: TopologyConf | Mapping[str, Any] | None = None,
         *,
         inactive: bool = False,
         observer: Observer | None = None,

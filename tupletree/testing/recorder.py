@@ -24,7 +24,7 @@ class Emitted:
 
 
 class Recorder:
-    """What a component has done with its collector, of any of the three kinds.
+    """A record of what a component has done with its collector, of any of the three kinds.
 
         recorder = Recorder()
         spout.collector = recorder.spout_collector

@@ -10,6 +10,7 @@ from tupletree import config
 from tupletree.async_bolt import AsyncBolt
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext
+from tupletree.config import TopologyConf
 from tupletree.errors import FailedException, UsageError
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
 from tupletree.state.buffered import BufferedState
@@ -48,7 +49,9 @@ def make_tick(interval_s: float = 1) -> Tuple:
 
 
 def run_bolt(
-    bolt: Bolt | BasicBolt, tuples: Iterable[Tuple | Mapping[str, Any]], conf: Mapping[str, Any] | None = None
+    bolt: Bolt | BasicBolt,
+    tuples: Iterable[Tuple | Mapping[str, Any]],
+    conf: TopologyConf | Mapping[str, Any] | None = None,
 ) -> Recorder:
     """Run a bolt on tuples, outside a topology, and return what it emitted, acked and failed.
 
@@ -56,7 +59,8 @@ def run_bolt(
 
     ``prepare`` and ``setup`` are called first, ``init_state`` with an empty state, then ``execute`` or
     ``execute_batch``, or ``tick`` for a tick, and ``teardown`` and ``cleanup`` at the end. A dict becomes a tuple with
-    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time. ``conf``: overrides of the default configuration.
+    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time.
+    ``conf``: overrides of the default configuration.
 
     Raises:
         UsageError: the bolt needs more than a unit test has: an AsyncBolt; use complete_topology.

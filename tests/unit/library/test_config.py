@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tupletree
 from tupletree import config
 from tupletree.config import KEYS, Config
 from tupletree.errors import ConfigError
@@ -135,6 +139,8 @@ def test_an_override_without_key_or_value_is_refused(override: str) -> None:
         ("storm.zookeeper.servers", "zookeeper.servers"),
         ("topology.message.timeout.sec", "topology.message.timeout.secs"),
         ("acker.max.pnding", "acker.max.pending"),
+        ("toplogy.workers", "topology.workers"),
+        ("Topology.max.spout.pending", "topology.max.spout.pending"),
     ],
 )
 def test_an_unknown_key_of_a_known_family_names_the_nearest(name: str, nearest: str) -> None:
@@ -143,7 +149,32 @@ def test_an_unknown_key_of_a_known_family_names_the_nearest(name: str, nearest: 
 
 
 def test_keys_outside_the_known_families_pass() -> None:
-    config.validate({"my.app.key": object(), "redis": 1, "spark.anything.at.all": "x"})
+    config.validate({"my.app.key": object(), "redis": 1, "spark.anything.at.all": "x", "topologies.of.mine": 1})
+
+
+def test_the_types_and_names_of_topology_keys_are_those_of_the_table() -> None:
+    made = subprocess.run(
+        [sys.executable, REPOSITORY / ".ci" / "topology-conf"], capture_output=True, check=True
+    ).stdout
+    formatted = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "topology_conf.py", "-"],
+        input=made,
+        capture_output=True,
+        check=True,
+        cwd=REPOSITORY,
+    ).stdout
+    kept = (REPOSITORY / "tupletree" / "config" / "topology_conf.py").read_bytes()
+    assert kept == formatted, "run: python .ci/topology-conf > tupletree/config/topology_conf.py; make format"
+
+
+def test_the_keys_are_constants_for_those_who_know_storms() -> None:
+    assert tupletree.Config.TOPOLOGY_MAX_SPOUT_PENDING == "topology.max.spout.pending"
+    assert tupletree.Config({tupletree.Config.TOPOLOGY_WORKERS: 3}) == {"topology.workers": 3}
+    assert get_type_hints(tupletree.TopologyConf)["topology.max.spout.pending"] == int | None
+
+
+def test_the_names_of_the_package_are_the_public_ones() -> None:
+    assert [name for name in dir(tupletree) if not name.startswith("__")] == sorted(tupletree.__all__)
 
 
 @pytest.mark.parametrize(

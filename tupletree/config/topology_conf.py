@@ -1,0 +1,132 @@
+"""The configuration of a topology, with types. Generated from the table of keys by .ci/topology-conf."""
+
+from __future__ import annotations  # pure
+
+from typing import Any, Final, TypedDict
+
+TopologyConf = TypedDict(
+    "TopologyConf",
+    {
+        "topology.workers": int,
+        "topology.acker.executors": int | None,
+        "topology.message.timeout.secs": float,
+        "topology.enable.message.timeouts": bool,
+        "topology.max.spout.pending": int | None,
+        "topology.max.task.parallelism": int | None,
+        "topology.tasks": int | None,
+        "topology.tick.tuple.freq.secs": float | None,
+        "topology.debug": bool,
+        "topology.blocking": bool,
+        "topology.transfer.batch.size": int,
+        "topology.flush.interval.ms": int,
+        "topology.executor.receive.buffer.size": int,
+        "topology.executor.receive.buffer.bytes": int,
+        "topology.tuple.max.bytes": int,
+        "topology.lost.worker.grace.ms": int,
+        "topology.stats.sample.rate": float,
+        "topology.sleep.spout.wait.strategy.time.ms": int,
+        "topology.error.throttle.interval.secs": float,
+        "topology.max.error.report.per.interval": int,
+        "topology.worker.timeout.secs": float | None,
+        "topology.environment": dict[str, Any],
+        "topology.users": list[str] | None,
+        "topology.readonly.users": list[str] | None,
+        "topology.version": str | None,
+        "topology.testing.always.try.serialize": bool,
+        "topology.state.provider": str | None,
+        "topology.state.provider.config": Any,
+        "topology.state.id": str | None,
+        "topology.state.checkpoint.interval.ms": int,
+        "topology.state.checkpoint.aligned": bool,
+        "transactional.zookeeper.root": str,
+        "transactional.zookeeper.servers": list[str] | None,
+        "transactional.zookeeper.port": int | None,
+        "pipeline.max.attempts": int,
+        "pipeline.batch.timeout.secs": float,
+        "pipeline.retry.pause.secs": float,
+        "pipeline.retry.longest.pause.secs": float,
+    },
+    total=False,
+)
+"""The keys of a topology's configuration, and the types of their values. All are optional."""
+
+
+class TopologyKeys:
+    """The keys of a topology's configuration as constants, as Storm has them."""
+
+    TOPOLOGY_WORKERS: Final = "topology.workers"
+    """Worker processes wanted."""
+    TOPOLOGY_ACKER_EXECUTORS: Final = "topology.acker.executors"
+    """Ledger shards that track tuple trees; null: one for each worker, 0: no tracking."""
+    TOPOLOGY_MESSAGE_TIMEOUT_SECS: Final = "topology.message.timeout.secs"
+    """A tuple tree that is not complete after this long fails."""
+    TOPOLOGY_ENABLE_MESSAGE_TIMEOUTS: Final = "topology.enable.message.timeouts"
+    """Whether tuple trees time out at all."""
+    TOPOLOGY_MAX_SPOUT_PENDING: Final = "topology.max.spout.pending"
+    """Pending trees at which a spout task is not asked for more; null: no bound."""
+    TOPOLOGY_MAX_TASK_PARALLELISM: Final = "topology.max.task.parallelism"
+    """Caps tasks and executors of every component; null: no cap."""
+    TOPOLOGY_TASKS: Final = "topology.tasks"
+    """Tasks of a component, fixed for the topology's life; null: as many as executors."""
+    TOPOLOGY_TICK_TUPLE_FREQ_SECS: Final = "topology.tick.tuple.freq.secs"
+    """Pause between two tick tuples; null: none."""
+    TOPOLOGY_DEBUG: Final = "topology.debug"
+    """Log every tuple emitted."""
+    TOPOLOGY_BLOCKING: Final = "topology.blocking"
+    """The component blocks (sleeps, waits for others): its executors get threads of their own."""
+    TOPOLOGY_TRANSFER_BATCH_SIZE: Final = "topology.transfer.batch.size"
+    """A batch leaves when it holds this many."""
+    TOPOLOGY_FLUSH_INTERVAL_MS: Final = "topology.flush.interval.ms"
+    """A batch leaves after this time even if it is not full; at once when idle."""
+    TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_SIZE: Final = "topology.executor.receive.buffer.size"
+    """Tuples waiting for a task at which it is congested and its senders hold back."""
+    TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_BYTES: Final = "topology.executor.receive.buffer.bytes"
+    """The same by size: bytes of waiting tuples (estimated within a worker), and of those held for a checkpoint."""
+    TOPOLOGY_TUPLE_MAX_BYTES: Final = "topology.tuple.max.bytes"
+    """The largest tuple that may go to another worker, encoded; a larger one fails with an error."""
+    TOPOLOGY_LOST_WORKER_GRACE_MS: Final = "topology.lost.worker.grace.ms"
+    """How long after a worker is lost the spouts fail what may have been lost with it."""
+    TOPOLOGY_STATS_SAMPLE_RATE: Final = "topology.stats.sample.rate"
+    """Tuples whose latency is measured."""
+    TOPOLOGY_SLEEP_SPOUT_WAIT_STRATEGY_TIME_MS: Final = "topology.sleep.spout.wait.strategy.time.ms"
+    """Pause of a spout that had nothing to emit."""
+    TOPOLOGY_ERROR_THROTTLE_INTERVAL_SECS: Final = "topology.error.throttle.interval.secs"
+    """Window of topology.max.error.report.per.interval."""
+    TOPOLOGY_MAX_ERROR_REPORT_PER_INTERVAL: Final = "topology.max.error.report.per.interval"
+    """Errors a task reports in one window; more are only logged."""
+    TOPOLOGY_WORKER_TIMEOUT_SECS: Final = "topology.worker.timeout.secs"
+    """Overrides supervisor.worker.timeout.secs when longer; null: does not."""
+    TOPOLOGY_ENVIRONMENT: Final = "topology.environment"
+    """Environment variables of the worker processes."""
+    TOPOLOGY_USERS: Final = "topology.users"
+    """Who may change this topology, besides its owner."""
+    TOPOLOGY_READONLY_USERS: Final = "topology.readonly.users"
+    """Who may see this topology, but not change it."""
+    TOPOLOGY_VERSION: Final = "topology.version"
+    """A version of your own; shown, not interpreted."""
+    TOPOLOGY_TESTING_ALWAYS_TRY_SERIALIZE: Final = "topology.testing.always.try.serialize"
+    """Encode tuples even when they stay in their worker."""
+    TOPOLOGY_STATE_PROVIDER: Final = "topology.state.provider"
+    """Where stateful bolts keep state; null: memory."""
+    TOPOLOGY_STATE_PROVIDER_CONFIG: Final = "topology.state.provider.config"
+    """What the state provider takes, as a mapping or a JSON string."""
+    TOPOLOGY_STATE_ID: Final = "topology.state.id"
+    """What states and checkpoints are kept under, for the next topology to go on from; null: the topology's name."""
+    TOPOLOGY_STATE_CHECKPOINT_INTERVAL_MS: Final = "topology.state.checkpoint.interval.ms"
+    """Pause between two checkpoints; less than 100 is taken for 100."""
+    TOPOLOGY_STATE_CHECKPOINT_ALIGNED: Final = "topology.state.checkpoint.aligned"
+    """Hold back what arrives after a checkpoint on one input until it arrived on all."""
+    TRANSACTIONAL_ZOOKEEPER_ROOT: Final = "transactional.zookeeper.root"
+    """Progress of transactional topologies lives below this node."""
+    TRANSACTIONAL_ZOOKEEPER_SERVERS: Final = "transactional.zookeeper.servers"
+    """Another ensemble for that progress; null: zookeeper.servers."""
+    TRANSACTIONAL_ZOOKEEPER_PORT: Final = "transactional.zookeeper.port"
+    """Client port of that ensemble; null: zookeeper.port."""
+    PIPELINE_MAX_ATTEMPTS: Final = "pipeline.max.attempts"
+    """How often a batch that fails in Spark, in user code or in a sink is tried before the pipeline stops at it."""
+    PIPELINE_BATCH_TIMEOUT_SECS: Final = "pipeline.batch.timeout.secs"
+    """A batch whose Spark job takes longer fails; from the job's start, Spark's own start included."""
+    PIPELINE_RETRY_PAUSE_SECS: Final = "pipeline.retry.pause.secs"
+    """Before a failed batch is tried again; doubles with each failure."""
+    PIPELINE_RETRY_LONGEST_PAUSE_SECS: Final = "pipeline.retry.longest.pause.secs"
+    """What that pause grows to."""
