@@ -5,7 +5,9 @@ one thread at a time: a component needs no locks. ``self.conf``, ``self.context`
 ``setup`` is called. ``open`` and ``prepare``, ``close`` and ``cleanup`` are Storm's methods for the same purposes.
 
 Output streams are declared on the class: ``outputs = ["word"]`` for the default stream, ``outputs = {"default":
-["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``.
+["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``. A NamedTuple
+or dataclass takes the place of a list: its objects are rows, and ``tup.to(Sale)`` gives them back. ``inputs = Sale`` on
+a bolt has ``create_topology`` check that every input has these fields, of these types.
 
 ``blocking = True`` gives each executor of the component its own thread. Set it on a component that sleeps or waits for
 the network inside ``execute`` or ``next_tuple``. All other components share one run loop per worker, which is faster.
@@ -37,7 +39,7 @@ __all__ = [
     "TopologyContext",
 ]
 
-Outputs = Sequence[str] | Mapping[str, Any]
+Outputs = Sequence[str] | Mapping[str, Any] | type
 Yielded = Iterator[Sequence[Any]] | None
 """The result of a method that yields rows, or of one that emits."""
 
@@ -61,6 +63,7 @@ class Component:
     """
 
     outputs: ClassVar[Outputs] = ()
+    inputs: ClassVar[type | None] = None
     blocking: bool = False
     context: TopologyContext
     conf = _Conf()

@@ -9,7 +9,7 @@ from __future__ import annotations  # pure
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, get_type_hints
 
 from tupletree._signatures import check_calls
 from tupletree.backoff import Backoff
@@ -19,6 +19,7 @@ from tupletree.grouping import CustomGrouping, grouping_name
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer, Stream
 from tupletree.replaying_spout import LETTER_FIELDS, LETTERS, ReplayingSpout, check_retry
 from tupletree.retrying_spout import RetryingSpout
+from tupletree.tuples import record_fields
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 _WITH_FIELDS = (GroupingKind.GROUPING_KIND_FIELDS, GroupingKind.GROUPING_KIND_PARTIAL_KEY)
@@ -278,6 +279,7 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
                 component=bolt.id,
                 field=str(name),
             )
+    _check_record(bolt, stream, emitter)
     for name in subscription.fields:
         if name not in stream.fields:
             raise TopologyError(
@@ -286,3 +288,38 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
                 component=bolt.id,
                 field=str(name),
             )
+
+
+def _check_record(bolt: Definition, stream: Stream, emitter: Definition) -> None:
+    """Check a stream against the record that a bolt declares as its ``inputs``: names, and types as far as known."""
+    wanted = getattr(type(bolt.component), "inputs", None)
+    if wanted is None:
+        return
+    of_stream = f"stream '{stream.id}' of '{emitter.id}'"
+    try:
+        names = record_fields(wanted)
+    except TypeError as error:
+        raise TopologyError(f"{bolt.title}: inputs: {error}", component=bolt.id, field="inputs") from None
+    given, needed = _types(stream.record), _types(wanted)
+    for name in names:
+        if name not in stream.fields:
+            fault = f"which {of_stream} does not have (its fields: {', '.join(stream.fields) or 'none'})"
+        elif name in given and name in needed and given[name] != needed[name]:
+            fault = f"which is {_shown(needed[name])} there and {_shown(given[name])} in {of_stream}"
+        else:
+            continue
+        raise TopologyError(
+            f"{bolt.title}: its inputs have field '{name}' of {wanted.__name__}, {fault}", component=bolt.id, field=name
+        )
+
+
+def _types(record: type | None) -> Mapping[str, Any]:
+    """Return the types of a record's fields; empty if they cannot be resolved, as for names local to a function."""
+    try:
+        return get_type_hints(record) if record is not None else {}
+    except Exception:  # whatever annotations raise
+        return {}
+
+
+def _shown(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)

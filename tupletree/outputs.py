@@ -1,8 +1,9 @@
 """Declaration of a component's output streams.
 
-Three ways to declare streams::
+Four ways to declare streams::
 
     outputs = ["word"]                                            # the fields of the default stream
+    outputs = Sale                                                # a NamedTuple or dataclass: its fields
     outputs = {"default": ["word"], "commands": direct(["cmd"])}    # several streams, one of them direct
     def declare_output_fields(self, declarer):                    # in code
         declarer.declare(["word"])
@@ -11,12 +12,17 @@ Three ways to declare streams::
 
 from __future__ import annotations  # pure
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tupletree._limits import name_fault
 from tupletree.errors import TopologyError
+from tupletree.tuples import record_fields
+
+Fields = Sequence[str] | type
+"""The names of fields, or a NamedTuple or dataclass that has them."""
 
 DEFAULT_STREAM = "default"
 RESERVED_PREFIXES = ("__", "$")
@@ -34,6 +40,8 @@ class Stream:
     id: str
     fields: tuple[str, ...]
     direct: bool = False
+    record: type | None = dataclasses.field(default=None, compare=False)
+    """The NamedTuple or dataclass that the fields were taken from, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +63,12 @@ class FieldsDeclarer:
         self.component_id = component_id
         self.streams: dict[str, Stream] = {}
 
-    def declare(self, fields: Sequence[str], direct: bool = False) -> None:
+    def declare(self, fields: Fields, direct: bool = False) -> None:
         """Declare the fields of the default stream."""
         self.declare_stream(DEFAULT_STREAM, fields, direct=direct)
 
-    def declare_stream(self, stream: str, fields: Sequence[str], direct: bool = False) -> None:
-        """Declare a stream and its fields.
+    def declare_stream(self, stream: str, fields: Fields, direct: bool = False) -> None:
+        """Declare a stream and its fields: a list of names, or a NamedTuple or dataclass.
 
         Raises:
             TopologyError: the stream is already declared or its id is reserved, or a field name is invalid or given
@@ -72,10 +80,11 @@ class FieldsDeclarer:
             self._refuse(f"stream id '{stream}' is reserved; ids must not start with '__' or '$'", stream)
         if stream in self.streams:
             self._refuse(f"stream '{stream}' is declared twice", stream)
-        self.streams[stream] = Stream(stream, self._checked(stream, fields), bool(direct))
+        record = fields if isinstance(fields, type) else None
+        self.streams[stream] = Stream(stream, self._checked(stream, fields), bool(direct), record)
 
-    def declare_outputs(self, outputs: Sequence[str] | Mapping[str, Any]) -> None:
-        """Declare the streams of an ``outputs`` attribute: a list of fields or a dict of streams. Empty: no stream."""
+    def declare_outputs(self, outputs: Fields | Mapping[str, Any]) -> None:
+        """Declare the streams of an ``outputs`` attribute: fields, or a dict of streams. Empty: no stream."""
         if isinstance(outputs, Mapping):
             for stream, fields in outputs.items():
                 if isinstance(fields, DirectFields):
@@ -84,12 +93,19 @@ class FieldsDeclarer:
                     self.declare_stream(stream, fields)
         elif isinstance(outputs, DirectFields):
             self.declare(outputs.fields, direct=True)
+        elif isinstance(outputs, type):
+            self.declare(outputs)
         elif isinstance(outputs, str) or not isinstance(outputs, Sequence):
             self._refuse(f"outputs must be a list of field names or a dict of streams, not {outputs!r}", "outputs")
         elif outputs:
             self.declare(outputs)
 
-    def _checked(self, stream: str, fields: Sequence[str]) -> tuple[str, ...]:
+    def _checked(self, stream: str, fields: Fields) -> tuple[str, ...]:
+        if isinstance(fields, type):
+            try:
+                fields = record_fields(fields)
+            except TypeError as error:
+                self._refuse(f"the fields of stream '{stream}': {error}", stream)
         if isinstance(fields, str) or not isinstance(fields, Sequence):
             self._refuse(f"the fields of stream '{stream}' must be a list of names, not {fields!r}", stream)
         seen: set[str] = set()

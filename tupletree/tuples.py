@@ -12,14 +12,33 @@ call, the values of the whole batch, some hundred tuples, stay in memory; keepin
 
 from __future__ import annotations  # pure
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 SYSTEM_COMPONENT = "__system"
 TICK_STREAM = "__tick"
 
 Anchors = Sequence[tuple[int, int]]
 """The (root id, edge id) pairs of one tuple."""
+
+
+R = TypeVar("R")
+
+
+@functools.lru_cache(maxsize=1024)
+def record_fields(record: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a NamedTuple or dataclass, in order.
+
+    Raises:
+        TypeError: ``record`` is neither.
+    """
+    if isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields"):
+        return tuple(record._fields)
+    if isinstance(record, type) and dataclasses.is_dataclass(record):
+        return tuple(field.name for field in dataclasses.fields(record) if field.init)
+    raise TypeError(f"{record!r} is neither a NamedTuple nor a dataclass")
 
 
 class Origin:
@@ -152,6 +171,15 @@ class Tuple:
     def select(self, fields: Sequence[str]) -> list[Any]:
         """Return the values of the given fields, in the given order."""
         return [self[name] for name in fields]
+
+    def to(self, record: Callable[..., R]) -> R:
+        """Return the values as an object of a NamedTuple or dataclass, whose fields are looked up by name.
+
+        Raises:
+            KeyError: the tuple lacks a field. The message names the component, the stream and its fields.
+            TypeError: ``record`` is neither a NamedTuple nor a dataclass.
+        """
+        return record(**{name: self[name] for name in record_fields(record)})
 
     def __len__(self) -> int:
         return len(self.values)

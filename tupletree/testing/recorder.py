@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.errors import EmitError
 from tupletree.outputs import DEFAULT_STREAM
-from tupletree.tuples import Tuple
+from tupletree.tuples import Tuple, record_fields
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Recorder:
         Raises:
             EmitError: the row is no list of values, or does not fit its stream.
         """
+        if is_dataclass(values) and not isinstance(values, type):
+            values = [getattr(values, name) for name in record_fields(type(values))]
         if isinstance(values, str | bytes) or not isinstance(values, Sequence):
             raise EmitError(f"component {self._component!r}: a row is a list of values, not {values!r}; emit [value]")
         if self._streams is not None:

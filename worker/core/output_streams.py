@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # pure
 
+import dataclasses
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -162,12 +163,24 @@ class OutStream:
 
     def row_of(self, values: Iterable[Any]) -> list[Any]:
         """Return values as a list. Raises EmitError for a single value, also for a str or bytes, which are iterable."""
+        if dataclasses.is_dataclass(values):
+            return self._row_of_record(values)
         if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
             raise EmitError(
                 f"component {self.origin.component!r} emitted {reprlib.repr(values)} on stream {self.origin.stream!r}: "
                 f"emit a row with a value for each field, such as [value]"
             )
         return list(values)
+
+    def _row_of_record(self, record: Any) -> list[Any]:
+        """Return the values of a dataclass object, by the names of the stream's fields."""
+        try:
+            return [getattr(record, name) for name in self.origin.fields]
+        except AttributeError as error:
+            raise EmitError(
+                f"component {self.origin.component!r} emitted a {type(record).__name__} on stream "
+                f"{self.origin.stream!r}, whose fields are {', '.join(self.origin.fields)}: {error}"
+            ) from None
 
     def wrong_arity(self, row: Sequence[Any]) -> EmitError:
         """Return the error for a row of the wrong length."""
