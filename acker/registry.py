@@ -189,7 +189,8 @@ class Registry:
                 for stream in topology.spouts.get(task, {}).values():
                     of_stream = found.setdefault(stream, Verdicts())
                     getattr(of_stream, kind)[task] = roots
-                    of_stream.reasons.update(reasons)
+                    if reasons:
+                        of_stream.reasons = {**(of_stream.reasons or {}), **reasons}
         return list(found.items())
 
     # Time

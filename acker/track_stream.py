@@ -59,7 +59,8 @@ class TrackStream:
         """Queue verdicts. No-op once ended, so that a worker that goes on writing cannot keep the stream open."""
         if self._ended:
             return
-        self._reasons.add(verdicts.reasons)
+        if verdicts.reasons:
+            self._reasons.add(verdicts.reasons)
         for kind in KINDS:
             for task, roots in getattr(verdicts, kind).items():
                 self._pieces.append((task, kind, pack_u64(roots)))

@@ -20,13 +20,13 @@ class Verdicts:
     """Verdicts on trees: an ``array('Q')`` of roots per spout task. Trees in ``reset`` have not ended: their timeout
     restarts. Every root that leaves the ledger with a known spout task is in exactly one of the first three.
 
-    ``reasons``: why some of ``failed`` failed, by root. A ledger leaves it empty."""
+    ``reasons``: why some of ``failed`` failed, by root. A ledger knows of none."""
 
     acked: dict[int, array[int]] = field(default_factory=dict)
     failed: dict[int, array[int]] = field(default_factory=dict)
     expired: dict[int, array[int]] = field(default_factory=dict)
     reset: dict[int, array[int]] = field(default_factory=dict)
-    reasons: dict[int, bytes] = field(default_factory=dict)
+    reasons: dict[int, bytes] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.acked or self.failed or self.expired or self.reset)

@@ -26,7 +26,7 @@ def batch(inits: Any = (), fails: Any = (), reasons: Any = None) -> Batch:
     return Batch(0, roots, array("Q", [5] * len(roots)), tasks, none, none, array("Q", fails), none, reasons or {})
 
 
-def reasons_of(addressed: list[tuple[int, Verdicts]]) -> list[tuple[int, dict[int, bytes]]]:
+def reasons_of(addressed: list[tuple[int, Verdicts]]) -> list[tuple[int, dict[int, bytes] | None]]:
     return [(stream, verdicts.reasons) for stream, verdicts in addressed]
 
 
