@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
+from tupletree._wire.value_types import value
 from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
 from tupletree.batching_bolt import BatchingBolt
@@ -57,6 +58,7 @@ __all__ = [
     "direct",
     "register_type",
     "spout",
+    "value",
 ]
 
 

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from tupletree import _pickling
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
+from tupletree._wire.value_types import carried
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
@@ -251,7 +252,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
     return topology_pb2.ComponentSpec(
         id=definition.id,
         kind=definition.kind,
-        object=_pickle(definition, definition.component) if objects else b"",
+        object=_pickle(definition, carried(definition.component)) if objects else b"",
         parallelism=definition.parallelism,
         tasks=definition.tasks,
         conf_json=conf_json,

@@ -2,7 +2,8 @@
 
 The values of a batch are one msgpack array of columns, one column per field. msgpack itself carries None, bool, int
 (64 bits), float, str, bytes, list, dict and datetime with a time zone. In addition, some types are encoded as msgpack
-extensions, and a user can register more with ``register_type``. Every other type is an error, never a silent pickle:
+extensions; a user can mark dataclasses, NamedTuples and Enums with ``@value``, and register more with
+``register_type``. Every other type is an error, never a silent pickle:
 only the receiver's own registry determines the objects that the receiver builds. A numpy scalar travels as the Python
 value that it holds.
 
@@ -17,6 +18,7 @@ value that it holds.
     8                timedelta         days, seconds and microseconds, 4 bytes each, little-endian
     9                Decimal           its digits as text
     10               UUID              its 16 bytes
+    11               marked classes    msgpack array: the name of the class, the values of its fields (value_types.py)
     32…127           registered        the bytes its encoder returned
 
 Types are matched exactly: a subclass of a supported type is another type. A bytearray or a memoryview, which msgpack
@@ -36,12 +38,13 @@ import datetime as dt
 import decimal
 import struct
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import msgpack
 
+from tupletree._wire import value_types
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError, UnregisteredTypeError, UnwritableValueError, UsageError
 
@@ -51,7 +54,7 @@ Decoder = Callable[[bytes], Any]
 MAX_NESTED = 32
 """Maximum nesting depth of extensions (tuples and sets)."""
 
-_TUPLE, _BIG_INT, _SET, _ATTEMPT = 1, 2, 4, 5
+_TUPLE, _BIG_INT, _SET, _ATTEMPT, _MARKED = 1, 2, 4, 5, 11
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 _THREE_I32 = struct.Struct("<iii")
@@ -120,19 +123,24 @@ def _encode_extension(depth: int, value: Any) -> Any:
     if kind is int:
         return msgpack.ExtType(_BIG_INT, value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True))
     if kind is set or kind is frozenset:
-        try:
-            items = sorted(value)
-        except TypeError:
-            items = list(value)
-        return msgpack.ExtType(_SET, _pack([kind is frozenset, items], depth + 1))
+        return msgpack.ExtType(_SET, _pack([kind is frozenset, _sorted_if_possible(value)], depth + 1))
     if kind in _encoders:
         return msgpack.ExtType(_encoders[kind][0], _encode_registered(value))
+    if value_types.is_value_type(kind):
+        return msgpack.ExtType(_MARKED, _pack(value_types.content_of(value), depth + 1))
     if kind in _SCALARS:
         code, encode, _ = _SCALARS[kind]
         return msgpack.ExtType(code, encode(value))
     if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", None):
         return value.item()
     raise _UnknownTypeError(kind.__qualname__)
+
+
+def _sorted_if_possible(items: Iterable[Any]) -> list[Any]:
+    try:
+        return sorted(items)
+    except TypeError:
+        return list(items)
 
 
 def _encode_registered(value: Any) -> bytes:
@@ -156,6 +164,8 @@ def _decode_extension(depth: int, code: int, data: bytes) -> Any:
         return frozenset(items) if is_frozen else set(items)
     if code == _ATTEMPT:
         return _decode_attempt(data)
+    if code == _MARKED:
+        return value_types.object_of(_unpack(data, depth + 1))
     if code in _SCALAR_DECODERS:
         return _SCALAR_DECODERS[code](data)
     if code in _decoders:
@@ -315,7 +325,8 @@ def _encode_column(column: Sequence[Any], component: str, place: str) -> bytes:
         except _UnknownTypeError as error:
             raise UnregisteredTypeError(
                 f"component {component!r} emitted a value of type {error} in {place}, which cannot leave its "
-                f"worker: emit a plain type or register it with tupletree.register_type"
+                f"worker: emit a plain type, mark the class with tupletree.value, or register it with "
+                f"tupletree.register_type"
             ) from None
         except Exception as error:  # the type is supported, this value is not: an unpaired surrogate, too deep
             raise UnwritableValueError(
@@ -338,6 +349,8 @@ def _widen(value: Any) -> Any:
         return _encode_extension(0, value)
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(map(_widen, value))
+    if value_types.is_value_type(type(value)):
+        return _encode_extension(0, value)
     if type(value) is dict:
         return {_widen(key): _widen(item) for key, item in value.items()}
     return value

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tupletree._wire.codec import encode_columns, encode_value, reason_of
+from tupletree._wire.value_types import content_of, is_value_type
 from tupletree.errors import UnregisteredTypeError
 
 
@@ -42,7 +43,10 @@ def _canonical(value: Any) -> Any:
         return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object
     if type(value) is dt.time and (offset := value.utcoffset()) is not None:
         return [(dt.datetime.combine(dt.date(2000, 1, 1), value.replace(tzinfo=None)) - offset).isoformat()]
-    if type(value) is list or type(value) is tuple:
+    if is_value_type(type(value)) and not isinstance(value, tuple):
+        plain = isinstance(value, (str, bytes))  # an Enum of strings, whose members equal these
+        return value.value if plain else [_canonical(item) for item in content_of(value)]
+    if type(value) is list or isinstance(value, tuple):
         return [_canonical(item) for item in value]
     if type(value) is dict:
         pairs = [[_canonical(key), _canonical(item)] for key, item in value.items()]

@@ -219,8 +219,8 @@ class BufferedState(KeyValueState[K, V]):
             return self._encoded_key(key), encode_value(value)
         except UnregisteredTypeError as error:
             raise UnregisteredTypeError(
-                f"state {self._namespace!r}, key {key!r}: {error}: put a plain type, or register it with "
-                f"tupletree.register_type"
+                f"state {self._namespace!r}, key {key!r}: {error}: put a plain type, mark the class with "
+                f"tupletree.value, or register it with tupletree.register_type"
             ) from None
 
     def _encoded_key(self, key: Any) -> bytes:

@@ -1,0 +1,131 @@
+"""Classes of the user whose objects travel between workers: dataclasses, NamedTuples and Enums marked with ``@value``.
+
+An object travels as the name of its class and the values of its fields (codec.py); the receiver builds objects of the
+classes that it knows by these names, and of no others. A worker knows them from the components that it loads: each is
+pickled together with all marked classes (``carried``), as the task that receives an object may never name its class.
+"""
+
+from __future__ import annotations  # pure
+
+import enum
+import importlib
+import io
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import cloudpickle
+
+from tupletree import _pickling
+from tupletree.errors import UsageError
+from tupletree.tuples import record_fields
+
+C = TypeVar("C", bound=type)
+
+fields_of: Callable[[Any], tuple[str, ...]] = record_fields
+
+_by_name: dict[str, type] = {}
+_names: dict[type, str] = {}
+
+
+def value(cls: C) -> C:
+    """Mark a dataclass, NamedTuple or Enum: its objects may be values of tuples and of states.
+
+        @value
+        @dataclass(frozen=True)
+        class Money:
+            amount: Decimal
+            currency: str
+
+    The fields must be of types that travel. An Enum's member travels by its name. With fields that have defaults,
+    ``init=False`` fields are left out. To change a class while a topology runs is a new version of its data: objects
+    under way must fit the class that receives them.
+
+    Raises:
+        UsageError: the class is none of these.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, enum.Enum)):
+        try:
+            fields_of(cls)
+        except TypeError:
+            name = getattr(cls, "__name__", repr(cls))
+            raise UsageError(f"@value marks a dataclass, a NamedTuple or an Enum, and {name} is none") from None
+    register(cls)
+    return cls
+
+
+def register(cls: type) -> None:
+    """Know a class by its module and name; the newest of that name counts."""
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    _by_name[name] = cls
+    _names[cls] = name
+
+
+def is_value_type(cls: type) -> bool:
+    """True if the class was marked, here or where the topology was made."""
+    return cls in _names
+
+
+def content_of(item: Any) -> list[Any]:
+    """Return an object of a marked class as the name of its class and the values of its fields."""
+    cls = type(item)
+    if isinstance(item, enum.Enum):
+        return [_names[cls], item.name]
+    return [_names[cls], *(getattr(item, name) for name in fields_of(cls))]
+
+
+def object_of(content: Sequence[Any]) -> Any:
+    """Build an object from what ``content_of`` returned. Raises ValueError if its class is not known."""
+    name, *values = content
+    cls: Any = _by_name.get(name)
+    if cls is None:
+        raise ValueError(f"class {name} is not known here: mark it with @tupletree.value in the topology's code")
+    if issubclass(cls, enum.Enum):
+        return cls[values[0]]
+    return cls(**dict(zip(fields_of(cls), values, strict=True)))
+
+
+def carried(component: Any) -> Any:
+    """Return what to pickle for a component, so that its worker knows the marked classes too."""
+    return _Carried(component) if _names else component
+
+
+class _Carried:
+    """A component and the marked classes. Unpickled, it is the component."""
+
+    def __init__(self, component: Any) -> None:
+        self._component = component
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _restored, (_references(), self._component)
+
+
+def _references() -> list[str | bytes]:
+    """Return each class as its name, if its module is to be imported, or else as its pickle."""
+    by_value = cloudpickle.list_registry_pickle_by_value()
+    found: list[str | bytes] = []
+    for name, cls in _by_name.items():
+        module = cls.__module__
+        is_named = module != "__main__" and getattr(sys.modules.get(module), cls.__qualname__, None) is cls
+        if is_named and not any(f"{module}.".startswith(f"{package}.") for package in by_value):
+            found.append(name)
+            continue
+        file = io.BytesIO()
+        try:
+            _pickling.dump(cls, file)
+        except Exception:  # an object of the class is refused where it is met
+            continue
+        found.append(file.getvalue())
+    return found
+
+
+def _restored(references: list[str | bytes], component: Any) -> Any:
+    for reference in references:
+        try:
+            if isinstance(reference, bytes):
+                register(cloudpickle.loads(reference))
+            elif reference not in _by_name:
+                importlib.import_module(reference.rpartition(".")[0])
+        except Exception:  # an object of the class is refused where it is met
+            continue
+    return component
