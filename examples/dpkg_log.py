@@ -38,8 +38,8 @@ CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.mem
 class PackageLog(Pipeline):
     transactional_id = ID
 
-    def __init__(self, log, database, bytes_per_batch):
-        self.source = TextFiles(log, bytes_per_batch, errors="replace")
+    def __init__(self, log, database, max_bytes_per_batch):
+        self.source = TextFiles(log, max_bytes_per_batch, errors="replace")
         self.state = SqlState(database, TABLE, key=["hour", "package"], add="actions", last={"action": "at"})
 
     def process(self, batch: DataFrame) -> DataFrame:
@@ -69,7 +69,7 @@ def write_log(file: Path, lines: int, seed: int) -> None:
 
 
 def topology(
-    log: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
+    log: str | None = None, database: str | None = None, max_bytes_per_batch: int | str = "64KB"
 ) -> tuple[Topology, dict[str, object]]:
     """Count a log (by default this machine's) into a table (by default in a new file); return topology and config."""
     place = Path(tempfile.mkdtemp(prefix=f"{ID}-"))
@@ -78,4 +78,4 @@ def topology(
         log = str(place / "dpkg.log")
         write_log(Path(log), lines=5_000, seed=1)
     database = database or os.environ.get("DATABASE") or str(place / "packages.db")
-    return PackageLog(log, database, bytes_per_batch).topology(), dict(CONF)
+    return PackageLog(log, database, max_bytes_per_batch).topology(), dict(CONF)

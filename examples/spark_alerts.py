@@ -50,7 +50,7 @@ class Sensors(Pipeline):
     outputs = ["sensor", "minute", "highest"]
 
     def __init__(self, rows, database):
-        self.source = MemorySource(rows, "sensor STRING, minute BIGINT, degrees DOUBLE", rows_per_batch=60)
+        self.source = MemorySource(rows, "sensor STRING, minute BIGINT, degrees DOUBLE", max_rows_per_batch=60)
         self.state = SqlState(database, TABLE, key=["sensor", "minute"], add="readings", min="lowest", max="highest")
 
     def process(self, batch: DataFrame) -> DataFrame:

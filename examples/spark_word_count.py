@@ -33,8 +33,8 @@ CONF = {**SPARK, "topology.max.spout.pending": 4}  # batches at a time
 class WordCount(Pipeline):
     transactional_id = ID
 
-    def __init__(self, lines, database, bytes_per_batch):
-        self.source = TextFiles(lines, bytes_per_batch)
+    def __init__(self, lines, database, max_bytes_per_batch):
+        self.source = TextFiles(lines, max_bytes_per_batch)
         self.state = SqlState(database, TABLE, key="word", add="count")
 
     def process(self, batch: DataFrame) -> DataFrame:
@@ -43,9 +43,9 @@ class WordCount(Pipeline):
 
 
 def topology(
-    lines: str | None = None, database: str | None = None, bytes_per_batch: int | str = "64KB"
+    lines: str | None = None, database: str | None = None, max_bytes_per_batch: int | str = "64KB"
 ) -> tuple[Topology, dict[str, object]]:
     """Count files (by default some of Python's own) into a table (by default in a new file); returns its config too."""
     lines = lines or os.environ.get("LINES") or str(Path(re.__file__).parent)
     database = database or os.environ.get("DATABASE") or str(Path(tempfile.mkdtemp(prefix=f"{ID}-"), "words.db"))
-    return WordCount(lines, database, bytes_per_batch).topology(), dict(CONF)
+    return WordCount(lines, database, max_bytes_per_batch).topology(), dict(CONF)

@@ -114,10 +114,10 @@ def tables(directory: str) -> tuple[TransactionalMap, TransactionalMap]:
     return TransactionalMap(words, "words"), TransactionalMap(buckets, "buckets")
 
 
-def topology(lines_dir: str | None = None, directory: str | None = None, bytes_per_batch: int = 16_384) -> Topology:
+def topology(lines_dir: str | None = None, directory: str | None = None, max_bytes_per_batch: int = 16_384) -> Topology:
     """Count the files in ``lines_dir`` (by default some of Python's own) into ``directory`` (by default a new one)."""
     word_table, bucket_table = tables(directory or tempfile.mkdtemp(prefix="transactional-words-"))
-    spout = FilePartitionSpout(lines_dir or Path(re.__file__).parent, bytes_per_batch)
+    spout = FilePartitionSpout(lines_dir or Path(re.__file__).parent, max_bytes_per_batch)
     builder = TransactionalTopologyBuilder(ID, "lines", spout, 2)
     builder.set_bolt("count", Count(), 2).shuffle_grouping("lines")
     builder.set_bolt("update-words", UpdateWords(word_table), 2).fields_grouping("count", ["word"])

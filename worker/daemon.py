@@ -38,7 +38,7 @@ from tupletree.v1 import acker_pb2, worker_pb2_grpc
 from .assignment_view import AssignmentView, has_place, view
 from .builder import Plan
 from .control_messages import WorkerLost
-from .core.task import Environment, TaskFailure
+from .core.task import Environment, TaskFailedError
 from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.executor import Executor
@@ -252,12 +252,12 @@ class Worker:
         event(log, "worker.stopping", cause=waits[next(iter(done))])
         return 0
 
-    async def _first_failure(self) -> TaskFailure:
+    async def _first_failure(self) -> TaskFailedError:
         """Wait until a component raises or one of the worker's own tasks fails."""
         try:
             return await self._tasks.until(self._transfer.failure)
         except Exception as error:
-            return TaskFailure("__system", 0, error)
+            return TaskFailedError("__system", 0, error)
 
     async def _drain(self) -> None:
         """Wait up to ``DRAIN_S`` until the output of the engine's last flush has arrived."""

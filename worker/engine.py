@@ -24,7 +24,7 @@ from .core.ack_updates import AckUpdates
 from .core.batches import Batch, Rows, bytes_of, check, decode
 from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
-from .core.task import TaskFailure
+from .core.task import TaskFailedError
 from .execution.call_durations import Present
 from .execution.executor import Executor, RemoteBatch
 from .execution.inbox import ACKERS, Gate, Inbox
@@ -44,7 +44,7 @@ class Outside(Protocol):
     def post(self, updates: AckUpdates) -> None:
         """Send ledger updates to the ackers."""
 
-    def failed(self, failure: TaskFailure) -> None:
+    def failed(self, failure: TaskFailedError) -> None:
         """Report that a component raised and its run loop has ended."""
 
     def congestion_changed(self) -> None:

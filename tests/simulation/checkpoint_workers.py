@@ -29,7 +29,7 @@ from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows, encode
-from tupletree.worker.core.task import Environment, Task, TaskFailure
+from tupletree.worker.core.task import Environment, Task, TaskFailedError
 from tupletree.worker.execution.executor import Executor, RemoteBatch
 from tupletree.worker.execution.inbox import Gate
 from tupletree.worker.execution.spout_executor import SpoutExecutor
@@ -165,7 +165,7 @@ class Worker:
             return what()
         except Killed:
             pass
-        except TaskFailure as failure:
+        except TaskFailedError as failure:
             self.kill(str(failure))
         finally:
             self.world.running.pop()

@@ -67,7 +67,7 @@ def complete_topology(
     Raises:
         UsageError: a spout has no mock source.
         PendingTuplesError: a row was neither acked nor failed, and no component holds tuples on purpose.
-        TaskFailure: a component raised.
+        TaskFailedError: a component raised.
         TimeoutError: the topology is not quiet after ``timeout`` seconds.
     """
     sources = mock_sources or {}

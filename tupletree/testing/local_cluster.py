@@ -155,7 +155,7 @@ class LocalCluster:
 
         Raises:
             TimeoutError: the cluster is not quiet after ``timeout`` seconds (of real time).
-            TaskFailure: a component raised.
+            TaskFailedError: a component raised.
         """
         self.wait_until(lambda: all(topology.is_quiet(timeout) for topology in self._topologies.values()), timeout)
 
@@ -164,7 +164,7 @@ class LocalCluster:
 
         Raises:
             TimeoutError: the predicate is not true after ``timeout`` seconds (of real time).
-            TaskFailure: a component raised.
+            TaskFailedError: a component raised.
         """
 
         def holds() -> T:

@@ -20,7 +20,7 @@ from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
-from tupletree.worker.core.task import Environment, Observer, TaskFailure
+from tupletree.worker.core.task import Environment, Observer, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
 
@@ -39,7 +39,7 @@ class LocalTopology:
     ) -> None:  # fmt: skip
         self.name = name
         self.errors: list[tuple[str, BaseException]] = []
-        self.failure: TaskFailure | None = None
+        self.failure: TaskFailedError | None = None
         self._clock = clock
         self._lock = threading.Lock()
         shards = conf["topology.acker.executors"]
@@ -99,7 +99,7 @@ class LocalTopology:
                 reasons = self._reasons.take(roots) if kind is VerdictKind.FAILED else {}
                 self.engine.notify_task(task, TreeVerdict(task, kind, roots, reasons))
 
-    def failed(self, failure: TaskFailure) -> None:
+    def failed(self, failure: TaskFailedError) -> None:
         """End the topology because a component raised. Called on run loop threads, which cannot join each other."""
         self.failure = self.failure or failure
         for loop in self.engine.loops:

@@ -11,10 +11,13 @@ import codecs
 import errno
 import glob
 import os
+import re
 import stat
 from typing import Any
 
 from tupletree.errors import UsageError
+
+_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 BLOCK = 1 << 16
 """The number of bytes read at a time."""
@@ -158,3 +161,13 @@ def _read(file: Any, start: int, end: int) -> bytes:
     file.seek(start)
     data: bytes = file.read(end - start)
     return data
+
+
+def byte_size(owner: str, name: str, size: int | str) -> int:
+    """Parse a number of bytes, such as 4096, "512KB", "4MB" or "1GB". UsageError for anything else."""
+    match = re.fullmatch(r"(\d+) ?([KMG]?B)?", size, re.IGNORECASE) if isinstance(size, str) else None
+    if match is not None:
+        size = int(match[1]) * _UNITS[(match[2] or "").upper()]
+    if type(size) is not int or size < 1:
+        raise UsageError(f"{owner}: {name} is {size!r}; a number of bytes was expected, such as 4096, '512KB' or '4MB'")
+    return size

@@ -17,7 +17,7 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.transactional.bolts import BatchCollector
-from tupletree.transactional.file_ranges import BLOCK, LineEnds, check_encoding, path_of, sizes_of
+from tupletree.transactional.file_ranges import BLOCK, LineEnds, byte_size, check_encoding, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 ATTEMPT = "attempt"
@@ -29,7 +29,8 @@ class FilePartitionSpout(TransactionalSpout):
     ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
     or a pattern such as ``/data/**/*.log``. The files must exist at the same path on every machine where the topology
     can run.
-    ``bytes_per_batch``: maximum bytes per file and batch. A longer line is a range of its own.
+    ``max_bytes_per_batch``: maximum bytes per file and batch, as a number or as "512KB", "4MB". A longer line is a
+    range of its own.
     ``fields``: the name of the line's field.
     ``encoding``: the encoding of the lines, in which a line end must be one byte. ``errors``: the handling of invalid
     bytes, as for ``bytes.decode``; "strict" fails the batch until the topology is submitted with another setting.
@@ -46,7 +47,7 @@ class FilePartitionSpout(TransactionalSpout):
     def __init__(
         self,
         files: str | Path,
-        bytes_per_batch: int = 1 << 18,
+        max_bytes_per_batch: int | str = "256KB",
         *,
         fields: Sequence[str] = ("line",),
         encoding: str = "utf-8",
@@ -55,12 +56,10 @@ class FilePartitionSpout(TransactionalSpout):
     ) -> None:
         if not isinstance(files, str | Path):
             raise UsageError(f"FilePartitionSpout: files is {files!r}; a directory or a pattern was expected")
-        if type(bytes_per_batch) is not int or bytes_per_batch < 1:
-            raise UsageError(f"FilePartitionSpout: bytes_per_batch is {bytes_per_batch!r}; at least 1 was expected")
         if isinstance(fields, str) or len(fields) != 1 or fields[0] == ATTEMPT:
             raise UsageError(f"FilePartitionSpout: fields is {fields!r}; a list with the name of the line was expected")
         self.files = os.path.abspath(files)
-        self.bytes_per_batch = bytes_per_batch
+        self.max_bytes_per_batch = byte_size("FilePartitionSpout", "max_bytes_per_batch", max_bytes_per_batch)
         self.fields = list(fields)
         self.encoding = encoding
         self.errors = errors
@@ -114,7 +113,7 @@ class FileCoordinator(TransactionCoordinator):
 
     def _end(self, name: str, start: int, size: int) -> int:
         try:
-            return self._ends.end(name, self._spout.path(name), start, size, self._spout.bytes_per_batch)
+            return self._ends.end(name, self._spout.path(name), start, size, self._spout.max_bytes_per_batch)
         except OSError as error:
             raise self._unreadable(error) from error
 

@@ -1,8 +1,8 @@
 """Transactional spouts over in-memory rows, for tests, examples and small inputs.
 
-Each task of the topology gets a copy of all rows. Every batch takes at most ``take_per_batch`` rows of every partition.
-When all rows are taken, no further batch begins, not even after a restart under the same transactional id. A few empty
-batches can begin while the last rows are in flight (``PartitionCoordinator.has_more``).
+Each task of the topology gets a copy of all rows. Every batch takes at most ``max_rows_per_batch`` rows of every
+partition. When all rows are taken, no further batch begins, not even after a restart under the same transactional id. A
+few empty batches can begin while the last rows are in flight (``PartitionCoordinator.has_more``).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout):
     Raises UsageError for invalid arguments, with the position of an invalid row.
     """
 
-    def __init__(self, data: Data, fields: Sequence[str], take_per_batch: int) -> None:
-        self.fields, self.rows, self.take = _checked(self, data, fields, take_per_batch)
+    def __init__(self, data: Data, fields: Sequence[str], max_rows_per_batch: int) -> None:
+        self.fields, self.rows, self.take = _checked(self, data, fields, max_rows_per_batch)
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare([ATTEMPT, *self.fields])
@@ -58,8 +58,10 @@ class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
     becomes unavailable in the middle of a batch or between two batches.
     """
 
-    def __init__(self, data: Data, fields: Sequence[str], take_per_batch: int, away: str | Path | None = None) -> None:
-        self.fields, self.rows, self.take = _checked(self, data, fields, take_per_batch)
+    def __init__(
+        self, data: Data, fields: Sequence[str], max_rows_per_batch: int, away: str | Path | None = None
+    ) -> None:
+        self.fields, self.rows, self.take = _checked(self, data, fields, max_rows_per_batch)
         self.away = None if away is None else Path(away).absolute()
 
     def declare_output_fields(self, declarer: Any) -> None:
@@ -151,7 +153,7 @@ def _checked(spout: object, data: Data, fields: Sequence[str], take: int) -> tup
             f"{ATTEMPT!r}, which the spout puts before them"
         )
     if type(take) is not int or take < 1:
-        raise UsageError(f"{name}: take_per_batch is {take!r}; a number of rows, at least 1, was expected")
+        raise UsageError(f"{name}: max_rows_per_batch is {take!r}; a number of rows, at least 1, was expected")
     if isinstance(data, Mapping):
         if sorted(data, key=str) != sorted(range(len(data)), key=str):
             raise UsageError(

@@ -31,7 +31,7 @@ from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
 from ..core.collectors import TaskBoltCollector
 from ..core.output_streams import OutBuffer
-from ..core.task import Environment, Task, TaskFailure
+from ..core.task import Environment, Task, TaskFailedError
 from .barriers import Arrival, Barriers, StepDecision
 from .task_state import Refused
 
@@ -99,7 +99,7 @@ class Participant:
         """Judge a batch; return True if it is to be executed now. Steps are acted on at once.
 
         Raises:
-            TaskFailure: another worker has taken over the state of this task.
+            TaskFailedError: another worker has taken over the state of this task.
         """
         if origin.stream == CHECKPOINT_STREAM:
             columns = rows.columns
@@ -227,7 +227,7 @@ class Participant:
     def _act(self, step: Step, tup: Tuple) -> None:
         try:
             self.perform(step)
-        except TaskFailure:
+        except TaskFailedError:
             raise
         except AuthorityError as error:
             raise self._task.failure(error) from error

@@ -143,7 +143,7 @@ class SpoutParticipant(Participant):
         self._spout_task.uncommitted = len(self._acked) + len(self._prepared)
 
     def _notify(self, call: Callable[[Any], None], msg_ids: Iterable[Any]) -> None:
-        """Call the spout for each message. If the spout raises, raise TaskFailure and skip the remaining messages."""
+        """Call the spout for each message. If the spout raises, raise TaskFailedError and skip the rest."""
         try:
             for msg_id in msg_ids:
                 call(msg_id)

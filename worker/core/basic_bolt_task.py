@@ -44,7 +44,7 @@ class BasicBoltTask(Task):
             self.tear_down(self.bolt, "cleanup")
 
     def renew(self) -> None:
-        """Continue with a new copy of the bolt, as after a crash. Raises TaskFailure if the copy fails to start."""
+        """Continue with a new copy of the bolt, as after a crash. Raises TaskFailedError if the copy fails to start."""
         self.end(self.bolt)
         try:
             self.bolt = self.renewed()
@@ -57,7 +57,7 @@ class BasicBoltTask(Task):
         """Execute rows ``start`` to ``stop`` and ack or fail each, until ``must_yield``. Return the number executed.
 
         Raises:
-            TaskFailure: ``execute`` raised anything but FailedException.
+            TaskFailedError: ``execute`` raised anything but FailedException.
         """
         collector = self.collector
         execute: Callable[..., object] = self.bolt.execute

@@ -61,7 +61,7 @@ class BoltTask(Task):
         """Continue with a new copy of the bolt, as after a crash. Unacked tuples and pending trees are forgotten.
 
         Raises:
-            TaskFailure: making or preparing the copy failed.
+            TaskFailedError: making or preparing the copy failed.
         """
         self.end(self.bolt)
         self.trees.forget()
@@ -78,7 +78,7 @@ class BoltTask(Task):
         """Execute rows ``start`` to ``stop``, until ``must_yield`` is set. Return the number executed.
 
         Raises:
-            TaskFailure: ``execute`` raised.
+            TaskFailedError: ``execute`` raised.
         """
         if self._gathered is not None:
             return self._gather(rows, start, stop, origin)

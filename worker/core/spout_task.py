@@ -110,7 +110,7 @@ class SpoutTask(Task):
         Return True if the spout emitted.
 
         Raises:
-            TaskFailure: ``next_tuple`` raised.
+            TaskFailedError: ``next_tuple`` raised.
         """
         next_tuple: Callable[[], object] = self.spout.next_tuple
         collector = self.collector

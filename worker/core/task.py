@@ -31,7 +31,7 @@ Observer = Callable[[str, str, Sequence[Any]], None]
 Clock = Callable[[], float]
 
 
-class TaskFailure(TupletreeError):
+class TaskFailedError(TupletreeError):
     """A component raised an exception, so its worker must end. ``__cause__`` is the component's exception.
 
     SystemExit counts too: on the thread of a run loop, SystemExit would silently end only that thread.
@@ -219,6 +219,6 @@ class Task(TreeTracker):
         """Report an error of this task to the user."""
         self._env.report_error(self.component_id, self.task_id, error)
 
-    def failure(self, error: BaseException) -> TaskFailure:
-        """Wrap an exception of this task's component in a TaskFailure."""
-        return TaskFailure(self.component_id, self.task_id, error)
+    def failure(self, error: BaseException) -> TaskFailedError:
+        """Wrap an exception of this task's component in a TaskFailedError."""
+        return TaskFailedError(self.component_id, self.task_id, error)

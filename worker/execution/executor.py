@@ -20,7 +20,7 @@ from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Batch, Rows, decode, roots_of
 from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer
-from ..core.task import Clock, Participant, SetUp, Task, TaskFailure
+from ..core.task import Clock, Participant, SetUp, Task, TaskFailedError
 from .idle_spouts import IdleWait
 from .inbox import BACKLOG, Gate, Inbox, behind
 from .outgoing_batches import RowsRefused
@@ -88,7 +88,7 @@ class Executor:
         self._feeds |= tasks
 
     def open(self) -> None:
-        """Open the tasks that are not open yet. Raises TaskFailure if a component raises."""
+        """Open the tasks that are not open yet. Raises TaskFailedError if a component raises."""
         for task in self.tasks:
             if not task.is_open:
                 self.at_work = task
@@ -110,7 +110,7 @@ class Executor:
         """Do a few milliseconds of work. Return True if there was any.
 
         Raises:
-            TaskFailure: a component raised.
+            TaskFailedError: a component raised.
         """
         raise NotImplementedError
 
@@ -222,7 +222,7 @@ class Executor:
             except RowsRefused as refused:
                 self._refuse(buffer, refused)
             except UnregisteredTypeError as error:
-                raise TaskFailure(self.component_id, buffer.origin.task, error) from error
+                raise TaskFailedError(self.component_id, buffer.origin.task, error) from error
 
     def _refuse(self, buffer: OutBuffer, refused: RowsRefused) -> None:
         """Fail the trees of rows that could not be put in a message. All other rows have been delivered."""
@@ -241,7 +241,7 @@ class Executor:
 
 
 def call(item: Call, task: Task) -> None:
-    """Make a call that a component asked for, unless it was replaced since. Raises TaskFailure if the call raises."""
+    """Make a call that a component asked for, unless it was replaced. Raises TaskFailedError if the call raises."""
     if item.context is not task.context:
         return
     try:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from tupletree._log import event
 
 from ..core.ack_updates import AckUpdates
-from ..core.task import Clock, TaskFailure
+from ..core.task import Clock, TaskFailedError
 from .early_updates import remainder, so_far
 from .executor import Executor
 from .stuck_calls import HangLog
@@ -67,7 +67,7 @@ class LoopSettings:
     batch_size: int
     flush_interval_s: float
     post: Callable[[AckUpdates], None]
-    on_failure: Callable[[TaskFailure], None]
+    on_failure: Callable[[TaskFailedError], None]
     on_split: Callable[[Executor, Sequence[Executor]], None]  # (blocking or being set up; moved to a new loop)
 
 
@@ -175,10 +175,10 @@ class RunLoop(threading.Thread):
             for executor in self._executors:
                 executor.close()
             self._flush()
-        except TaskFailure as failure:
+        except TaskFailedError as failure:
             self._settings.on_failure(failure)
         except BaseException as error:  # a bug: the worker must end, or it would look healthy and do nothing
-            self._settings.on_failure(TaskFailure("__system", -1, error))
+            self._settings.on_failure(TaskFailedError("__system", -1, error))
         finally:
             self._takes_arrivals = False
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended

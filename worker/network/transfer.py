@@ -15,7 +15,7 @@ from tupletree.v1 import worker_pb2
 
 from ..core.ack_updates import AckUpdates
 from ..core.batches import bytes_of
-from ..core.task import TaskFailure
+from ..core.task import TaskFailedError
 from ..execution.inbox import Gate
 from .acker_links import AckerLinks
 from .linger import Linger
@@ -32,7 +32,7 @@ class Transfer:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
-        self.failure: asyncio.Future[TaskFailure] = loop.create_future()
+        self.failure: asyncio.Future[TaskFailedError] = loop.create_future()
         self._loop = loop
         self._batches: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
         self._handed_bytes = 0  # since the start, counted by the senders, under the lock
@@ -75,7 +75,7 @@ class Transfer:
         """Fail trees whose tuples may be lost."""
         self.post(AckUpdates.of(fails=roots))
 
-    def failed(self, failure: TaskFailure) -> None:
+    def failed(self, failure: TaskFailedError) -> None:
         self._loop.call_soon_threadsafe(self._set_failure, failure)
 
     def congestion_changed(self) -> None:
@@ -97,7 +97,7 @@ class Transfer:
         try:
             count = self._give()
         except Exception as error:  # a bug: the worker must end, because ``_flush`` is not scheduled again
-            self._set_failure(TaskFailure("__system", -1, error))
+            self._set_failure(TaskFailedError("__system", -1, error))
             raise
         self._linger.add(count, self._loop.time())
         if count and self._linger.pause_s:
@@ -132,7 +132,7 @@ class Transfer:
                 self._is_holding = False
                 self._gate.set(self, ())
 
-    def _set_failure(self, failure: TaskFailure) -> None:
+    def _set_failure(self, failure: TaskFailedError) -> None:
         if not self.failure.done():
             self.failure.set_result(failure)
 

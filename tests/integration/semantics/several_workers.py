@@ -18,7 +18,7 @@ from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
-from tupletree.worker.core.task import Environment, TaskFailure
+from tupletree.worker.core.task import Environment, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
 
 
@@ -34,7 +34,7 @@ class _Outside:
     def post(self, updates: AckUpdates) -> None:
         self._workers.post(updates)
 
-    def failed(self, failure: TaskFailure) -> None:
+    def failed(self, failure: TaskFailedError) -> None:
         self._workers.failures.append(failure)
 
     def congestion_changed(self) -> None:
@@ -58,14 +58,14 @@ class SeveralWorkers:
         rng.shuffle(executors)
         self.now_s = 0.0
         self.sent = 0
-        self.failures: list[TaskFailure] = []
+        self.failures: list[TaskFailedError] = []
         self._ledgers = [Ledger() for _ in range(merged["topology.acker.executors"])]
         self._lock = threading.Lock()
         self._announcing = threading.Lock()
         environment = Environment(
             clock=lambda: self.now_s,
             getrandbits=random.Random(rng.random()).getrandbits,
-            report_error=lambda component, task, error: self.failures.append(TaskFailure(component, task, error)),
+            report_error=lambda component, task, error: self.failures.append(TaskFailedError(component, task, error)),
             is_tracked=bool(self._ledgers),
             log_emit=lambda component, stream, values: None,
         )

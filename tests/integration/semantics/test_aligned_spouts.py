@@ -10,7 +10,7 @@ from stateful_scene import ALIGNED, Count, Numbers, counting, sqlite, stored
 
 from tupletree import FailedException, Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_an_exception_of_a_spout_that_hears_of_its_messages_ends_the_worker(clus
     words = Broken(["word"])
     cluster.submit("words", counting(Refuses(), words).create_topology(), ALIGNED)
     words.feed(["a"], 1)
-    with pytest.raises(TaskFailure, match="component 'words' failed: ValueError: broken"):
+    with pytest.raises(TaskFailedError, match="component 'words' failed: ValueError: broken"):
         cluster.wait_until(lambda: False, 5)
 
 
@@ -135,7 +135,7 @@ def test_nothing_may_be_emitted_in_open(cluster):
             collector.emit(["early"])
 
     cluster.submit("words", counting(Count(), Early(10)).create_topology(), ALIGNED)
-    with pytest.raises(TaskFailure, match="spout 'words' has emitted in open"):
+    with pytest.raises(TaskFailedError, match="spout 'words' has emitted in open"):
         cluster.wait_until(lambda: False, 5)
 
 

@@ -11,7 +11,7 @@ from local_components import DoBasic, Keep, Log
 from tupletree import AsyncBolt, Backoff, BasicBolt, Bolt, FailedException, ReliableSpout, Spout, TopologyBuilder
 from tupletree.errors import TopologyError, UsageError
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 QUICK = Backoff(first_s=1, factor=1, max_attempts=3)
 
@@ -231,7 +231,7 @@ def test_a_positioned_spout_in_an_aligned_topology_needs_no_retries(cluster: Any
     numbers = builder.set_spout("numbers", Positioned(1, Log())).set_retry(QUICK)
     builder.set_bolt("step", refuse()).shuffle_grouping(numbers)
     cluster.submit("t", builder.create_topology(), {"topology.state.checkpoint.aligned": True})
-    with pytest.raises(TaskFailure) as caught:
+    with pytest.raises(TaskFailedError) as caught:
         cluster.wait_quiet()
     assert isinstance(caught.value.__cause__, UsageError)
     assert "has positions, to which aligned checkpoints take it back" in str(caught.value)

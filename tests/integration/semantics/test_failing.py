@@ -12,7 +12,7 @@ from tupletree import FailedException, ReportedFailedException, Spout, TopologyB
 from tupletree.errors import EmitError, UnregisteredTypeError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 def test_fail_is_heard_at_once_though_other_tuples_of_the_tree_are_pending(cluster: LocalCluster) -> None:
@@ -133,7 +133,7 @@ def test_emit_errors_name_component_and_stream_and_end_the_topology(
     cluster.submit("t", builder.create_topology())
     feeder.feed([1])
     with pytest.raises(
-        TaskFailure, match=f"component 'emitter' failed: EmitError: component 'emitter' .*{sentence}"
+        TaskFailedError, match=f"component 'emitter' failed: EmitError: component 'emitter' .*{sentence}"
     ) as caught:
         cluster.wait_quiet()
     assert isinstance(caught.value.__cause__, EmitError)
@@ -150,7 +150,7 @@ def test_an_exception_ends_its_topology_and_no_other(cluster: LocalCluster) -> N
         builder.set_bolt("divide", DoBasic(divide)).shuffle_grouping("spout")
         cluster.submit(name, builder.create_topology())
     feeders["one"].feed([0], "a")
-    with pytest.raises(TaskFailure, match="component 'divide' failed: ZeroDivisionError"):
+    with pytest.raises(TaskFailedError, match="component 'divide' failed: ZeroDivisionError"):
         cluster.wait_quiet()
     cluster.kill("one")
     feeders["other"].feed([1], "b")
@@ -184,7 +184,7 @@ def test_an_unregistered_type_is_refused_as_on_a_cluster_unless_values_are_passe
     with LocalCluster() as cluster:
         cluster.submit("t", topology(feeder, log))
         feeder.feed([1], "b")
-        with pytest.raises(TaskFailure, match=r"'maker'.*type Point.*field 'place'") as caught:
+        with pytest.raises(TaskFailedError, match=r"'maker'.*type Point.*field 'place'") as caught:
             cluster.wait_quiet()
         assert isinstance(caught.value.__cause__, UnregisteredTypeError)
 

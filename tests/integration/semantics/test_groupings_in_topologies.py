@@ -14,7 +14,7 @@ from tupletree.declarer import BoltDeclarer
 from tupletree.grouping import CustomGrouping
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 WORDS = [f"word{number % 7}" for number in range(70)]
 
@@ -97,7 +97,7 @@ class Stray(CustomGrouping):
 
 
 def test_custom_grouping_that_chooses_a_stranger_ends_the_topology(cluster: LocalCluster) -> None:
-    with pytest.raises(TaskFailure, match=r"'spout' failed: EmitError: .*'default'.*'spout' chose task 5"):
+    with pytest.raises(TaskFailedError, match=r"'spout' failed: EmitError: .*'default'.*'spout' chose task 5"):
         received(cluster, lambda bolt: bolt.custom_grouping("spout", Stray()))
 
 

@@ -15,7 +15,7 @@ from tupletree import Spout, Topology, TopologyBuilder
 from tupletree.errors import ConfigError, NameInUseError, NotFoundError, UsageError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 class Real(Spout):
@@ -75,7 +75,7 @@ def test_complete_topology_raises_what_a_component_raised() -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", FeederSpout(["n"]))
     builder.set_bolt("divide", DoBasic(lambda tup, collector: 1 / tup[0])).shuffle_grouping("spout")
-    with pytest.raises(TaskFailure, match="'divide' failed: ZeroDivisionError"):
+    with pytest.raises(TaskFailedError, match="'divide' failed: ZeroDivisionError"):
         complete_topology(builder.create_topology(), {"spout": [[1], [0]]})
 
 

@@ -11,7 +11,7 @@ import pytest
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder, bolt
 from tupletree.errors import EmitError, TopologyError
 from tupletree.testing import FeederSpout, complete_topology, make_tuple, run_bolt
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 class Sale(NamedTuple):
@@ -122,7 +122,7 @@ def test_an_object_of_another_class_is_refused_when_it_is_emitted() -> None:
     builder.set_spout("raw", FeederSpout(["shop", "amount"]))
     builder.set_bolt("add", Wrong()).shuffle_grouping("raw")
     builder.set_bolt("last", Takes()).shuffle_grouping("add")
-    with pytest.raises(TaskFailure) as caught:
+    with pytest.raises(TaskFailedError) as caught:
         complete_topology(builder.create_topology(), {"raw": [["x", 2]]})
     assert isinstance(caught.value.__cause__, EmitError)
     assert "component 'add' emitted a Renamed on stream 'default', whose fields are shop, total, currency: " in str(

@@ -17,7 +17,7 @@ from tupletree.transactional import BatchBolt, TransactionalTopologyBuilder
 from tupletree.transactional.memory import MemoryTransactionalSpout
 from tupletree.windows import Count as Tuples
 from tupletree.windows import WindowedBolt
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 def bolt_of(base: type, **methods: Any) -> Any:
@@ -100,7 +100,7 @@ def test_a_value_that_is_no_row_is_refused(cluster: LocalCluster, base: type, va
     def execute(self: Any, *_: Any) -> Iterator[Any]:
         yield value
 
-    with pytest.raises(TaskFailure) as caught:
+    with pytest.raises(TaskFailedError) as caught:
         Scene(cluster, bolt_of(base, execute=execute)).words("to", 1)
         cluster.wait_until(lambda: False, 5)
     assert isinstance(caught.value.__cause__, EmitError)

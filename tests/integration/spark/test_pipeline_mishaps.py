@@ -21,7 +21,7 @@ from tupletree.spark import ForeachBatch, Pipeline, Sink
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sources.memory import MemorySource
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -70,7 +70,7 @@ def test_a_commit_that_does_not_end_ends_the_worker() -> None:
         released.wait(100)
 
     conf = {**CONF, "pipeline.batch.timeout.secs": 3}
-    with pytest.raises(TaskFailure, match=r"the commit of transaction 1 .* has not ended after 3 s"):  # noqa: SIM117
+    with pytest.raises(TaskFailedError, match=r"the commit of transaction 1 .* has not ended after 3 s"):  # noqa: SIM117
         with LocalCluster() as cluster:
             cluster.submit("numbers", Numbers(ForeachBatch(save)).topology(), conf)
             cluster.wait_until(lambda: False, timeout=60)

@@ -26,7 +26,7 @@ from tupletree.transactional.spouts import (
     PartitionEmitter,
     TransactionalSpout,
 )
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def builder(spout=None):
 def failure_of(cluster, one, **conf):
     """What ends the worker of a topology."""
     cluster.submit("numbers", one.create_topology(), conf)
-    with pytest.raises(TaskFailure) as caught:
+    with pytest.raises(TaskFailedError) as caught:
         cluster.wait_until(lambda: False)
     return caught.value.__cause__
 

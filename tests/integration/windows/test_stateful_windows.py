@@ -17,7 +17,7 @@ from tupletree import Spout, StatefulWindowedBolt, Topology, TopologyBuilder, Wi
 from tupletree.errors import TopologyError
 from tupletree.testing import LocalCluster
 from tupletree.windows import Count, Duration
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 SEEDS = int(os.environ.get("WINDOW_SEEDS", "1"))
 CONF = {"topology.state.checkpoint.interval.ms": 1000, "topology.message.timeout.secs": 1000}
@@ -232,7 +232,7 @@ def test_an_init_state_that_leaves_out_the_windows_is_told(cluster: LocalCluster
     feed.append([1, 0])
     bolt = _with_ids(Forgetful().with_window(Count(1)))
     cluster.submit("t", journal({"a": Numbered(feed, Log(), 0)}, bolt), CONF)
-    with pytest.raises(TaskFailure, match=r"Forgetful\.init_state must call super\(\)\.init_state\(state\)"):
+    with pytest.raises(TaskFailedError, match=r"Forgetful\.init_state must call super\(\)\.init_state\(state\)"):
         cluster.wait_until(lambda: cluster.advance(1))
 
 
@@ -251,5 +251,5 @@ def test_aligned_checkpoints_are_refused(cluster: LocalCluster) -> None:
     bolt = _with_ids(Journal(Log(), Log()).with_window(Count(1)))
     conf = {**CONF, "topology.state.checkpoint.aligned": True}
     cluster.submit("t", journal({"a": Numbered(Log(), Log(), 0)}, bolt), conf)
-    with pytest.raises(TaskFailure, match="an aligned checkpoint would wait"):
+    with pytest.raises(TaskFailedError, match="an aligned checkpoint would wait"):
         cluster.wait_until(lambda: cluster.advance(1))

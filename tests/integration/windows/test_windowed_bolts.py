@@ -15,7 +15,7 @@ from tupletree.component import BoltCollector
 from tupletree.errors import EmitError, TopologyError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 from tupletree.windows import Count, Duration
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 class Sums(WindowedBolt):
@@ -203,7 +203,7 @@ def test_a_windowed_bolt_that_settles_its_tuples_itself_is_told_not_to(cluster: 
     feeder = FeederSpout(["n"])
     cluster.submit("t", summing(feeder, Wrong(call).with_tumbling_window(Count(1)), Keep(Log())))
     feeder.feed([1], 1)
-    with pytest.raises(TaskFailure, match=f"a windowed bolt does not call {call}") as caught:
+    with pytest.raises(TaskFailedError, match=f"a windowed bolt does not call {call}") as caught:
         cluster.wait_until(lambda: feeder.acked)
     assert isinstance(caught.value.__cause__, UsageError) and not isinstance(caught.value.__cause__, EmitError)
 
@@ -212,7 +212,7 @@ def test_windows_longer_than_the_message_timeout_end_the_topology_when_it_starts
     bolt = Sums().with_tumbling_window(Duration(20))
     topology = summing(FeederSpout(["n"]), bolt, Keep(Log()))
     cluster.submit("t", topology, {"topology.message.timeout.secs": 40})
-    with pytest.raises(TaskFailure, match=r"bolt 'sums': holds tuples for 40 seconds \(length and slide\), and topol"):
+    with pytest.raises(TaskFailedError, match=r"bolt 'sums': holds tuples for 40 seconds \(length and slide\), and"):
         cluster.wait_until(lambda: False)
 
 

@@ -71,7 +71,7 @@ def test_its_spout_says_which_rule_it_takes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rows_per_batch": 0}, "rows_per_batch is 0; at least 1 was expected"),
+        ({"max_rows_per_batch": 0}, "max_rows_per_batch is 0; at least 1 was expected"),
         ({"schema": None}, "schema is None; columns in Spark's DDL were expected"),
         ({"partitions": {0: [], 2: []}}, "the partitions are 0, 2; they are numbered 0, 1, 2, …"),
         ({"partitions": 7}, "partitions is 7; a list of lists of rows was expected"),
@@ -83,7 +83,7 @@ def test_its_spout_says_which_rule_it_takes() -> None:
 )
 def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"MemorySource: {message}"):
-        MemorySource(**({"partitions": [[]], "schema": "a INT", "rows_per_batch": 1} | arguments))
+        MemorySource(**({"partitions": [[]], "schema": "a INT", "max_rows_per_batch": 1} | arguments))
 
 
 def test_a_fraction_is_not_cut_off_to_be_an_integer() -> None:

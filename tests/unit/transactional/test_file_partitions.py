@@ -241,7 +241,7 @@ def test_bytes_that_are_no_characters_are_named_with_their_place(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bytes_per_batch": 0}, "bytes_per_batch is 0; at least 1 was expected"),
+        ({"max_bytes_per_batch": 0}, "max_bytes_per_batch is 0; a number of bytes was expected"),
         ({"fields": "line"}, "fields is 'line'; a list with the name of the line was expected"),
         ({"fields": ["a", "b"]}, r"fields is \['a', 'b'\]; a list"),
         ({"fields": ["attempt"]}, r"fields is \['attempt'\]; a list"),

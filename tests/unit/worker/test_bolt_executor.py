@@ -13,7 +13,7 @@ from tupletree.errors import UnregisteredTypeError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows, encode
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.executor import RemoteBatch
 from tupletree.worker.execution.inbox import not_reached
 
@@ -144,7 +144,7 @@ def test_an_exception_names_component_and_task_and_keeps_its_cause() -> None:
     for bolt in (DoBasic(execute), Do(execute)):
         hand = chain(bolt)
         feed(hand, plain(1))
-        with pytest.raises(TaskFailure, match="task 1 of component 'bolt' failed: ValueError: broken") as caught:
+        with pytest.raises(TaskFailedError, match="task 1 of component 'bolt' failed: ValueError: broken") as caught:
             hand.step("bolt")
         assert isinstance(caught.value.__cause__, ValueError)
 
@@ -318,7 +318,7 @@ def test_a_value_that_cannot_leave_its_worker_fails_the_task_that_emitted_it() -
     executor = hand.executor("bolt")
     executor._deliver = encode  # type: ignore[assignment]  # as for another worker
     feed(hand, plain(1))
-    with pytest.raises(TaskFailure, match=r"task 1 of component 'bolt'.*object.*'m'") as caught:
+    with pytest.raises(TaskFailedError, match=r"task 1 of component 'bolt'.*object.*'m'") as caught:
         hand.step("bolt")
     assert isinstance(caught.value.__cause__, UnregisteredTypeError)
 

@@ -13,7 +13,7 @@ from tupletree import Spout, Topology, TopologyBuilder, Tuple
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 
@@ -76,7 +76,7 @@ def test_what_a_call_raises_is_the_failure_of_its_task() -> None:
         raise ValueError("broken")
 
     hand.executor("bolt").tasks[0].context.call_soon(broken)
-    with pytest.raises(TaskFailure, match="task 1 of component 'bolt' failed: ValueError: broken"):
+    with pytest.raises(TaskFailedError, match="task 1 of component 'bolt' failed: ValueError: broken"):
         hand.step("bolt")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.launch_file import LaunchFile
 from tupletree.worker.reporting.heartbeats import component_error
 
@@ -44,4 +44,4 @@ def test_any_exception_becomes_a_message(error: Exception, words: str) -> None:
 
 
 def test_the_failure_of_a_task_names_its_component_whatever_the_exception_is() -> None:
-    assert "task 3 of component 'bolt' failed: Silent" in str(TaskFailure("bolt", 3, Silent()))
+    assert "task 3 of component 'bolt' failed: Silent" in str(TaskFailedError("bolt", 3, Silent()))

@@ -11,7 +11,7 @@ from local_components import Log
 
 from tupletree.acker.ledger import Ledger
 from tupletree.worker.control_messages import ShardsLost, TreeVerdict, VerdictKind, WorkerLost
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import ACKERS
 
 
@@ -184,5 +184,5 @@ def test_a_failure_while_hearing_verdicts_names_the_task_they_are_for() -> None:
     hand.tell(
         "spout", TreeVerdict(second.task_id, VerdictKind.ACKED, list(roots_by_message(hand, 1).values())), index=1
     )
-    with pytest.raises(TaskFailure, match=f"task {second.task_id} of component 'spout'"):
+    with pytest.raises(TaskFailedError, match=f"task {second.task_id} of component 'spout'"):
         hand.step("spout")

@@ -13,7 +13,7 @@ from tupletree.errors import EmitError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 
@@ -84,7 +84,7 @@ def test_an_exception_ends_the_worker() -> None:
 
     hand = chain(Whole(refuse))
     feed(hand, [([1], 0, 0)])
-    with pytest.raises(TaskFailure, match="ValueError: no"):
+    with pytest.raises(TaskFailedError, match="ValueError: no"):
         drain(hand)
 
 
@@ -145,6 +145,6 @@ def test_emitted_many_have_the_same_anchors_and_an_edge_each() -> None:
 def test_a_row_of_the_wrong_length_is_an_error(emit: str) -> None:
     hand = chain(Whole(lambda tuples, collector: getattr(collector, emit)([["x", "y"]], tuples), ["m"]))
     feed(hand, [([1], 7, 1)])
-    with pytest.raises(TaskFailure) as failed:
+    with pytest.raises(TaskFailedError) as failed:
         drain(hand)
     assert isinstance(failed.value.__cause__, EmitError)

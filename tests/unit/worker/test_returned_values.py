@@ -14,7 +14,7 @@ from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 
 
 def generator(*_: Any) -> Iterator[list[Any]]:
@@ -45,7 +45,7 @@ def fed(bolt: Any) -> HandDriven:
 )
 def test_a_bolt_that_returns_values_fails_and_its_input_is_not_acked(bolt: Any, method: str, what: str) -> None:
     hand = fed(bolt)
-    with pytest.raises(TaskFailure, match=rf"component 'bolt': Bad\.{method} returned {what}; a returned value is ign"):
+    with pytest.raises(TaskFailedError, match=rf"component 'bolt': Bad\.{method} returned {what}; a returned value is"):
         hand.step("bolt")
     updates = hand.take_updates()
     assert not len(updates.acks)
@@ -66,7 +66,7 @@ def test_a_spout_that_returns_values_fails(method: str, returns: Callable[[], An
     builder.set_spout("spout", spout())
     builder.set_bolt("bolt", Do()).shuffle_grouping("spout")
     hand = HandDriven(builder.create_topology())
-    with pytest.raises(TaskFailure, match=rf"component 'spout': Bad\.{method} returned a (list|generator)"):
+    with pytest.raises(TaskFailedError, match=rf"component 'spout': Bad\.{method} returned a (list|generator)"):
         hand.step("spout")
 
 
@@ -82,5 +82,5 @@ def test_an_unfinished_call_of_ack_or_fail_fails_the_spout(method: str) -> None:
     hand.step("spout")
     kind = VerdictKind.ACKED if method == "ack" else VerdictKind.FAILED
     hand.tell("spout", TreeVerdict(task.task_id, kind, list(task.pending)))
-    with pytest.raises(TaskFailure, match=rf"Bad\.{method} returned a generator; a returned value is ignored$"):
+    with pytest.raises(TaskFailedError, match=rf"Bad\.{method} returned a generator; a returned value is ignored$"):
         hand.step("spout")

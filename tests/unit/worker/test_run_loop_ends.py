@@ -72,7 +72,7 @@ def test_an_exception_ends_every_loop_of_its_topology(cluster: LocalCluster) -> 
     cluster.submit("t", builder.create_topology())
     threads = loops(cluster)
     feeder.feed([1], 1, "left")
-    with pytest.raises(local_topology.TaskFailure, match="'left' failed: ValueError: broken"):
+    with pytest.raises(local_topology.TaskFailedError, match="'left' failed: ValueError: broken"):
         cluster.wait_quiet()
     for thread in threads:
         thread.join(ENOUGH_S)
@@ -89,7 +89,7 @@ def test_what_is_no_exception_ends_the_topology_too(cluster: LocalCluster, raise
 
     cluster.submit("t", two_branches(feeder, DoBasic(raise_it), Do()).create_topology())
     feeder.feed([1], 1, "left")
-    with pytest.raises(local_topology.TaskFailure, match=f"failed: {type(raised).__name__}: {raised}"):
+    with pytest.raises(local_topology.TaskFailedError, match=f"failed: {type(raised).__name__}: {raised}"):
         cluster.wait_quiet()
 
 
@@ -116,6 +116,6 @@ class Exiting(Spout):
 def test_a_spout_that_calls_sys_exit_ends_its_topology(cluster: LocalCluster, call: str) -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", Exiting(call))
-    with pytest.raises(local_topology.TaskFailure, match=f"component 'spout' failed: SystemExit: in {call}"):
+    with pytest.raises(local_topology.TaskFailedError, match=f"component 'spout' failed: SystemExit: in {call}"):
         cluster.submit("t", builder.create_topology())
         cluster.wait_until(lambda: False, ENOUGH_S)

@@ -10,7 +10,7 @@ from hand_driven import HandDriven, inits
 from local_components import Log
 
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
-from tupletree.worker.core.task import TaskFailure
+from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import ACKERS
 from tupletree.worker.execution.spout_executor import SpoutExecutor
 
@@ -162,7 +162,7 @@ def test_an_exception_in_any_method_names_the_component(method: str) -> None:
         hand.tell("spout", TreeVerdict(task.task_id, VerdictKind.FAILED, [roots[0]]))
     elif method == "deactivate":
         hand.executor("spout").wants_active = False  # type: ignore[attr-defined]
-    with pytest.raises(TaskFailure, match=rf"task {task.task_id} of component 'spout' failed: ValueError: broken"):
+    with pytest.raises(TaskFailedError, match=rf"task {task.task_id} of component 'spout' failed: ValueError: broken"):
         hand.step("spout")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import functools
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from tupletree.errors import ReportedFailedException, UsageError
+from tupletree.errors import ReportedFailedException
 from tupletree.spark.source import Source
 from tupletree.spark.sources.files import FilesSpout, LineExtent, absolute, pieces
 from tupletree.spark.sources.ranges import cut
-from tupletree.transactional.file_ranges import check_encoding, first_line_end
+from tupletree.transactional.file_ranges import byte_size, check_encoding, first_line_end
 
 BLOCK_BYTES = 1 << 22
 """Number of bytes that are read, and become a record batch, at a time."""
 
 PIECE_BYTES = 1 << 20
 """Minimum number of bytes per task: each task costs a Python worker of Spark some tens of milliseconds."""
-
-_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 class LineFiles(Source):
@@ -146,13 +143,3 @@ def _line_start(file: Any, position: int, first: int, last: int) -> int:
     if position <= first:
         return first
     return first_line_end(file, position - 1, last)[0] or last
-
-
-def byte_size(owner: str, name: str, size: int | str) -> int:
-    """Parse a number of bytes, such as 4096, "512KB", "4MB" or "1GB". UsageError for anything else."""
-    match = re.fullmatch(r"(\d+) ?([KMG]?B)?", size, re.IGNORECASE) if isinstance(size, str) else None
-    if match is not None:
-        size = int(match[1]) * _UNITS[(match[2] or "").upper()]
-    if type(size) is not int or size < 1:
-        raise UsageError(f"{owner}: {name} is {size!r}; a number of bytes was expected, such as 4096, '512KB' or '4MB'")
-    return size

@@ -29,7 +29,7 @@ Rows = Sequence[Sequence[Any]]
 class MemorySource(Source):
     """The rows of ``partitions``, a list of lists of rows. They are pickled with the source, so use few rows.
 
-    A batch takes up to ``rows_per_batch`` rows of each partition. A split is ``[partition, start, end]``.
+    A batch takes up to ``max_rows_per_batch`` rows of each partition. A split is ``[partition, start, end]``.
 
     ``opaque``: True for an opaque source, whose replays can differ. ``away`` makes them differ: a directory that all
     processes can read. While it holds a file named by the number of a partition, that partition is unavailable. If the
@@ -43,26 +43,26 @@ class MemorySource(Source):
         self,
         partitions: Mapping[int, Rows] | Sequence[Rows],
         schema: str | StructType,
-        rows_per_batch: int,
+        max_rows_per_batch: int,
         *,
         opaque: bool = False,
         away: str | Path | None = None,
     ) -> None:
         self.schema = checked_schema("MemorySource", schema)
         self.partitions = _checked(partitions)
-        if type(rows_per_batch) is not int or rows_per_batch < 1:
-            raise UsageError(f"MemorySource: rows_per_batch is {rows_per_batch!r}; at least 1 was expected")
+        if type(max_rows_per_batch) is not int or max_rows_per_batch < 1:
+            raise UsageError(f"MemorySource: max_rows_per_batch is {max_rows_per_batch!r}; at least 1 was expected")
         if away is not None and not opaque:
             raise UsageError("MemorySource: only an opaque source can have partitions that disappear")
-        self.rows_per_batch = rows_per_batch
+        self.max_rows_per_batch = max_rows_per_batch
         self.opaque = opaque
         self.away = None if away is None else Path(away).absolute()
 
     def spout(self) -> TransactionalSpoutBase:
         sizes = [len(rows) for rows in self.partitions]
         if self.opaque:
-            return _OpaqueMemorySpout(sizes, self.rows_per_batch, self.away)
-        return _MemorySpout(sizes, self.rows_per_batch)
+            return _OpaqueMemorySpout(sizes, self.max_rows_per_batch, self.away)
+        return _MemorySpout(sizes, self.max_rows_per_batch)
 
     def read(self, split: Any) -> Iterator[Any]:
         partition, start, end = split
