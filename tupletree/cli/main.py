@@ -42,6 +42,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "deactivate": _Entry("tupletree.cli.deactivate", "Stop a topology's spouts; its bolts keep running."),
         "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and redistribute them."),
         "kill": _Entry("tupletree.cli.kill", "Stop topologies and remove them."),
+        "dead-letters": _Entry("tupletree.cli.dead_letters", "Show, replay and drop messages that were given up."),
         "restart-worker": _Entry("tupletree.cli.restart_worker", "Restart one worker of a topology."),
         "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
     },

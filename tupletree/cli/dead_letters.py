@@ -1,0 +1,135 @@
+"""``tupletree dead-letters``."""
+
+from __future__ import annotations
+
+import click
+
+from tupletree.cli.options import json_option
+from tupletree.cli.output import clock, count, print_json, print_table
+from tupletree.dead_letters import Letter, open_store
+from tupletree.errors import NotFoundError, UsageError
+
+_STORE = click.argument("store")
+_NAME = click.option("--name", default="", help="Only letters of this topology.")
+_IDS = click.argument("ids", metavar="[ID]...", nargs=-1)
+_ALL = click.option("--all", "takes_all", is_flag=True, help="All letters, or with --name those of the topology.")
+
+
+@click.group("dead-letters")
+def command() -> None:
+    """Show, replay and drop dead letters: messages that were given up, in a store that a DeadLetterBolt fills.
+
+    STORE is sqlite:PATH or redis://HOST:PORT/DB. An id may be cut as long as it is unique.
+
+    \b
+    Examples:
+      tupletree dead-letters list sqlite:letters.db --name orders
+      tupletree dead-letters show sqlite:letters.db 5f3a
+      tupletree dead-letters replay sqlite:letters.db --all     a DeadLetterSpout emits them
+      tupletree dead-letters drop redis://127.0.0.1:6379/0 5f3a 77c0 --yes
+    """
+
+
+@command.command("list")
+@_STORE
+@_NAME
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The most letters.")
+@json_option
+def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
+    """List letters, oldest first."""
+    found = open_store(store).letters(name, limit=limit)
+    if as_json:
+        print_json([_dict(letter) for letter in found])
+    elif not found:
+        click.echo("no dead letters" + (f" of {name}" if name else ""))
+    else:
+        print_table(
+            ["id", "since", "topology", "message", "attempts>", "component", "error", ""],
+            [
+                (one.id[:8], clock(one.at_s), one.name, one.message, one.attempts, one.component,
+                 _line(one.error), "replaying" if one.is_replayed else "")
+                for one in found
+            ],
+        )  # fmt: skip
+
+
+@command.command("show")
+@_STORE
+@click.argument("id")
+@json_option
+def show_command(store: str, id: str, as_json: bool) -> None:
+    """Show one letter, with its row and traceback."""
+    [letter] = _chosen(store, (id,), "", False)
+    if as_json:
+        print_json(_dict(letter))
+        return
+    for heading, text in (
+        ("id", letter.id), ("topology", letter.name), ("since", clock(letter.at_s)), ("message", letter.message),
+        ("row", f"{letter.values} on stream {letter.stream}"), ("attempts", letter.attempts),
+        ("failed in", f"{letter.component}, task {letter.task}" if letter.component else "no component"),
+        ("error", letter.error or "no reason was given"), ("replay", "requested" if letter.is_replayed else "no"),
+    ):  # fmt: skip
+        click.echo(f"{heading + ':':<10} {text}")
+    if letter.traceback:
+        click.echo(f"\n{letter.traceback.rstrip()}")
+
+
+@command.command("replay")
+@_STORE
+@_IDS
+@_NAME
+@_ALL
+def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool) -> None:
+    """Have letters emitted again by the DeadLetterSpout of their topology."""
+    letters = _chosen(store, ids, name, takes_all)
+    open_store(store).replay(letter.id for letter in letters)
+    click.echo(f"{_number(letters)} will be emitted by a DeadLetterSpout of {_names(letters)}")
+
+
+@command.command("drop")
+@_STORE
+@_IDS
+@_NAME
+@_ALL
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting.")
+def drop_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool, yes: bool) -> None:
+    """Delete letters."""
+    letters = _chosen(store, ids, name, takes_all)
+    if letters and not yes:
+        click.confirm(f"Delete {_number(letters)} of {_names(letters)}?", abort=True)
+    open_store(store).remove(letter.id for letter in letters)
+    click.echo(f"{_number(letters)} deleted")
+
+
+def _chosen(store: str, ids: tuple[str, ...], name: str, takes_all: bool) -> list[Letter]:
+    """Return the letters with these ids, or the beginnings of ids; or all."""
+    if takes_all == bool(ids):
+        raise UsageError("name the ids of letters, or --all")
+    found = open_store(store).letters(name, limit=1_000_000)
+    if takes_all:
+        return found
+    chosen = []
+    for id in ids:
+        fitting = [letter for letter in found if letter.id.startswith(id)]
+        if len(fitting) != 1:
+            what = "there is no letter" if not fitting else f"{len(fitting)} letters have an id that begins with"
+            raise NotFoundError(f"{what} {id!r}; list shows them")
+        chosen += fitting
+    return chosen
+
+
+def _dict(letter: Letter) -> dict[str, object]:
+    return {name: getattr(letter, name) for name in Letter.__dataclass_fields__ if name != "row"}
+
+
+def _line(text: str) -> str:
+    first = text.partition("\n")[0]
+    return first if len(first) <= 60 else f"{first[:59]}…"
+
+
+def _number(letters: list[Letter]) -> str:
+    return f"{count(len(letters))} {'letter' if len(letters) == 1 else 'letters'}"
+
+
+def _names(letters: list[Letter]) -> str:
+    return ", ".join(sorted({letter.name for letter in letters})) or "no topology"

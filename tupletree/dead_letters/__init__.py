@@ -1,0 +1,15 @@
+"""Dead letters that are kept: a bolt that stores them, and a spout that reads those to be replayed.
+
+    orders = builder.set_spout("orders", Orders()).set_dead_letters("rejected")
+    builder.set_bolt("letters", DeadLetterBolt("sqlite:letters.db")).shuffle_grouping(orders, "rejected")
+
+``tupletree dead-letters`` lists, shows, replays and drops what is in the store.
+"""
+
+from __future__ import annotations
+
+from tupletree.dead_letters.components import DeadLetterBolt, DeadLetterSpout
+from tupletree.dead_letters.letter import Letter
+from tupletree.dead_letters.store import DeadLetterStore, open_store
+
+__all__ = ["DeadLetterBolt", "DeadLetterSpout", "DeadLetterStore", "Letter", "open_store"]

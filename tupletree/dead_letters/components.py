@@ -1,0 +1,88 @@
+"""The bolt that stores dead letters, and the spout that reads those to be replayed."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tupletree.batching_bolt import BatchingBolt
+from tupletree.component import Outputs
+from tupletree.dead_letters.letter import Letter
+from tupletree.dead_letters.store import open_store
+from tupletree.errors import ReportedFailedException, UnavailableError
+from tupletree.reliable_spout import Message, ReliableSpout
+
+_ID = re.compile(r"-\d+-\d{9,}$")  # what nimbus adds to the name of a topology
+
+
+class DeadLetterBolt(BatchingBolt):
+    """Stores the tuples of a stream of dead letters (``set_dead_letters``).
+
+    A letter is acked when it is in the store; if the store cannot be reached, the letter fails and comes again.
+    ``store``: as for ``open_store``.
+    """
+
+    blocking = True
+    max_batch, max_wait_s = 100, 0.5
+
+    def __init__(self, store: str) -> None:
+        open_store(store)  # refuses a wrong URL here
+        self.url = store
+
+    def setup(self) -> None:
+        self.store = open_store(self.url)
+
+    def execute_batch(self, tuples: list[Any]) -> None:
+        name = _ID.sub("", self.context.topology_id)
+        try:
+            self.store.add([Letter.of(tup, name, time.time()) for tup in tuples])
+        except UnavailableError as error:
+            raise ReportedFailedException(str(error)) from error
+
+
+class DeadLetterSpout(ReliableSpout):
+    """Emits the rows of letters that are to be replayed (``tupletree dead-letters replay``).
+
+        again = builder.set_spout("again", DeadLetterSpout("sqlite:letters.db", ["order"])).set_dead_letters("rejected")
+
+    A letter leaves the store when its row is processed. If the row is given up again, it becomes a letter again, of
+    this spout, where ``set_dead_letters`` says so; otherwise it is lost. Run one task: each reads all letters.
+
+    ``outputs``: as those of the spout whose letters these are; each row goes to the stream that it came from.
+    ``every_s``: the pause between two looks into the store.
+    """
+
+    blocking = True
+
+    def __init__(self, store: str, outputs: Outputs, every_s: float = 1.0) -> None:
+        open_store(store)
+        self.url = store
+        self.outputs = outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.every_s = every_s
+
+    def setup(self) -> None:
+        self.store = open_store(self.url)
+        self.underway: set[str] = set()
+
+    def read(self) -> Iterator[Message | None]:
+        name = _ID.sub("", self.context.topology_id)
+        next_s = 0.0
+        self.underway.clear()  # after a lost connection, all that was under way is read again
+        while True:
+            if self.context.clock() < next_s:
+                yield None
+                continue
+            next_s = self.context.clock() + self.every_s
+            for letter in self.store.letters(name, replayed=True):
+                if letter.id not in self.underway:
+                    self.underway.add(letter.id)
+                    yield Message(letter.decoded(), id=letter.id, stream=letter.stream)
+
+    def finished(self, id: Any) -> None:
+        try:
+            self.store.remove([id])
+        except UnavailableError as error:  # it is emitted once more
+            self.collector.report_error(error)
+        self.underway.discard(id)
