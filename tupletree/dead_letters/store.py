@@ -80,7 +80,7 @@ class SqliteLetters(DeadLetterStore):
             f"ORDER BY at_s, id LIMIT ?"
         )
         rows = self._run(lambda one: one.execute(statement, (name, name, replayed, replayed, limit)).fetchall())
-        return [Letter(*row[:-1], bool(row[-1])) for row in rows]
+        return [dataclasses.replace(_of(row), is_replayed=bool(row[-1])) for row in rows]
 
     def replay(self, ids: Iterable[str]) -> None:
         pairs = [(one,) for one in ids]
@@ -149,4 +149,8 @@ def _values(letter: Letter) -> list[Any]:
 
 
 def _letter(data: bytes) -> Letter:
-    return Letter(*decode_value(data))
+    return _of(decode_value(data))
+
+
+def _of(values: Sequence[Any]) -> Letter:
+    return Letter(**dict(zip(_FIELDS, values, strict=True)))

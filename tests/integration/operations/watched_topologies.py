@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tupletree import BasicBolt, Spout, StatefulBolt, Topology, TopologyBuilder, TopologyContext
+from tupletree import Backoff, BasicBolt, Spout, StatefulBolt, Topology, TopologyBuilder, TopologyContext
 from tupletree.component import BasicCollector
 from tupletree.transactional import (
     BatchBolt,
@@ -75,7 +75,7 @@ class Total(StatefulBolt):
 
 def word_count() -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("lines", Lines())
+    builder.set_spout("lines", Lines()).set_retry(Backoff())
     builder.set_bolt("split", Split()).shuffle_grouping("lines")
     builder.set_bolt("count", Count(), 2).fields_grouping("split", ["word"])
     return builder.create_topology()
