@@ -68,7 +68,7 @@ class AsyncCollector(BoltCollector):
 
     def report_error(self, error: BaseException) -> None:
         assert self.context is not None
-        self.context.call_soon(lambda: self.plain.report_error(error))
+        self.context.call_first(lambda: self.plain.report_error(error))
 
     def ack(self, tup: Tuple) -> None:
         self._refuse("ack")

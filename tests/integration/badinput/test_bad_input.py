@@ -130,7 +130,7 @@ MISTAKES = [
     ("failing", ["failing()", "KeyError: 'missing'"]),
     ("leaving", ["leaving()", "SystemExit: not today"]),
     ("wrong", ["must return a Topology, not list"]),
-    ("unbuilt", ["create_topology()"]),
+    ("unbuilt", ["the topology has no spout", "set_spout"]),
     ("with_unknown_key", ["topology.max.spout.pendng", "'topology.max.spout.pending'"]),
     ("with_wrong_value", ["topology.workers", "whole number", "many"]),
     ("with_foreign_key", ["nimbus.port", "belongs to the cluster"]),
