@@ -71,31 +71,14 @@ def complete_topology(
         TimeoutError: the topology is not quiet after ``timeout`` seconds.
     """
     sources = mock_sources or {}
-    feeders = {}
-    streams = {}
-    for component_id, definition in topology.components.items():
-        if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT and component_id != CHECKPOINT_SPOUT:
-            if component_id not in sources:
-                raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
-            feeders[component_id] = FeederSpout([])  # replacing keeps the streams of the original spout
-            streams[component_id] = next(iter(sorted(definition.outputs, key=lambda id: id != DEFAULT_STREAM)), "")
-    for component_id, rows in sources.items():
-        if component_id not in feeders:
-            raise UsageError(f"mock_sources names {component_id!r}, which is not a spout of the topology")
-        for number, row in enumerate(rows):
-            feeders[component_id].feed(row, number, streams[component_id])
+    feeders = _feeders(topology, sources)
     emitted = Completed(
         component_id
         for component_id, definition in topology.components.items()
         if definition.outputs.keys() - {CHECKPOINT_STREAM}
     )
     with LocalCluster(simulated_time=True) as cluster:
-        cluster.submit(
-            "completed",
-            topology.replacing(feeders),
-            conf,
-            observer=emitted.add,
-        )
+        cluster.submit("completed", topology.replacing(feeders), conf, observer=emitted.add)
         cluster.wait_until(lambda: all(feeder.is_drained for feeder in feeders.values()), timeout)
         cluster.wait_quiet(timeout)
         _tick(cluster, topology, conf or {}, timeout)
@@ -109,17 +92,29 @@ def complete_topology(
     return emitted
 
 
+def _feeders(topology: Topology, sources: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, FeederSpout]:
+    """Return a spout with the rows of each source, to replace it."""
+    feeders = {}
+    for component_id, definition in topology.components.items():
+        if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT and component_id != CHECKPOINT_SPOUT:
+            if component_id not in sources:
+                raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
+            feeders[component_id] = FeederSpout([])  # replacing keeps the streams of the original spout
+            stream = next(iter(sorted(definition.outputs, key=lambda id: id != DEFAULT_STREAM)), "")
+            for number, row in enumerate(sources[component_id]):
+                feeders[component_id].feed(row, number, stream)
+    for component_id in sources:
+        if component_id not in feeders:
+            raise UsageError(f"mock_sources names {component_id!r}, which is not a spout of the topology")
+    return feeders
+
+
 def _holds(component: Any) -> bool:
-    """True if a bolt holds tuples on purpose beyond the end: a transactional bolt does not."""
+    """True if a bolt holds tuples on purpose, perhaps beyond the end."""
     return bool(getattr(component, "holds_tuples", False))
 
 
-def _save(
-    cluster: LocalCluster,
-    topology: Topology,
-    conf: Mapping[str, Any],
-    timeout: float,
-) -> None:
+def _save(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
     """Let checkpoints be committed, which ack the inputs of stateful bolts."""
     if CHECKPOINT_SPOUT not in topology.components:
         return

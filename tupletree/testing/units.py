@@ -71,16 +71,7 @@ def run_bolt(
     declarer = FieldsDeclarer("test")
     bolt.declare_output_fields(declarer)
     recorder = Recorder("test", {stream.id: stream.fields for stream in declarer.streams.values()})
-    context = TopologyContext(
-        topology_id="test",
-        component_id="test",
-        task_id=1,
-        tasks={"test": [1]},
-        sources={},
-        targets={},
-        conf={**config.defaults(), **bolt.component_configuration(), **(conf or {})},
-    )
-    context.clock = lambda: 0.0
+    context = _context({**config.defaults(), **bolt.component_configuration(), **(conf or {})})
     bolt.context = context
     if isinstance(bolt, BasicBolt):
         bolt.collector = recorder.basic_collector
@@ -99,6 +90,14 @@ def run_bolt(
     bolt.teardown()
     bolt.cleanup()
     return recorder
+
+
+def _context(conf: Mapping[str, Any]) -> TopologyContext:
+    context = TopologyContext(
+        topology_id="test", component_id="test", task_id=1, tasks={"test": [1]}, sources={}, targets={}, conf=conf
+    )
+    context.clock = lambda: 0.0
+    return context
 
 
 def _batches(tuples: list[Tuple], most: int) -> list[list[Tuple]]:

@@ -60,9 +60,7 @@ class BasicBoltTask(Task):
             TaskFailedError: ``execute`` raised anything but FailedException.
         """
         collector = self.collector
-        execute: Callable[..., object] = self.bolt.execute
-        if self._has_tick and origin.component == SYSTEM_COMPONENT:
-            execute = self._tick
+        execute: Callable[..., object] = self._method_for(origin)
         updates = self.updates
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         clock = self._env.clock
@@ -106,6 +104,10 @@ class BasicBoltTask(Task):
             self._until_sample = sample_at - at
         self._count(origin, at - start, failed, clock() - started_s)
         return at - start
+
+    def _method_for(self, origin: Origin) -> Callable[..., object]:
+        is_tick = self._has_tick and origin.component == SYSTEM_COMPONENT
+        return self._tick if is_tick else self.bolt.execute
 
     def _tick(self, tup: Tuple, collector: TaskBasicCollector) -> object:
         tick: Callable[[], object] = self.bolt.tick
