@@ -5,39 +5,28 @@ tupletree submit examples/live_words.py --name live
 
 import re
 import time
-from collections import Counter, deque
+from collections import Counter
+from itertools import count
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder
 
 
-class SteadyLines(Spout):
-    """Emits lines of the text at a fixed rate, and failed lines again."""
+class SteadyLines(ReliableSpout):
+    """Reads lines of the text at a fixed rate."""
 
     outputs = ["line"]
 
     def __init__(self, lines_per_s):
         self.lines_per_s = lines_per_s
 
-    def open(self, conf, context, collector):
-        self.collector = collector
-        self.text = [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
-        self.failed: deque[int] = deque()
-        self.emitted = 0
-        self.began_s = time.monotonic()
-
-    def next_tuple(self):
-        if self.failed:
-            self.emit(self.failed.popleft())
-        elif self.emitted < (time.monotonic() - self.began_s) * self.lines_per_s:
-            self.emitted += 1
-            self.emit(self.emitted)
-
-    def emit(self, line):
-        self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
-
-    def fail(self, line):
-        self.failed.append(line)
+    def read(self):
+        text = [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
+        began_s = time.monotonic()
+        for number in count():
+            while number >= (time.monotonic() - began_s) * self.lines_per_s:
+                yield None
+            yield [text[number % len(text)]]
 
 
 class Split(BasicBolt):

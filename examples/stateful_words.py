@@ -11,45 +11,24 @@ positions are ignored: failed lines are emitted again, and a spout that was kill
 counts can be too high, but never too low. A topology submitted again under the same name continues.
 """
 
-from collections import deque
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, BasicStatefulBolt, Spout, Topology, TopologyBuilder
+from tupletree import BasicBolt, BasicStatefulBolt, ReliableSpout, Topology, TopologyBuilder
 
 
-class Lines(Spout):
-    """Emits the help on the Python language, line by line, over and over."""
+class Lines(ReliableSpout):
+    """Reads the help on the Python language, line by line, over and over: positioned by the number of lines read."""
 
     outputs = ["line"]
 
     def __init__(self, lines):
         self.lines = lines
 
-    def open(self, conf, context, collector):
-        self.collector = collector
-        self.text = [line for _, topic in sorted(topics.items()) for line in topic.splitlines() if line.strip()]
-        self.again: deque[int] = deque()
-        self.next = context.task_index
-        self.step = len(context.component_tasks(context.component_id))
-
-    def next_tuple(self):
-        if self.again:
-            self.emit(self.again.popleft())
-        elif self.next < self.lines:
-            self.emit(self.next)
-            self.next += self.step
-
-    def emit(self, line):
-        self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
-
-    def fail(self, line):  # in default mode; with aligned checkpoints restore_state is called instead
-        self.again.append(line)
-
-    def checkpoint_state(self):
-        return self.next
-
-    def restore_state(self, state):
-        self.next = state
+    def read(self):
+        text = [line for _, topic in sorted(topics.items()) for line in topic.splitlines() if line.strip()]
+        tasks = len(self.context.component_tasks(self.context.component_id))
+        for line in range(self.context.task_index, self.lines, tasks):
+            yield [text[line % len(text)]]
 
 
 class Split(BasicBolt):

@@ -10,10 +10,9 @@ a total twice.
 """
 
 import random
-from collections import deque
 from datetime import timedelta
 
-from tupletree import BasicBolt, Spout, Topology, TopologyBuilder, Tuple, WindowedBolt
+from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder, Tuple, WindowedBolt
 
 SHOPS = ["Aachen", "Bremen", "Celle", "Dresden", "Erfurt"]
 PER_SECOND = 100
@@ -28,27 +27,16 @@ def sale(number):
     return [rng.choice(SHOPS), rng.randint(1, 100), number / PER_SECOND - behind]
 
 
-class Sales(Spout):
-    """Emits sales 0, 1, 2, …, and failed sales again."""
+class Sales(ReliableSpout):
+    """Reads sales 0, 1, 2, …"""
 
     outputs = ["shop", "amount", "at"]
 
     def __init__(self, sales):
         self.sales = sales
-        self.next = 0
-        self.failed: deque[int] = deque()
 
-    def next_tuple(self):
-        if self.failed:
-            number = self.failed.popleft()
-        elif self.next < self.sales:
-            number, self.next = self.next, self.next + 1
-        else:
-            return
-        self.collector.emit(sale(number), msg_id=number)
-
-    def fail(self, number):
-        self.failed.append(number)
+    def read(self):
+        yield from map(sale, range(self.sales))
 
 
 class Totals(WindowedBolt):
