@@ -40,6 +40,7 @@ LONGEST = 6  # of a repeated field, mostly
 _INTEGERS = {
     FieldDescriptor.TYPE_UINT32: (0, (1 << 32) - 1),
     FieldDescriptor.TYPE_UINT64: (0, (1 << 64) - 1),
+    FieldDescriptor.TYPE_FIXED64: (0, (1 << 64) - 1),
     FieldDescriptor.TYPE_INT32: (-(1 << 31), (1 << 31) - 1),
     FieldDescriptor.TYPE_INT64: (-(1 << 63), (1 << 63) - 1),
 }
