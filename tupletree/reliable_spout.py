@@ -132,6 +132,7 @@ class ReliableSpout(ReplayingSpout):
             self._read_rows += 1
             if message.id is not None or message.position is not None:
                 self._is_counted = False
+            if message.position is not None:
                 self._last = message.position
             self._send(self._replay.begin(message.row, message.stream, message.id, message.position))
             return
