@@ -59,19 +59,21 @@ class Replay:
         """The number of messages of the prefix that is done, in this generation."""
         self._begun = 0
         self._generation = 0
-        self._open: deque[Pending] = deque()  # in order; the first is not done
+        self._live: set[int] = set()  # numbers of messages that are not done
+        self._positions: deque[Any] = deque()  # from the first that is not done on; no objects that a collector visits
         self._waiting: list[tuple[float, int, Pending]] = []
 
     def __len__(self) -> int:
         """The number of messages begun since the oldest that is not done, itself included."""
-        return len(self._open)
+        return len(self._positions)
 
     def begin(self, row: Sequence[Any], stream: str, id: Any = None, position: Any = None) -> Pending:
         """Add a message that is about to be emitted. Its id, if it has none, is its number, from 0."""
         number = self._begun
         self._begun += 1
         pending = Pending(number, self._generation, row, stream, number if id is None else id, position)
-        self._open.append(pending)
+        self._live.add(number)
+        self._positions.append(position)
         return pending
 
     def done(self, pending: Pending) -> bool:
@@ -80,11 +82,12 @@ class Replay:
             return False
         pending.is_done = True
         pending.row = None
-        while self._open and self._open[0].is_done:
-            first = self._open.popleft()
+        self._live.discard(pending.number)
+        while self._positions and self.finished not in self._live:
+            position = self._positions.popleft()
             self.finished += 1
-            if first.position is not None:
-                self.position = first.position
+            if position is not None:
+                self.position = position
         return True
 
     def failed(self, pending: Pending, reason: FailReason | None, now_s: float) -> bool:
@@ -126,5 +129,6 @@ class Replay:
         self._generation += 1
         self.position = position
         self._begun = self.finished = 0
-        self._open.clear()
+        self._live.clear()
+        self._positions.clear()
         self._waiting.clear()

@@ -8,6 +8,7 @@ update or the verdict. A tree that fails without a reason is taken for one that 
 
 from __future__ import annotations  # pure
 
+import functools
 import linecache
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -61,10 +62,16 @@ def _lines(error: BaseException) -> str:
     while step is not None:
         code = step.tb_frame.f_code
         found.append(f'  File "{code.co_filename}", line {step.tb_lineno}, in {code.co_name}\n')
-        if line := linecache.getline(code.co_filename, step.tb_lineno).strip():
-            found.append(f"    {line}\n")
+        found.append(_source(code.co_filename, step.tb_lineno))
         step = step.tb_next
     return "".join(found[-_MAX_LINES:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _source(file: str, number: int) -> str:
+    """Return a line of source; "" if there is none, for which linecache would search the whole path each time."""
+    line = linecache.getline(file, number).strip()
+    return f"    {line}\n" if line else ""
 
 
 def encode(reason: FailReason) -> bytes:
