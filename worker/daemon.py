@@ -101,7 +101,7 @@ async def give_up(launch: LaunchFile, store: Store, component: str, task: int, e
 
 
 class Worker:
-    """The executors of this slot, their links, and the tasks that follow ZooKeeper and report.
+    """The executors of this slot, their links, and the background jobs that watch ZooKeeper and send reports.
 
     The executors are fixed for the worker's life: if the slot gets others, this worker ends and another starts.
     """

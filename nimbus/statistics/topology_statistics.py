@@ -238,7 +238,7 @@ class TopologyStatistics:
         self._include(task, stats.task_id)
 
     def _move(self, task: TaskStatistics, worker_id: str, stats: rpc.TaskStats, now_s: float) -> None:
-        """Move a task to another worker."""
+        """Record that a task now runs on another worker."""
         self._retired[stats.task_id, task.worker_id] = None
         if len(self._retired) > _RETIRED_KEPT:
             del self._retired[next(iter(self._retired))]

@@ -30,7 +30,7 @@ _OUTCOMES: Final = {"ack": "acked", "fail": "failed"}
 
 @dataclass(slots=True)
 class Hop:
-    """One tuple of a tree at one task. Times are Unix seconds, moved where clocks differ; None: not known."""
+    """One tuple of a tree at one task. Times are Unix seconds, corrected where clocks differ; None if unknown."""
 
     edge: str
     source: str = ""  # component that emitted it

@@ -177,7 +177,7 @@ class SpoutTask(Task):
         trees.acked(roots)
 
     def on_failed(self, roots: Sequence[int]) -> None:
-        """Fail trees that failed or are considered lost."""
+        """Call the spout's ``fail`` for trees that a bolt failed, or that are considered lost."""
         if self.by_stream is not None:
             self.by_stream.failed(roots)
         if self.reasons:
