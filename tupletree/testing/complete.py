@@ -57,6 +57,7 @@ def complete_topology(
 
     ``mock_sources``: for each spout id, the rows to emit instead of the spout's own tuples. Each row is tracked and
     goes to the spout's default stream, or else to its first declared stream. Bolts that need ticks get them at the end.
+    Trees do not time out, unless ``conf`` sets ``topology.enable.message.timeouts``.
 
     ``allow_pending``: accept rows that are neither acked nor failed at the end. A bolt that holds tuples on purpose
     says so with ``holds_tuples``.
@@ -78,7 +79,8 @@ def complete_topology(
         if definition.outputs.keys() - {CHECKPOINT_STREAM}
     )
     with LocalCluster(simulated_time=True) as cluster:
-        cluster.submit("completed", topology.replacing(feeders), conf, observer=emitted.add)
+        own = {"topology.enable.message.timeouts": False, **(conf or {})}  # a tick may be longer than the timeout
+        cluster.submit("completed", topology.replacing(feeders), own, observer=emitted.add)
         cluster.wait_until(lambda: all(feeder.is_drained for feeder in feeders.values()), timeout)
         cluster.wait_quiet(timeout)
         _tick(cluster, topology, conf or {}, timeout)

@@ -195,3 +195,10 @@ def test_a_forgotten_ack_fails_a_completed_topology() -> None:
     assert result.acked == {"numbers": [[number] for number in range(10) if number not in (3, 7)]}
     holding = type("Holding", (Forgetful,), {"holds_tuples": True})()
     assert complete_topology(topology(holding), {"numbers": rows}).failed == {"numbers": [[7]]}
+
+
+def test_a_forgotten_ack_is_told_though_the_tick_is_longer_than_the_message_timeout() -> None:
+    conf = {"topology.tick.tuple.freq.secs": 120}
+    bolt = type("Ticked", (Forgetful,), {"tick": lambda self: None})()
+    with pytest.raises(PendingTuplesError, match="1 of 10 rows of 'numbers' were neither acked nor failed at the end"):
+        complete_topology(topology(bolt), {"numbers": [[number] for number in range(10)]}, conf)
