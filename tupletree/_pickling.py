@@ -7,6 +7,7 @@ Each code object pickled by value holds its file name. Since version 3.1.3, clou
 from __future__ import annotations
 
 import io
+import sys
 from collections import ChainMap
 from types import CodeType
 from typing import Any
@@ -24,6 +25,17 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+
+def goes_by_name(value: Any, module: str, name: str) -> bool:
+    """True if a value is to be pickled as a name in a module, which the reader imports, as functions and classes are.
+
+    False in ``__main__`` and in modules that cloudpickle is to pickle by value, as a submitted file is.
+    """
+    if module == "__main__" or getattr(sys.modules.get(module), name, None) is not value:
+        return False
+    packages = cloudpickle.list_registry_pickle_by_value()
+    return not any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 
 def dump(value: Any, file: io.IOBase) -> None:

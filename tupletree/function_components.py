@@ -19,12 +19,10 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
-import cloudpickle
-
+from tupletree._pickling import goes_by_name
 from tupletree.async_bolt import AsyncBolt
 from tupletree.component import BasicBolt, BasicCollector, Outputs, Yielded
 from tupletree.errors import UsageError
@@ -54,9 +52,7 @@ class _OfFunction:
 
     def __reduce__(self) -> Any:
         module, name = self.function.__module__, self.function.__qualname__
-        is_named = module != "__main__" and getattr(sys.modules.get(module), name, None) is self
-        by_value = cloudpickle.list_registry_pickle_by_value()
-        if is_named and not any(f"{module}.".startswith(f"{package}.") for package in by_value):
+        if goes_by_name(self, module, name):
             return _find, (module, name)
         return type(self), (self.function, self.outputs, self.setting)
 

@@ -9,8 +9,6 @@ from __future__ import annotations  # pure
 
 import enum
 import importlib
-import io
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -102,20 +100,15 @@ class _Carried:
 
 def _references() -> list[str | bytes]:
     """Return each class as its name, if its module is to be imported, or else as its pickle."""
-    by_value = cloudpickle.list_registry_pickle_by_value()
     found: list[str | bytes] = []
     for name, cls in _by_name.items():
-        module = cls.__module__
-        is_named = module != "__main__" and getattr(sys.modules.get(module), cls.__qualname__, None) is cls
-        if is_named and not any(f"{module}.".startswith(f"{package}.") for package in by_value):
+        if _pickling.goes_by_name(cls, cls.__module__, cls.__qualname__):
             found.append(name)
             continue
-        file = io.BytesIO()
         try:
-            _pickling.dump(cls, file)
+            found.append(_pickling.dumps(cls))
         except Exception:  # an object of the class is refused where it is met
             continue
-        found.append(file.getvalue())
     return found
 
 
