@@ -29,21 +29,17 @@ from tupletree.backoff import Backoff
 class Pending:
     """A message that is not done. ``attempts``: the number of failed ones. ``target``: the task of a direct emit."""
 
-    __slots__ = ("attempts", "generation", "id", "is_done", "number", "position", "reason", "row", "stream", "target")
+    __slots__ = ("attempts", "generation", "id", "number", "reason", "row", "stream", "target")
 
-    def __init__(
-        self, number: int, generation: int, row: Sequence[Any] | None, stream: str, id: Any, position: Any
-    ) -> None:
+    def __init__(self, number: int, generation: int, row: Sequence[Any] | None, stream: str, id: Any) -> None:
         self.target: int | None = None
         self.number = number
         self.generation = generation
         self.row = row
         self.stream = stream
         self.id = id
-        self.position = position
         self.attempts = 0
         self.reason: FailReason | None = None
-        self.is_done = False
 
     def __repr__(self) -> str:
         return repr(self.id)
@@ -71,18 +67,17 @@ class Replay:
         """Add a message that is about to be emitted. Its id, if it has none, is its number, from 0."""
         number = self._begun
         self._begun += 1
-        pending = Pending(number, self._generation, row, stream, number if id is None else id, position)
+        pending = Pending(number, self._generation, row, stream, number if id is None else id)
         self._live.add(number)
         self._positions.append(position)
         return pending
 
     def done(self, pending: Pending) -> bool:
         """Record that a message is processed. Return false if this is known already, or of an older generation."""
-        if pending.is_done or pending.generation != self._generation:
+        if not self._is_live(pending):
             return False
-        pending.is_done = True
         pending.row = None
-        self._live.discard(pending.number)
+        self._live.remove(pending.number)
         while self._positions and self.finished not in self._live:
             position = self._positions.popleft()
             self.finished += 1
@@ -96,12 +91,12 @@ class Replay:
         ``reason``: None if the tree was lost with a worker or an acker. That is no attempt of its own: the message is
         emitted again after the first pause, however often it happens.
         """
-        if pending.is_done or pending.generation != self._generation:
+        if not self._is_live(pending):
             return False
         if reason is not None:
             pending.attempts += 1
             pending.reason = reason
-            if not reason.retry or self.retry.is_last(pending.attempts):
+            if reason.is_final or self.retry.is_last(pending.attempts):
                 return True
         self.wait(pending, now_s)
         return False
@@ -115,9 +110,13 @@ class Replay:
         """Remove and return a message whose pause is over."""
         while self._waiting and self._waiting[0][0] <= now_s:
             _, _, pending = heapq.heappop(self._waiting)
-            if not pending.is_done and pending.generation == self._generation:
+            if self._is_live(pending):
                 return pending
         return None
+
+    def _is_live(self, pending: Pending) -> bool:
+        """True if a message is of this generation and not done."""
+        return pending.generation == self._generation and pending.number in self._live
 
     @property
     def waiting(self) -> int:
