@@ -17,7 +17,7 @@ from tupletree.config import validate_component
 from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.grouping import CustomGrouping, grouping_name
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer, Stream
-from tupletree.replaying_spout import LETTER_FIELDS, LETTERS, ReplayingSpout, check_retry
+from tupletree.replaying_spout import LETTER_FIELDS, LETTERS, ReplayingSpout
 from tupletree.retrying_spout import RetryingSpout
 from tupletree.tuples import record_fields
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
@@ -136,7 +136,9 @@ class SpoutDeclarer(ComponentDeclarer):
         Raises:
             TopologyError: ``retry`` is no Backoff, or the spout's rows have no message ids.
         """
-        self._replaying(check_retry, retry).retry = retry
+        if not isinstance(retry, Backoff):
+            self._refuse_retry(f"the retries of a spout are a Backoff, not {retry!r}")
+        self._replaying().retry = retry
         return self
 
     def set_dead_letters(self, stream: str) -> Self:
@@ -149,7 +151,7 @@ class SpoutDeclarer(ComponentDeclarer):
             TopologyError: the stream is declared already, or its id is invalid; or as for ``set_retry``.
         """
         definition = self._definition
-        spout = self._replaying(lambda name: name, stream)
+        spout = self._replaying()
         declarer = FieldsDeclarer(definition.id)
         declarer.streams.update(definition.outputs)
         declarer.declare_stream(stream, LETTER_FIELDS)
@@ -159,18 +161,19 @@ class SpoutDeclarer(ComponentDeclarer):
             spout.retry = LETTERS
         return self
 
-    def _replaying(self, check: Callable[[Any], object], given: object) -> ReplayingSpout:
-        """Return the spout as one that replays, which later settings of the user's own object do not change."""
-        definition = self._definition
+    def _replaying(self) -> ReplayingSpout:
+        """Return the spout as one that replays: a copy, as the user's own object is not to change."""
+        given = self._definition.component
         try:
-            check(given)
-            given_spout = definition.component
-            is_replaying = isinstance(given_spout, ReplayingSpout)
-            spout: ReplayingSpout = copy.copy(given_spout) if is_replaying else RetryingSpout(given_spout, LETTERS)
+            spout = copy.copy(given) if isinstance(given, ReplayingSpout) else RetryingSpout(given, LETTERS)
         except UsageError as error:
-            raise TopologyError(f"{definition.title}: {error}", component=definition.id, field="retry") from None
-        definition.component = spout
+            self._refuse_retry(str(error))
+        self._definition.component = spout
         return spout
+
+    def _refuse_retry(self, fault: str) -> NoReturn:
+        definition = self._definition
+        raise TopologyError(f"{definition.title}: {fault}", component=definition.id, field="retry")
 
 
 class BoltDeclarer(ComponentDeclarer):

@@ -13,7 +13,7 @@ from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import Spout
-from tupletree.errors import GivenUpError, UsageError
+from tupletree.errors import GivenUpError
 
 LETTER_FIELDS: Final = ("message", "values", "stream", "attempts", "component", "task", "error", "traceback")
 """The fields of a dead letter: the message's id, its row and stream; the failed attempts; the last reason."""
@@ -103,10 +103,3 @@ class ReplayingSpout(Spout):
         ]  # fmt: skip
         pending.stream, pending.target = self.dead_letters, None
         self._send(pending)
-
-
-def check_retry(retry: object) -> Backoff:
-    """Return the value if it is a Backoff. Raises UsageError otherwise."""
-    if not isinstance(retry, Backoff):
-        raise UsageError(f"the retries of a spout are a Backoff, not {retry!r}")
-    return retry

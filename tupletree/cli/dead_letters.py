@@ -6,7 +6,7 @@ import click
 
 from tupletree.cli.options import json_option
 from tupletree.cli.output import clock, count, print_json, print_table
-from tupletree.dead_letters import Letter, open_store
+from tupletree.dead_letters import DeadLetterStore, Letter, open_store
 from tupletree.errors import NotFoundError, UsageError
 
 _STORE = click.argument("store")
@@ -59,7 +59,7 @@ def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
 @json_option
 def show_command(store: str, id: str, as_json: bool) -> None:
     """Show one letter, with its row and traceback."""
-    [letter] = _chosen(store, (id,), "", False)
+    [letter] = _chosen(open_store(store), (id,), "", False)
     if as_json:
         print_json(_dict(letter))
         return
@@ -81,8 +81,9 @@ def show_command(store: str, id: str, as_json: bool) -> None:
 @_ALL
 def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool) -> None:
     """Have letters emitted again by the DeadLetterSpout of their topology."""
-    letters = _chosen(store, ids, name, takes_all)
-    open_store(store).replay(letter.id for letter in letters)
+    opened = open_store(store)
+    letters = _chosen(opened, ids, name, takes_all)
+    opened.replay(letter.id for letter in letters)
     click.echo(f"{_number(letters)} will be emitted by a DeadLetterSpout of {_names(letters)}")
 
 
@@ -94,18 +95,19 @@ def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting.")
 def drop_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool, yes: bool) -> None:
     """Delete letters."""
-    letters = _chosen(store, ids, name, takes_all)
+    opened = open_store(store)
+    letters = _chosen(opened, ids, name, takes_all)
     if letters and not yes:
         click.confirm(f"Delete {_number(letters)} of {_names(letters)}?", abort=True)
-    open_store(store).remove(letter.id for letter in letters)
+    opened.remove(letter.id for letter in letters)
     click.echo(f"{_number(letters)} deleted")
 
 
-def _chosen(store: str, ids: tuple[str, ...], name: str, takes_all: bool) -> list[Letter]:
+def _chosen(store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: bool) -> list[Letter]:
     """Return the letters with these ids, or the beginnings of ids; or all."""
     if takes_all == bool(ids):
         raise UsageError("name the ids of letters, or --all")
-    found = open_store(store).letters(name, limit=1_000_000)
+    found = store.letters(name, limit=1_000_000)
     if takes_all:
         return found
     chosen = []

@@ -20,7 +20,7 @@ from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
-from tupletree.worker.core.task import Environment, Observer, TaskFailedError
+from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
 
@@ -70,8 +70,7 @@ class LocalTopology:
         )
         self.engine = Engine(plan, executors, self, self._on_blocking)
         self.shortest_tick_s = min(
-            (task.context.conf["topology.tick.tuple.freq.secs"] or STEP_S for executor in self.engine.executors
-             for task in executor.tasks), default=STEP_S,
+            (task.context.conf["topology.tick.tuple.freq.secs"] or STEP_S for task in self.tasks), default=STEP_S
         )  # fmt: skip
 
     def start(self, is_active: bool) -> None:
@@ -123,11 +122,15 @@ class LocalTopology:
                     self._deliver(ledger.rotate(self._clock(), trees_expire=self._trees_expire))
         self.engine.run_watchdog()
 
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks of all components."""
+        return [task for executor in self.engine.executors for task in executor.tasks]
+
     def state(self, component: str) -> dict[Any, Any]:
         """Return the content of the states of a component's tasks, read on their own threads."""
         found: dict[Any, Any] = {}
-        tasks = [task for executor in self.engine.executors for task in executor.tasks]
-        for task in tasks:
+        for task in self.tasks:
             participant = task.participant
             if task.component_id == component and isinstance(participant, StatefulParticipant):
                 has_read = threading.Event()
@@ -143,26 +146,25 @@ class LocalTopology:
     @property
     def stateful(self) -> list[str]:
         """The components with states."""
-        tasks = (task for executor in self.engine.executors for task in executor.tasks)
-        return sorted({task.component_id for task in tasks if isinstance(task.participant, StatefulParticipant)})
+        return sorted({task.component_id for task in self.tasks if isinstance(task.participant, StatefulParticipant)})
 
     @property
     def executions(self) -> dict[str, tuple[int, int]]:
         """The tuples executed, and those acked or failed, by component, of bolts that ack by hand."""
         found: dict[str, tuple[int, int]] = {}
-        for executor in self.engine.executors:
-            for task in executor.tasks:
-                if isinstance(task, BoltTask):
-                    executed, ended = found.get(task.component_id, (0, 0))
-                    counters = task.counters
-                    found[task.component_id] = (executed + counters.executed, ended + counters.acked + counters.failed)
+        for task in self.tasks:
+            if isinstance(task, BoltTask):
+                executed, ended = found.get(task.component_id, (0, 0))
+                counters = task.counters
+                found[task.component_id] = (executed + counters.executed, ended + counters.acked + counters.failed)
         return found
 
     @property
     def is_at_end(self) -> bool:
         """True if every spout says that its source is at its end and all is processed (ReliableSpout)."""
-        tasks = [task for executor in self.engine.executors for task in executor.tasks]
-        spouts = [task.spout for task in tasks if isinstance(task, SpoutTask) and task.component_id != CHECKPOINT_SPOUT]
+        spouts = [
+            task.spout for task in self.tasks if isinstance(task, SpoutTask) and task.component_id != CHECKPOINT_SPOUT
+        ]
         return all(getattr(spout, "at_end", False) for spout in spouts)
 
     def raise_failure(self) -> None:
@@ -196,7 +198,7 @@ class LocalTopology:
             and not any(
                 executor.inbox or executor.has_buffered or executor.has_held_back for executor in self.engine.executors
             )
-            and not any(task.context.outstanding() for executor in self.engine.executors for task in executor.tasks)
+            and not any(task.context.outstanding() for task in self.tasks)
         )
 
     def stop(self) -> None:

@@ -151,9 +151,9 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
             self._moved.set()
         self._pause_s = min(max(PAUSE_S, reply.linger_us / 1e6), MAX_PAUSE_S)
         for verdicts in reply.verdicts:
+            reasons = {item.root: item.reason for item in verdicts.reasons}
             for kind in VerdictKind:
                 if roots := getattr(verdicts, kind.value):
-                    reasons = {item.root: item.reason for item in verdicts.reasons}
                     control = TreeVerdict(verdicts.task, kind, unpack_u64(roots), reasons)
                     self._context.engine.notify_task(control.task, control)
         return reply.drained  # a writer may see the end of the stream as an error
