@@ -38,7 +38,7 @@ CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.mem
 class PackageLog(Pipeline):
     transactional_id = ID
 
-    def __init__(self, log, database, max_bytes_per_batch):
+    def __init__(self, log: str, database: str, max_bytes_per_batch: int | str) -> None:
         self.source = TextFiles(log, max_bytes_per_batch, errors="replace")
         self.state = SqlState(database, TABLE, key=["hour", "package"], add="actions", last={"action": "at"})
 

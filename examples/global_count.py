@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from tupletree import Topology
+from tupletree import Topology, Tuple
 from tupletree.transactional import (
     BatchBolt,
     Committer,
@@ -32,13 +32,13 @@ class BatchCount(BatchBolt):
 
     outputs = ["attempt", "count"]  # the first value of every tuple identifies its batch
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.count = 0
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.count += 1
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         self.collector.emit([self.batch_id, self.count])
 
 
@@ -47,16 +47,16 @@ class UpdateGlobalCount(BatchBolt, Committer):
 
     outputs = ["attempt", "total"]
 
-    def __init__(self, totals):
+    def __init__(self, totals: TransactionalMap) -> None:
         self.totals = totals
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.sum = 0
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.sum += tup["count"]
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         total = self.totals.add(self.batch_id, {"words": self.sum})["words"]
         print(f"{self.batch_id}: {self.sum} words more, {total} in all")
         self.collector.emit([self.batch_id, total])

@@ -6,10 +6,12 @@ tupletree submit examples/live_words.py --name live
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 from itertools import count
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder
+from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder, Tuple
+from tupletree.collector import BasicCollector
 
 
 class SteadyLines(ReliableSpout):
@@ -17,10 +19,10 @@ class SteadyLines(ReliableSpout):
 
     outputs = ["line"]
 
-    def __init__(self, lines_per_s):
+    def __init__(self, lines_per_s: float) -> None:
         self.lines_per_s = lines_per_s
 
-    def read(self):
+    def read(self) -> Iterator[list[str] | None]:
         text = [line for topic in topics.values() for line in topic.splitlines() if line.strip()]
         began_s = time.monotonic()
         for number in count():
@@ -34,7 +36,7 @@ class Split(BasicBolt):
 
     outputs = ["word"]
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Iterator[list[str]]:
         for word in re.findall(r"[a-z]+", tup["line"].lower()):
             yield [word]
 
@@ -44,10 +46,10 @@ class Count(BasicBolt):
 
     outputs = ["word", "count"]
 
-    def prepare(self, conf, context):
+    def setup(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         self.counts[tup["word"]] += 1
         collector.emit([tup["word"], self.counts[tup["word"]]])
 
@@ -55,11 +57,11 @@ class Count(BasicBolt):
 class Top(BasicBolt):
     """Reports the ten most frequent words as its status."""
 
-    def prepare(self, conf, context):
+    def setup(self) -> None:
         self.counts: Counter[str] = Counter()
-        context.register_status(lambda: {"top": [word for word, _ in self.counts.most_common(10)]})
+        self.context.register_status(lambda: {"top": [word for word, _ in self.counts.most_common(10)]})
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         self.counts[tup["word"]] = tup["count"]
 
 

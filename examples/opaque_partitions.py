@@ -12,11 +12,14 @@ queue 1 continues where it was left.
 
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tupletree import Topology
+from tupletree import Topology, TopologyContext, Tuple
 from tupletree.transactional import (
     BatchBolt,
+    BatchCollector,
     Committer,
     FailedException,
     OpaqueMap,
@@ -25,6 +28,7 @@ from tupletree.transactional import (
     PartitionCoordinator,
     SqliteDatabase,
     TransactionalTopologyBuilder,
+    TransactionAttempt,
 )
 
 QUEUES = 3
@@ -35,25 +39,25 @@ TAKE = 50  # maximum from each queue for a batch
 class Machines:
     """The machines of the queues. The last readable number of an unavailable machine's queue is in a file."""
 
-    def __init__(self, directory):
+    def __init__(self, directory: str) -> None:
         self.directory = Path(directory)
 
-    def readable(self, queue):
+    def readable(self, queue: int) -> int:
         try:
             return int((self.directory / f"queue-{queue}").read_text())
         except FileNotFoundError:
             return NUMBERS
 
-    def take_away(self, queue, last):
+    def take_away(self, queue: int, last: int) -> None:
         new = self.directory / "new"
         new.write_text(str(last))
         new.rename(self.directory / f"queue-{queue}")
 
-    def bring_back(self, queue):
+    def bring_back(self, queue: int) -> None:
         (self.directory / f"queue-{queue}").unlink(missing_ok=True)
 
 
-def say(line):
+def say(line: str) -> None:
     print(line + "\n", end="")  # in one write: several tasks print
 
 
@@ -62,32 +66,34 @@ class Queues(OpaquePartitionedTransactionalSpout):
 
     outputs = ["attempt", "queue", "number"]
 
-    def __init__(self, machines):
+    def __init__(self, machines: Machines) -> None:
         self.machines = machines
 
-    def coordinator(self, conf, context):
+    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> "QueuesCoordinator":
         return QueuesCoordinator(self.machines)
 
-    def emitter(self, conf, context):
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> "QueueEmitter":
         return QueueEmitter(self.machines)
 
 
 class QueuesCoordinator(PartitionCoordinator):
-    def __init__(self, machines):
+    def __init__(self, machines: Machines) -> None:
         self.machines = machines
 
-    def num_partitions(self):
+    def num_partitions(self) -> int:
         return QUEUES
 
-    def has_more(self, partition, newest):
+    def has_more(self, partition: int, newest: int | None) -> bool:
         return (newest or 0) < self.machines.readable(partition)
 
 
 class QueueEmitter(OpaquePartitionEmitter):
-    def __init__(self, machines):
+    def __init__(self, machines: Machines) -> None:
         self.machines = machines
 
-    def emit_partition_batch(self, attempt, collector, partition, previous):
+    def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: int, previous: int | None
+    ) -> int:
         first = (previous or 0) + 1
         last = max(first - 1, min(first - 1 + TAKE, self.machines.readable(partition)))
         for number in range(first, last + 1):
@@ -100,18 +106,18 @@ class QueueEmitter(OpaquePartitionEmitter):
 class AddUp(BatchBolt, Committer):
     """Adds the count and the sum of the numbers of each queue to the table. Simulates the accident."""
 
-    def __init__(self, table, machines):
+    def __init__(self, table: OpaqueMap, machines: Machines) -> None:
         self.table = table
         self.machines = machines
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.totals: Counter[str] = Counter()
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.totals[f"queue {tup['queue']}, numbers"] += 1
         self.totals[f"queue {tup['queue']}, sum"] += tup["number"]
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         self.table.add(self.batch_id, self.totals)  # in every commit, even if there is nothing to add
         told = f"{self.batch_id}: adds {sum(n for key, n in self.totals.items() if 'numbers' in key)} numbers"
         if self.batch_id.txid == 2 and self.machines.readable(1) == NUMBERS:

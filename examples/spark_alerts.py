@@ -19,7 +19,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tupletree import BasicBolt, Topology
+from tupletree import BasicBolt, Topology, Tuple
+from tupletree.collector import BasicCollector
 from tupletree.spark import Pipeline
 from tupletree.spark.sinks.sql import SqlState
 from tupletree.spark.sources.memory import MemorySource
@@ -49,7 +50,7 @@ class Sensors(Pipeline):
     transactional_id = ID
     outputs = ["sensor", "minute", "highest"]
 
-    def __init__(self, rows, database):
+    def __init__(self, rows: list[list[list[object]]], database: str) -> None:
         self.source = MemorySource(rows, "sensor STRING, minute BIGINT, degrees DOUBLE", max_rows_per_batch=60)
         self.state = SqlState(database, TABLE, key=["sensor", "minute"], add="readings", min="lowest", max="highest")
 
@@ -67,13 +68,13 @@ class Sensors(Pipeline):
 class Alerts(BasicBolt):
     """Writes a line for each alert. A real bolt would call somebody."""
 
-    def __init__(self, file):
+    def __init__(self, file: Path) -> None:
         self.file = file
 
-    def prepare(self, conf, context):
+    def setup(self) -> None:
         self.told: set[tuple[str, int]] = set()
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         alert = (tup["sensor"], tup["minute"])
         if alert not in self.told:
             self.told.add(alert)

@@ -33,7 +33,7 @@ CONF = {**SPARK, "topology.max.spout.pending": 4}  # batches at a time
 class WordCount(Pipeline):
     transactional_id = ID
 
-    def __init__(self, lines, database, max_bytes_per_batch):
+    def __init__(self, lines: str, database: str, max_bytes_per_batch: int | str) -> None:
         self.source = TextFiles(lines, max_bytes_per_batch)
         self.state = SqlState(database, TABLE, key="word", add="count")
 

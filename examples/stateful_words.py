@@ -11,9 +11,11 @@ positions are ignored: failed lines are emitted again, and a spout that was kill
 counts can be too high, but never too low. A topology submitted again under the same name continues.
 """
 
+from collections.abc import Iterator
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, BasicStatefulBolt, ReliableSpout, Topology, TopologyBuilder
+from tupletree import BasicBolt, BasicStatefulBolt, ReliableSpout, Topology, TopologyBuilder, Tuple
+from tupletree.collector import BasicCollector
 
 
 class Lines(ReliableSpout):
@@ -21,10 +23,10 @@ class Lines(ReliableSpout):
 
     outputs = ["line"]
 
-    def __init__(self, lines):
+    def __init__(self, lines: int) -> None:
         self.lines = lines
 
-    def read(self):
+    def read(self) -> Iterator[list[str]]:
         text = [line for _, topic in sorted(topics.items()) for line in topic.splitlines() if line.strip()]
         tasks = len(self.context.component_tasks(self.context.component_id))
         for line in range(self.context.task_index, self.lines, tasks):
@@ -34,7 +36,7 @@ class Lines(ReliableSpout):
 class Split(BasicBolt):
     outputs = ["word"]
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Iterator[list[str]]:
         for word in tup["line"].lower().split():
             yield [word]
 
@@ -42,7 +44,7 @@ class Split(BasicBolt):
 class Count(BasicStatefulBolt):
     default_factory = int
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.state[tup["word"]] += 1
 
 

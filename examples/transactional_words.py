@@ -18,7 +18,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tupletree import BasicBolt, Topology
+from tupletree import BasicBolt, Topology, Tuple
+from tupletree.collector import BasicCollector
 from tupletree.transactional import (
     BatchBolt,
     Committer,
@@ -47,13 +48,13 @@ class Count(BatchBolt):
 
     outputs = ["attempt", "word", "count"]
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.counts.update(words(tup["line"]))
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         for word, count in self.counts.items():
             self.collector.emit([self.batch_id, word, count])
 
@@ -63,16 +64,16 @@ class UpdateWords(BatchBolt, Committer):
 
     outputs = ["attempt", "old", "new"]
 
-    def __init__(self, table):
+    def __init__(self, table: TransactionalMap) -> None:
         self.table = table
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.counts[tup["word"]] += tup["count"]
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         for word, new in self.table.add(self.batch_id, self.counts).items():
             self.collector.emit([self.batch_id, new - self.counts[word], new])
 
@@ -82,7 +83,7 @@ class Bucketize(BasicBolt):
 
     outputs = ["attempt", "bucket", "words"]
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         attempt, old, new = tup.values
         if old == 0:
             collector.emit([attempt, bucket(new), 1])
@@ -94,16 +95,16 @@ class Bucketize(BasicBolt):
 class UpdateBuckets(BatchBolt, Committer):
     """Adds up the number of words that entered and left each bucket."""
 
-    def __init__(self, table):
+    def __init__(self, table: TransactionalMap) -> None:
         self.table = table
 
-    def prepare(self, conf, context, collector, batch_id):
+    def setup(self) -> None:
         self.moves: Counter[str] = Counter()
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         self.moves[tup["bucket"]] += tup["words"]
 
-    def finish_batch(self):
+    def finish_batch(self) -> None:
         self.table.add(self.batch_id, self.moves)
 
 

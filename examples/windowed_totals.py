@@ -10,9 +10,11 @@ a total twice.
 """
 
 import random
+from collections.abc import Iterator
 from datetime import timedelta
 
-from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder, Tuple, WindowedBolt
+from tupletree import BasicBolt, ReliableSpout, Topology, TopologyBuilder, Tuple, Window, WindowedBolt
+from tupletree.collector import BasicCollector
 
 SHOPS = ["Aachen", "Bremen", "Celle", "Dresden", "Erfurt"]
 PER_SECOND = 100
@@ -20,7 +22,7 @@ WINDOW = timedelta(seconds=10)
 LAG = timedelta(seconds=5)
 
 
-def sale(number):
+def sale(number: int) -> list[str | float]:
     """Return the shop, the amount and the time of a sale; the same number gives the same sale."""
     rng = random.Random(number)
     behind = 30 if number % 1000 == 999 else rng.uniform(0, 4)
@@ -32,10 +34,10 @@ class Sales(ReliableSpout):
 
     outputs = ["shop", "amount", "at"]
 
-    def __init__(self, sales):
+    def __init__(self, sales: int) -> None:
         self.sales = sales
 
-    def read(self):
+    def read(self) -> Iterator[list[str | float]]:
         yield from map(sale, range(self.sales))
 
 
@@ -44,7 +46,7 @@ class Totals(WindowedBolt):
 
     outputs = ["shop", "total", "start"]
 
-    def execute_window(self, window):
+    def execute_window(self, window: Window) -> None:
         sales: dict[str, list[Tuple]] = {}
         for tup in window:
             sales.setdefault(tup["shop"], []).append(tup)
@@ -56,7 +58,7 @@ class Totals(WindowedBolt):
 class Report(BasicBolt):
     """Prints totals, and the sales that came too late."""
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         if tup.source_stream == "late":
             print("too late:", tup["late_tuple"])
         else:

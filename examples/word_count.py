@@ -10,10 +10,12 @@ import re
 import sqlite3
 import tempfile
 from collections import Counter, deque
+from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
+from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder, Tuple
+from tupletree.collector import BasicCollector
 
 BLOCK = 1_000  # lines recorded as "may be emitted" at a time
 BATCH = 2_000  # words committed at a time
@@ -43,12 +45,12 @@ class Lines(Spout):
 
     outputs = ["line"]
 
-    def __init__(self, lines, directory):
+    def __init__(self, lines: int, directory: Path) -> None:
         self.lines = lines
         self.directory = directory
 
-    def open(self, conf, context, collector):
-        self.collector = collector
+    def setup(self) -> None:
+        context = self.context
         self.text = text()
         self.mine = range(context.task_index, self.lines, len(context.component_tasks(context.component_id)))
         self.journal = database(
@@ -60,23 +62,23 @@ class Lines(Spout):
         (self.reached,) = self.journal.execute("SELECT coalesce(max(lines), 0) FROM reached").fetchone()
         self.todo = deque(line for line in self.mine[: self.reached] if line not in acked)
         self.replayed = set(self.todo)  # a crash came before their ack: they can have been counted already
-        self.acked = []
+        self.acked: list[int] = []
 
-    def next_tuple(self):
+    def next_tuple(self) -> None:
         if not self.todo:
             self.write_down()
         if self.todo:
             line = self.todo.popleft()
             self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
 
-    def ack(self, line):
-        self.acked.append(line)
+    def ack(self, msg_id: int) -> None:
+        self.acked.append(msg_id)
 
-    def fail(self, line):
-        self.replayed.add(line)
-        self.todo.appendleft(line)
+    def fail(self, msg_id: int) -> None:
+        self.replayed.add(msg_id)
+        self.todo.appendleft(msg_id)
 
-    def write_down(self):
+    def write_down(self) -> None:
         """Record the acked lines, and the next lines before they are emitted."""
         coming = self.mine[self.reached : self.reached + BLOCK]
         if self.acked or coming:
@@ -94,7 +96,7 @@ class Split(BasicBolt):
 
     outputs = ["word"]
 
-    def execute(self, tup, collector):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Iterator[list[str]]:
         for word in words(tup["line"]):
             yield [word]
 
@@ -102,24 +104,23 @@ class Split(BasicBolt):
 class Count(Bolt):
     """Counts words in an SQLite file per task, and acks them once they are committed."""
 
-    def __init__(self, directory):
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def prepare(self, conf, context, collector):
-        self.collector = collector
-        self.held = []
+    def setup(self) -> None:
+        self.held: list[Tuple] = []
         self.counts = database(
-            self.directory / f"counts-{context.task_index}.db",
+            self.directory / f"counts-{self.context.task_index}.db",
             "CREATE TABLE IF NOT EXISTS counts (word TEXT PRIMARY KEY, count INTEGER)",
         )
 
-    def execute(self, tup):
+    def execute(self, tup: Tuple) -> None:
         if not tup.is_tick:
             self.held.append(tup)
         if tup.is_tick or len(self.held) >= BATCH:
             self.commit()
 
-    def commit(self):
+    def commit(self) -> None:
         with self.counts:
             self.counts.executemany(
                 "INSERT INTO counts VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET count = count + excluded.count",

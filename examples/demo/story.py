@@ -81,7 +81,7 @@ class Demo:
         self._cluster.client.submit(NAME, topology, CONF)
         submitted_s = self._screen.elapsed_s()
         self._screen.note(f"submitted: {self._lines:,} lines, 2 workers, 2 ackers")
-        crashes = []
+        crashes: list[Crash] = []
         for role, share in CRASHES.items():
             target = int(share * self._lines)
             if self._wait(self._has_acked(target), deadline_s):
