@@ -70,6 +70,15 @@ SUITE: Final = (
         "events_per_s",
         {"shuffle": ADS, "local-or-shuffle": f"{ADS} --local"},
     ),
+    Bench(
+        "async_http",
+        "calls of an HTTP service of 50 ms by an AsyncBolt, and by the client alone",
+        "calls_per_s",
+        {
+            "full": "--calls 200000 --in-flight 1000 --delay-ms 50 --rate 0",
+            "rate-10000": "--calls 120000 --in-flight 1000 --delay-ms 50 --rate 10000",
+        },
+    ),
     Bench("codec", "rows to bytes and back", "words_encoded_rows_per_s", {"default": "--rows 1000 --repeats 300"}),
     Bench("routing", "groupings alone", "fields_per_s", {"default": "--rows 100000 --targets 8 --repeats 7"}),
     Bench(

@@ -32,7 +32,7 @@ class Row:
 
 
 def _ours() -> list[Row]:
-    ways = (("", "plain"), ("-many", "many"), ("-combined", "combined"))
+    ways = (("", "plain"), ("-yield", "yield"), ("-many", "many"), ("-combined", "combined"))
     return [
         Row(f"tupletree{suffix}-{workers}", "", workers, {"split": split})
         for suffix, split in ways

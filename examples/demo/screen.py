@@ -26,9 +26,8 @@ class Frame:
     emitted: int = 0
     failed: int = 0
     words_per_s: float = 0.0
-    pending: Mapping[str, int | None] = field(
-        default_factory=dict[str, int | None]
-    )  # trees by acker; None: it does not answer
+    # Trees by acker; None: it does not answer.
+    pending: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import latency, start, storm_perf, word_count, yahoo
+from bench import async_http, latency, start, storm_perf, word_count, yahoo
 from tupletree.testing import DevCluster
 
 WORKERS = 2
@@ -54,6 +54,14 @@ def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
     assert result["acked"] == (300 if changed.get("ackers", 1) else 0)
     assert ("p99_ms" in result) == bool(changed.get("ackers", 1))
     assert {"words_per_s", "wall_s", "cpu_s", "cpu_us_per_word", "peak_rss_mb", "others_cores"} <= result.keys()
+
+
+@pytest.mark.parametrize("rate", [0.0, 500.0])
+def test_async_http(cluster: DevCluster, rate: float) -> None:
+    given = Namespace(calls=200, in_flight=20, delay_ms=5.0, rate=rate)
+    result = async_http.measure_on(cluster, given)
+    assert {"calls_per_s", "bare_calls_per_s", "ratio", "p50_ms", "bare_p50_ms", "cpu_server_s"} <= result.keys()
+    assert result["p50_ms"] >= 5 and result["bare_p50_ms"] >= 5
 
 
 @pytest.mark.parametrize(("topology", "workers"), [("const", 2), ("identity", 1)])
