@@ -121,7 +121,7 @@ class AsyncBolt(Bolt):
     more than once for a tuple.
 
     **Back-pressure.** With ``in_flight`` tuples in flight and others waiting for room, the task accepts no further
-    tuple. Tuples that the task has do not reach ``topology.message.timeout.secs``.
+    tuple. Neither its tuples nor those that wait for it in the worker reach ``topology.message.timeout.secs``.
 
     **Checkpoints.** A checkpoint passes the bolt when the tuples before it are done.
 

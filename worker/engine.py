@@ -26,8 +26,8 @@ from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
 from .core.task import TaskFailedError
 from .execution.call_durations import Present
-from .execution.executor import Executor, RemoteBatch
-from .execution.inbox import ACKERS, Gate, Inbox
+from .execution.executor import Executor
+from .execution.inbox import ACKERS, Gate, Inbox, RemoteBatch
 from .execution.outgoing_batches import send_bounded
 from .execution.run_loop import LoopSettings, RunLoop
 from .execution.spout_executor import SpoutExecutor

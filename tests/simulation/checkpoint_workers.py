@@ -30,8 +30,8 @@ from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows, encode
 from tupletree.worker.core.task import Environment, Task, TaskFailedError
-from tupletree.worker.execution.executor import Executor, RemoteBatch
-from tupletree.worker.execution.inbox import Gate
+from tupletree.worker.execution.executor import Executor
+from tupletree.worker.execution.inbox import Gate, RemoteBatch
 from tupletree.worker.execution.spout_executor import SpoutExecutor
 
 if TYPE_CHECKING:

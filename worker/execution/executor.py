@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
-from tupletree.v1 import worker_pb2
 
 from ..control_messages import Call, Control, ShardsLost, WorkerLost
 from ..core.basic_bolt_task import BasicBoltTask
@@ -22,10 +20,11 @@ from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer
 from ..core.task import Clock, Participant, SetUp, Task, TaskFailedError
 from .idle_spouts import IdleWait
-from .inbox import BACKLOG, Gate, Inbox, behind
+from .inbox import BACKLOG, Gate, Inbox, RemoteBatch, behind
 from .outgoing_batches import RowsRefused
 from .thread_splitting import SplitBackoff
 from .tracer import Tracer
+from .waiting_tuples import WaitingTuples
 
 Deliver = Callable[[Origin, int, Rows], None]
 
@@ -36,14 +35,6 @@ STEP_BYTES = 4 * 1024 * 1024
 
 NO_ROWS = Rows.of([])
 TICK_ORIGIN = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, ["interval_s"])
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteBatch:
-    """A batch from another worker, checked but not yet decoded."""
-
-    message: worker_pb2.Batch
-    origin: Origin
 
 
 class Executor:
@@ -275,12 +266,15 @@ class BoltExecutor(Executor):
         self._ticks_waiting = 0
         self._is_counted = True  # the current rows count in the inbox
         self._limited = [task for task in tasks if isinstance(task, BoltTask) and task.bolt.can_be_full]
+        self._waiting = WaitingTuples(tasks, inbox, clock)
         self._trees = {task.task_id: task.trees for task in tasks if isinstance(task, BoltTask)}
         self.tree_tasks = sorted(self._trees)
 
     def step(self) -> bool:
         has_heard = self._handle_news()
         if self.is_held:
+            if self._limited:
+                self._waiting.keep_alive()
             return has_heard
         if self._at >= len(self._rows) and not self._next_batch():
             return has_heard

@@ -8,7 +8,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any
+
+from tupletree.tuples import Origin
+from tupletree.v1 import worker_pb2
 
 ACKERS = -1
 """Pseudo-task that stands for the ackers at the gate; every tracking spout feeds it."""
@@ -60,6 +64,14 @@ class Gate:
     def closed_by(self, source: Hashable) -> frozenset[int]:
         """Return the tasks that ``source`` closes now."""
         return self._by_source.get(source, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
+    """A batch from another worker, checked but not yet decoded."""
+
+    message: worker_pb2.Batch
+    origin: Origin
 
 
 class Inbox:
@@ -139,6 +151,11 @@ class Inbox:
             with self._lock:
                 self._open_if_there_is_room()
         return item
+
+    def items(self) -> list[Any]:
+        """Return the waiting items, oldest first. The owning thread only."""
+        with self._lock:
+            return [item for item, _ in self._items]
 
     def done(self, rows: int) -> None:
         """Stop counting rows of a taken item, which have been processed."""

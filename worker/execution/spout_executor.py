@@ -12,9 +12,9 @@ from ..control_messages import Call, Control, ShardsLost, TreeVerdict, VerdictKi
 from ..core.batches import Batch, Rows, decode
 from ..core.spout_task import NO_REASONS, SpoutTask
 from ..core.task import Clock
-from .executor import Deliver, Executor, RemoteBatch, call
+from .executor import Deliver, Executor, call
 from .idle_spouts import IdleWait
-from .inbox import ACKERS, BACKLOG, Gate, Inbox
+from .inbox import ACKERS, BACKLOG, Gate, Inbox, RemoteBatch
 
 HELD_BY = ("congestion", "ackers")
 """Reasons why active spouts are not polled. If both apply, the reason is "ackers"."""

@@ -14,8 +14,7 @@ from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows, encode
 from tupletree.worker.core.task import TaskFailedError
-from tupletree.worker.execution.executor import RemoteBatch
-from tupletree.worker.execution.inbox import not_reached
+from tupletree.worker.execution.inbox import RemoteBatch, not_reached
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

@@ -12,8 +12,9 @@ from local_components import Do, Log
 from tupletree import Spout, Topology, TopologyBuilder, Tuple
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
-from tupletree.worker.core.batches import Batch, Rows
+from tupletree.worker.core.batches import MULTI, Batch, Rows, encode
 from tupletree.worker.core.task import TaskFailedError
+from tupletree.worker.execution.inbox import RemoteBatch
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 
@@ -67,6 +68,29 @@ def test_a_full_bolt_is_given_calls_and_no_tuples() -> None:
     while hand.step("bolt"):
         pass
     assert list(log) == ["called", 1]
+
+
+def test_what_waits_for_a_full_bolt_does_not_time_out() -> None:
+    bolt = Do()
+    bolt.can_be_full = True
+    hand = HandDriven(topology_of(bolt), {"topology.message.timeout.secs": 4})
+    executor = hand.executor("bolt")
+    task = executor.tasks[0]
+    full = True
+    task.context.is_full = lambda: full
+    executor.inbox.put(Batch(SOURCE, 1, Rows.of([([1], 11, 5), ([2], MULTI, ((12, 6), (13, 7)))])), 2)
+    remote = encode(SOURCE, 1, Rows.of([([3], 14, 8)]))
+    executor.inbox.put(RemoteBatch(remote, SOURCE), 1)
+    found = []
+    for now_s in (1.0, 1.9, 2.1):  # a quarter of the timeout is a second
+        hand.now_s = now_s
+        hand.step("bolt")
+        found.append(set(task.updates.resets))
+        task.updates.resets.clear()
+    assert found == [{11, 12, 13, 14}, set(), {11, 12, 13, 14}]
+    full = False
+    hand.step("bolt")
+    assert task.updates.resets == set()
 
 
 def test_what_a_call_raises_is_the_failure_of_its_task() -> None:

@@ -13,7 +13,7 @@ from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.core.batches import Rows, check, encode
-from tupletree.worker.execution.executor import RemoteBatch
+from tupletree.worker.execution.inbox import RemoteBatch
 
 ALIGNED = {"topology.state.checkpoint.aligned": True}
 INITIALISE = Step(10, Action.INITSTATE, 0)
