@@ -91,7 +91,7 @@ class Call(AsyncBolt):
         self.client = Client(self.port)
         Witness(self.directory, "calls", lambda: self.answered, lambda: None).start()
 
-    async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
+    async def execute(self, tup: Tuple) -> None:
         await self.client.get(tup["number"])
         self.answered += 1
 

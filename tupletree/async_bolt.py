@@ -13,19 +13,18 @@ import asyncio
 import queue
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
 from tupletree._event_loop import EventLoop
 from tupletree.backoff import Backoff
 from tupletree.collector import BoltCollector
-from tupletree.component import Bolt, TopologyContext
+from tupletree.component import Awaited, Bolt, TopologyContext
 from tupletree.errors import EmitError, FailedException, ReportedFailedException, UsageError
 from tupletree.tuples import Tuple
 
 Emits = list[tuple[Sequence[Any], str]]
-Result = Awaitable[Iterable[Sequence[Any]] | None] | AsyncIterator[Sequence[Any]]
 
 _emits: ContextVar[Emits] = ContextVar("emits")
 
@@ -150,7 +149,7 @@ class AsyncBolt(Bolt):
     async def close_async(self) -> None:
         """Called on the event loop at an orderly shutdown, after all calls in flight were cancelled."""
 
-    def execute(self, tup: Tuple) -> Result:  # type: ignore[override]
+    def execute(self, tup: Tuple) -> Awaited:
         """Process one tuple: a coroutine or an async generator."""
         raise NotImplementedError
 

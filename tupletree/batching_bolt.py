@@ -52,6 +52,6 @@ class BatchingBolt(Bolt):
             raise UsageError(f"{name}: max_batch is a whole number of at least 1, and max_wait_s more than 0")
         return {"topology.tick.tuple.freq.secs": self.max_wait_s}
 
-    def execute_batch(self, tuples: list[Tuple]) -> Yielded:  # type: ignore[override]
+    def execute_batch(self, tuples: list[Tuple]) -> Yielded:
         """Process a batch. Rows may be emitted or yielded."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ the network inside ``execute`` or ``next_tuple``. All other components share one
 
 from __future__ import annotations  # pure
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
@@ -42,6 +42,8 @@ __all__ = [
 Outputs = Sequence[str] | Mapping[str, Any] | type
 Yielded = Iterator[Sequence[Any]] | None
 """The result of a method that yields rows, or of one that emits."""
+Awaited = Awaitable[Iterable[Sequence[Any]] | None] | AsyncIterator[Sequence[Any]]
+"""The result of a coroutine function, or of an asynchronous generator function."""
 
 
 class _Conf:
@@ -179,11 +181,11 @@ class Bolt(Component):
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         """Called once, before the first ``execute``."""
 
-    def execute(self, tup: Tuple) -> Yielded:
+    def execute(self, tup: Tuple) -> Yielded | Awaited:
         """Process one tuple; ack or fail it now or later.
 
         If this is a generator function, each row that it yields is emitted on the default stream, anchored to ``tup``.
-        Yield before acking.
+        Yield before acking. A coroutine function is for an AsyncBolt alone.
         """
         raise NotImplementedError
 
@@ -193,7 +195,7 @@ class Bolt(Component):
         Rows may be emitted or yielded. They are not anchored.
         """
 
-    def execute_batch(self, tuples: list[Tuple]) -> None:
+    def execute_batch(self, tuples: list[Tuple]) -> Yielded:
         """Process tuples that arrived together. If a bolt overrides this method, ``execute`` is not called.
 
         The tuples come in the order in which ``execute`` would get them, all from one source task and stream: at least
@@ -206,6 +208,7 @@ class Bolt(Component):
         """
         for tup in tuples:
             self.execute(tup)
+        return None
 
     def cleanup(self) -> None:
         """Called at an orderly shutdown."""

@@ -32,7 +32,7 @@ class Call(AsyncBolt):
     async def open_async(self) -> None:
         self.client = Client(self.port)
 
-    async def execute(self, tup: Any) -> Any:  # type: ignore[override]
+    async def execute(self, tup: Any) -> Any:
         await self.client.get(tup["number"])
         return [[tup["number"]]]
 

@@ -1,0 +1,124 @@
+"""Each face of the public API as a typed program: ``make check`` reads it with mypy and pyright, both strict.
+
+Nothing runs it. What a user must not have to annotate or ignore stands here without that.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tupletree import (
+    AsyncBolt,
+    Backoff,
+    BasicBolt,
+    BasicStatefulBolt,
+    BatchingBolt,
+    Message,
+    NimbusClient,
+    ReliableSpout,
+    Topology,
+    TopologyBuilder,
+    TopologyConf,
+    Tuple,
+    bolt,
+    spout,
+    value,
+)
+from tupletree.collector import BasicCollector
+from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
+
+
+class Sale(NamedTuple):
+    shop: str
+    amount: int
+
+
+@value
+@dataclass(frozen=True)
+class Place:
+    name: str
+
+
+class Sales(ReliableSpout):
+    outputs = Sale
+
+    def read(self) -> Iterator[Message | Sale]:
+        yield Sale("a", 1)
+        yield Message(Sale("b", 2), id=2)
+
+
+@spout(outputs=["n"])
+def numbers() -> Iterator[list[int]]:
+    yield [1]
+
+
+@bolt(outputs=["word"])
+def split(tup: Tuple) -> Iterator[list[str]]:
+    for word in tup["line"].split():
+        yield [word]
+
+
+@bolt(outputs=["user", "city"], in_flight=200)
+async def city(tup: Tuple) -> list[list[str]]:
+    return [[tup["user"], "x"]]
+
+
+class City(AsyncBolt):
+    outputs = ["user"]
+    retry = Backoff(first_s=1)
+
+    async def execute(self, tup: Tuple) -> AsyncIterator[list[str]]:
+        yield [tup["user"]]
+
+
+class Town(AsyncBolt):
+    outputs = ["user"]
+
+    async def execute(self, tup: Tuple) -> list[list[str]]:
+        return [[tup["user"]]]
+
+
+class Batches(BatchingBolt):
+    outputs = ["tuples"]
+    max_batch = 10
+
+    def execute_batch(self, tuples: list[Tuple]) -> Iterator[list[int]]:
+        yield [len(tuples)]
+
+
+class Count(BasicStatefulBolt):
+    default_factory = int
+    inputs = Sale
+
+    def execute(self, tup: Tuple) -> None:
+        sale = tup.to(Sale)
+        self.state[sale.shop] += sale.amount
+
+
+class Typed(BasicBolt):
+    outputs = Sale
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Iterator[Sale]:
+        yield Sale(tup["shop"], 2)
+
+
+conf: TopologyConf = {"topology.workers": 2}
+
+
+def topology() -> Topology:
+    builder = TopologyBuilder()
+    sales = builder.set_spout("sales", Sales()).set_retry(Backoff(max_attempts=2)).set_dead_letters("rejected")
+    builder.set_bolt("count", Count()).fields_grouping(sales, "shop")
+    builder.set_bolt("split", split).shuffle_grouping(builder.set_spout("n", numbers))
+    return builder.create_topology()
+
+
+def main() -> None:
+    with LocalCluster() as cluster:
+        cluster.submit("x", topology(), conf)
+        print(cluster.state("x", "count"))
+    print(complete_topology(topology(), {"sales": [["a", 1]]}).rows("count"))
+    print(run_bolt(split, [make_tuple({"line": "a b"})]), Recorder())
+    with NimbusClient("localhost:6627") as client:
+        client.submit("x", topology(), conf)
+        print(client.describe("x"))
