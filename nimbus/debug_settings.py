@@ -55,7 +55,9 @@ def observed(record: pb.TopologyRecord, request: DebugSettings, now_s: float) ->
         case SetTracing(one_in, until_unix_s):
             _check_end(until_unix_s, now_s)
             if one_in > MAX_ONE_IN or one_in < 0:
-                raise UsageError(f"of how many trees one is traced is a number from 0 to {MAX_ONE_IN}, not {one_in}")
+                raise UsageError(
+                    f"the tracing rate (one tree in N) must be a number from 0 to {MAX_ONE_IN}, not {one_in}"
+                )
             after.traced_one_in = one_in
             after.traced_until_unix_s = until_unix_s if one_in else 0.0
     return after

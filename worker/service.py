@@ -103,7 +103,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
 
     def _receive(self, request: worker_pb2.TransferRequest, sender: Sender) -> None:
         if request.WhichOneof("kind") != "frame":
-            raise ProtocolError("a stream of tuples holds frames after its hello")
+            raise ProtocolError("after its hello a stream of tuples has only frames")
         frame = request.frame
         if frame.sequence != sender.confirmed + 1:
             raise ProtocolError(f"frame {frame.sequence} came where {sender.confirmed + 1} was expected")

@@ -23,7 +23,7 @@ _MAX_PAIRS: Final = 20_000  # of worker and component; each takes about 0.1 ms
 
 
 def encode_memory(memory: Memory, max_bytes: int = 1 << 30) -> tuple[bytes, int]:
-    """Encode a memory in at most ``max_bytes``; also return the number of (worker, component) pairs left out."""
+    """Encode statistics in at most ``max_bytes``; also return how many (worker, component) pairs did not fit."""
     keys = sorted((worker != ENDED, worker, one) for worker, components in memory.items() for one in components)
     kept = min(len(keys), _MAX_PAIRS)
     found = [json_format.MessageToDict(memory[worker][one]) for _, worker, one in keys[:kept]]

@@ -25,7 +25,9 @@ def rebalance(call: ApiCall) -> Request:
     options = _mapping(body.get("rebalanceOptions", {}), "rebalanceOptions")
     unknown = sorted(options.keys() - {"numWorkers", "executors"})
     if unknown:
-        raise UsageError(f"rebalanceOptions has numWorkers and executors, not {unknown[0][:100]!r}")
+        raise UsageError(
+            f"unknown key {unknown[0][:100]!r} in rebalanceOptions: only numWorkers and executors are allowed"
+        )
     workers = _count(options.get("numWorkers"), "numWorkers", 0)
     asked = _mapping(options.get("executors", {}), "executors")
     executors = {component: _count(count, f"executors of '{component[:200]}'", 1) for component, count in asked.items()}

@@ -226,7 +226,7 @@ class CheckpointSpout(Spout):
                 )
 
     def _advance(self, *, begins: bool = True) -> None:
-        """Carry out pending effects. If the store cannot be reached, retry later."""
+        """Do what is decided but not done: store writes, emits. If the store cannot be reached, retry later."""
         if self._is_over or self._clock() < self._retry_at_s:
             return
         try:

@@ -22,7 +22,7 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     Where the callable returns an object with a method ``topology``, as the class of a pipeline does, that is called.
 
     Raises:
-        UsageError: the file is missing, does not import, or its callable is missing, fails, or returns something else.
+        UsageError: the file is missing or cannot be imported; its callable is missing, fails or returns something else.
     """
     path, name = _split(argument)
     if not path.is_file():
@@ -65,7 +65,7 @@ def _import(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
-        raise UsageError(f"{path} does not import: {_explain(error, path)}") from error
+        raise UsageError(f"{path} cannot be imported: {_explain(error, path)}") from error
     return module
 
 

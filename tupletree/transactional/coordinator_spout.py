@@ -237,7 +237,7 @@ class CoordinatorSpout(Spout):
             )
 
     def _advance(self, *, begins: bool) -> None:
-        """Carry out pending effects. If the store cannot be reached, retry later."""
+        """Do what is decided but not done: store writes, emits. If the store cannot be reached, retry later."""
         if self._is_deposed or self._clock() < self._retry_at_s:
             return
         try:

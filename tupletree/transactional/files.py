@@ -39,7 +39,8 @@ class FilePartitionSpout(TransactionalSpout):
 
     A file must only grow. It is an error if a file shrinks, or vanishes while a batch with its lines is uncommitted;
     the error ends when the file is back. Do not reuse file names: a new file under an old name is not read from its
-    beginning. Names are stored as long as the transactional id, so the spout is intended for some thousands of files.
+    beginning. The names of all files are stored until the transactional id is deleted: the spout is intended for some
+    thousands of files.
 
     Raises UsageError for invalid arguments.
     """

@@ -163,7 +163,8 @@ class PartitionsCoordinator(TransactionCoordinator):
         count = self._source.num_partitions()
         if type(count) is not int or count < 0:
             raise ReportedFailedException(
-                f"component {self._component_id!r}: num_partitions returned {count!r}; a number from 0 was expected"
+                f"component {self._component_id!r}: num_partitions returned {count!r}; "
+                f"an integer of 0 or more is needed"
             )
         return count
 

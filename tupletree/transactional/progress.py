@@ -5,9 +5,10 @@ coordinator's path. Once the version has changed, this object writes nothing: ev
 check of that version.
 
 **Lost replies.** After an UnavailableError a write possibly happened, or can still happen. So after every error the
-next call first reads the store, and plans its writes on the stored data. A late write is then harmless, because it
-names the version, or the absence, of the node on which it was planned. If the next call writes first, the late write
-fails. If the late write comes first, the next call conflicts, reads again and finds its work done.
+next call first reads the store, and plans its writes on the stored data. A late write is then harmless, because it is
+conditional on the version that the node had, or on its absence, when the write was planned. If the next call writes
+first, the late write fails. If the late write comes first, the next call conflicts, reads again and finds its work
+done.
 
 Not thread-safe.
 """

@@ -101,12 +101,12 @@ class Recovery(Generic[T]):
 
     @property
     def kept(self) -> list[T]:
-        """The kept tuples that are back, in the order of the last window."""
+        """The tuples of the saved window that the spout has replayed, in the order of that window."""
         return [self._kept[at] for at in sorted(self._kept)]
 
     @property
     def missing(self) -> int:
-        """The number of kept tuples that are not back yet."""
+        """The number of tuples of the saved window that the spout has not replayed yet."""
         return len(self._order)
 
     @property

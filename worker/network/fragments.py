@@ -63,7 +63,9 @@ class Reassembly:
                 f"was expected"
             )
         if not piece.data or self._received + len(piece.data) > self._size:
-            raise ProtocolError(f"a piece of {len(piece.data)} bytes at {piece.offset} of {piece.size}")
+            raise ProtocolError(
+                f"a piece of {len(piece.data)} bytes at {piece.offset} is invalid in a batch of {piece.size}"
+            )
         self._parts.append(piece.data)
         self._received += len(piece.data)
         return self._whole() if self._received == self._size else None

@@ -213,11 +213,11 @@ def test_a_mistake_in_a_topology_file(mistakes: dict[str, Ended], mistake: str, 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import surely_not_installed\n", ["does not import", "No module named 'surely_not_installed'", "(line 1)"]),
-        ("def topology(:\n", ["does not import", "SyntaxError", "(line 1)"]),
+        ("import surely_not_installed\n", ["cannot be imported", "No module named 'surely_not_installed'", "(line 1)"]),
+        ("def topology(:\n", ["cannot be imported", "SyntaxError", "(line 1)"]),
         ("x = 1\n", ["no callable 'topology'"]),
         ("topology = 'a string'\n", ["no callable 'topology'"]),
-        ("\x00\x01\xff", ["does not import"]),
+        ("\x00\x01\xff", ["cannot be imported"]),
     ],
 )
 def test_a_file_that_is_no_topology_file(cli: CommandLine, text: str, words: list[str]) -> None:

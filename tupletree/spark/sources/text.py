@@ -26,8 +26,8 @@ class TextFiles(LineFiles):
 
     Files may grow, and new files join in. If a file shrinks, or vanishes before a batch of it is committed, that is an
     error, which ends when the file is back. A name is used once: a new file under the name of a file already read is
-    not read from its beginning. Names are kept as long as the transactional id, so this source is meant for some
-    thousands of files.
+    not read from its beginning. The names of all files are stored until the transactional id is deleted, so this source
+    is meant for some thousands of files.
 
     UsageError for invalid arguments.
     """

@@ -94,7 +94,7 @@ class IngestCoordinator(TransactionCoordinator):
         made = assignment.next_metadata(seen, listing, previous, self._directory.removed(), self._limit)
         if made is None:
             self._look_at_s = time.monotonic() + PAUSE_S
-            raise FailedException("all published micro-batches were taken")
+            raise FailedException("no new micro-batch is published yet: all earlier ones are in transactions")
         return made
 
     def _describe(self) -> None:
