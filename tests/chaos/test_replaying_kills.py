@@ -57,6 +57,8 @@ def counts(directory: Path) -> Counter[str]:
     counted: Counter[str] = Counter()
     for path in directory.rglob("*.db"):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
+                continue  # it was opened a moment ago
             for key, value in connection.execute("SELECT key, value FROM entries"):
                 counted[decode_value(key)] += decode_value(value)
     return counted

@@ -208,7 +208,7 @@ def test_zookeeper_restarts_and_the_leader_goes_on(bench: Bench, pair: tuple[Nim
     bench.zookeeper.kill()
     wait_until(lambda: not leader.readiness()[0], what="the leader says that it is not ready")
     bench.zookeeper.start()
-    wait_until(lambda: leader.readiness() == (True, []), 20)
+    wait_until(lambda: leader.readiness() == (True, []), 20, what="the leader says that it is ready")
     client.kill("wc", wait_secs=0)
     wait_until(lambda: client.list() == [], 20)
     client.submit("wc", topology())
