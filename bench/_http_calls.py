@@ -99,9 +99,8 @@ def serving(delay_s: float) -> Iterator[tuple[int, int]]:
     """Run the server in a process of its own; give its port and process id."""
     command = [sys.executable, "-m", "bench._http_calls", str(delay_s)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
-        yield int(process.stdout.readline()), process.pid
-        process.stdin.close()
+        assert process.stdout is not None
+        yield int(process.stdout.readline()), process.pid  # it ends when its input is closed
 
 
 def main() -> None:

@@ -20,15 +20,14 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench import _cli
-from bench._flow import Run, Source, Witness, drive
+from bench._flow import Run, Witness, drive
 from bench._http_calls import Client, serving
-from bench.latency import dump, load, percentiles
+from bench.latency import Scheduled, load, percentiles
 from tupletree import AsyncBolt, Topology, TopologyBuilder
-from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster
 from tupletree.tuples import Tuple
 
@@ -37,45 +36,27 @@ PENDING_EACH = 2
 """Tuples pending for each call in flight: so many wait for the next free place."""
 
 
-class Numbers(Source):
-    """Emits numbers as fast as the topology takes them, or ``rate`` a second. A message id is when it was due."""
+class Numbers(Scheduled):
+    """Emits numbers as fast as the topology takes them, or ``rate`` a second. A message id says when it was due."""
 
     outputs = ("number",)
-
-    def __init__(self, directory: str, count: int, rate: float) -> None:
-        super().__init__(directory, count)
-        self.rate = rate
 
     def make_rows(self) -> list[list[Any]]:
         return [[0]]
 
-    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
-        super().open(conf, context, collector)
-        self.latencies_s = array("d")
-
     def next_tuple(self) -> None:
-        if self.next < self.count and (self.next > 0 or self.may_start()):
-            late_s = time.perf_counter() - self.started_s
-            due = min(self.count, math.ceil(late_s * self.rate)) if self.rate else self.next + 1
-            while self.next < due:
-                self.emit(self.next)
-                self.next += 1
+        if self.rate:
+            super().next_tuple()
+        elif self.next < self.count and (self.next > 0 or self.may_start()):
+            self.next += 1
+            self.emit(self.next - 1)
 
     def emit(self, number: int) -> None:
         due_s = self.started_s + number / self.rate if self.rate else time.perf_counter()
         self.collector.emit([number], (number, due_s))
 
     def fail(self, msg_id: Any) -> None:
-        self.failed += 1
-        self.emit(msg_id[0])
-
-    def ack(self, msg_id: Any) -> None:
-        self.latencies_s.append(time.perf_counter() - msg_id[1])
-        super().ack(msg_id)
-
-    def facts(self) -> Mapping[str, Any]:
-        dump(self.directory, "acks", self.latencies_s)
-        return {}
+        super().fail(msg_id[0])
 
 
 class Call(AsyncBolt):

@@ -22,7 +22,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bench import _cli
 from bench._cli import WrongResultError
@@ -40,7 +40,7 @@ PERCENTS = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 class Scheduled(Source):
     """Emits sentence n at n / rate seconds after the start, with the time at which it is due."""
 
-    outputs = ("sentence", "due_s")
+    outputs: ClassVar[Sequence[str]] = ("sentence", "due_s")
 
     def __init__(self, directory: str, count: int, rate: float) -> None:
         super().__init__(directory, count)
