@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from transaction_nouns import NEVER, Killed, Violation
+from transaction_nouns import Violation
 
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree.state.memory import MemoryBackend
+from tupletree.testing.simulation import timeline
+from tupletree.testing.simulation.timeline import NEVER
+from tupletree.testing.simulation.workers import Killed
 from tupletree.worker.checkpoint.barriers import Barriers
 from tupletree.worker.checkpoint.participant import Participant
 from tupletree.worker.checkpoint.spout_participant import SpoutParticipant
@@ -111,26 +114,20 @@ def _draw_bolts(rng: random.Random, spouts: list[str]) -> dict[str, BoltShape]:
 
 
 @dataclass(slots=True)
-class Faults:
+class Faults(timeline.Faults):
     """What may go wrong, how often, until when."""
 
-    end_s: float
-    slowest_s: float  # of a batch
-    loss: float  # of a message to an acker, or of what it says
     operations: float  # at the store
     states: float  # operations of states
     mishaps: float  # in the components
-    torn: float  # a worker dies while it hands over what it has emitted
-    crash_every_s: float
-    break_every_s: float  # a link
     outage_every_s: float  # of the store
-    acker_every_s: float  # the ledger is lost
 
     @staticmethod
     def draw(rng: random.Random) -> Faults:
         return Faults(
             end_s=rng.uniform(2, 6),
             slowest_s=rng.choice([0.003, 0.03, 0.15]),
+            fastest_s=0.0005,
             loss=rng.choice([0.0, 0.0, 0.003, 0.02]),
             operations=rng.choice([0.0, 0.02, 0.1]),
             states=rng.choice([0.0, 0.02, 0.1]),

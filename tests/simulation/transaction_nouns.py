@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.testing.simulation.timeline import NEVER
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.emitter_bolt import EmitterBolt
@@ -16,16 +17,11 @@ from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
 
 ID = "numbers"
-NEVER = 1e9
 SPOUT = "spout"
 
 
 class Violation(AssertionError):
     """An invariant does not hold."""
-
-
-class Killed(BaseException):
-    """The process that runs this step is gone: nothing of the step goes on."""
 
 
 @dataclass(frozen=True, slots=True)

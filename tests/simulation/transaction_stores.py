@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from transaction_nouns import Killed
 from transaction_tasks import Incarnation
 
 from tupletree._stores.nodes import Node, Write
 from tupletree.errors import AuthorityError, ConflictError, FailedException, UnavailableError
+from tupletree.testing.simulation.workers import Killed
 from tupletree.transactional.databases.contract import Changes, Database, Row, View
 
 if TYPE_CHECKING:

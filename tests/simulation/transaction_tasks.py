@@ -15,12 +15,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from transaction_nouns import Killed, Tree
+from transaction_nouns import Tree
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, SpoutCollector, TopologyContext
 from tupletree.declarer import Definition
 from tupletree.grouping import grouping_name
+from tupletree.testing.simulation.workers import Killed
 from tupletree.topology import Topology
 from tupletree.tuples import Origin, Tuple
 from tupletree.v1.topology_pb2 import ComponentKind

@@ -19,13 +19,14 @@ from collections.abc import Callable
 from transaction_components import COMMITTERS, Source, build
 from transaction_judge import Judge
 from transaction_network import TIMEOUT_S, Network, Trees
-from transaction_nouns import SPOUT, Faults, Killed, Rules, Shape, Violation
+from transaction_nouns import SPOUT, Faults, Rules, Shape, Violation
 from transaction_stores import Outside, SimulatedDatabase, SimulatedStore
 from transaction_tasks import Incarnation, Place
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import FailedException, UnavailableError
 from tupletree.parallelism import tasks_of
+from tupletree.testing.simulation.workers import Killed
 from tupletree.transactional.databases.memory import MemoryDatabase
 from tupletree.transactional.streams import coordinator_id
 

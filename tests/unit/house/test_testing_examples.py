@@ -11,7 +11,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "testing.md"
 
 def test_every_block_of_the_guide_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert len(blocks) == 5 and sum(block.count("assert ") for block in blocks) >= 9
+    assert len(blocks) == 6 and sum(block.count("assert ") for block in blocks) >= 9
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks:
         exec(compile(block, str(GUIDE), "exec"), names)
