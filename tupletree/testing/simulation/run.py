@@ -194,11 +194,11 @@ class Run(SimulatedTopology):
         """Go through the run.
 
         Raises:
-            WrongRunError: a message is lost, not every message is processed in time, or a component raises for ever.
+            WrongRunError: a message is lost, not every message is processed in time, or a component raises forever.
         """
         self.start()
         patient_s = self.faults.end_s + PATIENCE_S + self._settle_s
-        quiet_s, emitted, saved = 0.0, 0, 0
+        quiet_s, emitted, saved = 0.0, 0, 0.0
         while self.is_faulty or self.now_s < quiet_s + self._settle_s or self._last_saved() < saved + 2:
             self._run_for(0.1)
             if self.is_faulty or not self._is_idle():
