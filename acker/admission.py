@@ -1,7 +1,7 @@
 """Admission of new trees when the ledgers are full: senders see back pressure, and nothing is dropped.
 
-Only inits wait. Acks, fails and resets free entries, so they are applied on arrival, including those in a message
-whose inits must wait and those in the messages behind it (held_inits.py). Admission is decided per topology:
+Only inits wait. Acks, fails and resets free entries, so they are applied on arrival, even if the inits of their message
+or of an earlier message must wait (held_inits.py). Admission is decided per topology:
 
     total entries     topologies whose inits are admitted
     up to 80 %        all
@@ -11,10 +11,10 @@ whose inits must wait and those in the messages behind it (held_inits.py). Admis
 
 A single topology can therefore use the whole limit, and a burst in one topology never blocks another below its
 reserve. While the number of topologies is constant, the total is at most 125 %, plus one part of a message per stream.
-The last row applies when many topologies arrive one after another and each has filled its reserve of that time.
+The last row applies when many topologies arrive one after another, and each has filled the reserve that it then had.
 
-Acks whose init never arrives also create entries. A topology with more of these than the limit is not read until they
-have expired: nothing that the topology sends is lost, and no other topology waits.
+Acks whose init never arrives also create entries. A topology with more of these entries than the limit is not
+read until they have expired: nothing that the topology sends is lost, and no other topology waits.
 """
 
 from __future__ import annotations

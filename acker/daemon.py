@@ -135,7 +135,7 @@ class AckerDaemon:
         while (left := self._left_to_drain()) and time.monotonic() < deadline_s:
             await asyncio.sleep(_DRAIN_POLL_S)
         event(logger, "drain.ended", id=self._acker_id, left=left or "nothing")
-        gone = UnavailableError(f"acker {self._acker_id} has ended, although {left}") if left else None
+        gone = UnavailableError(f"acker {self._acker_id} ended before its drain was complete: {left}") if left else None
         self._service.end_streams(gone)
         last_s = time.monotonic() + _LAST_VERDICTS_S
         while self._service.streams and time.monotonic() < last_s:

@@ -1,11 +1,11 @@
-"""The entries of a ledger: a packed table, with running counts by cohort, by birth and of trees.
+"""The entries of a ledger: a packed table, with running counts of entries by cohort, and of trees by birth.
 
 An entry's state is one byte (acker/entry_state.py), which includes the number of its cohort. The youngest ``buckets``
 cohorts are alive. A rotation expires the oldest cohort: from then on its entries no longer count. They are removed by
 ``clear`` in steps, by ``revive_trees``, or by the first update for their root.
 
-The methods for a single entry compile to C. They sum up changes to the number of trees by birth: call ``flush_counts``
-after changing entries one by one.
+The methods for a single entry compile to C. They collect their changes to ``trees`` and ``births``: call
+``flush_counts`` after changing entries one by one.
 """
 
 from __future__ import annotations  # pure
@@ -20,7 +20,7 @@ from .entry_state import COHORT, FAILED, OPEN
 from .hash_table import U8, U32, U64, Index, NewEntries, Places, Table
 from .verdicts import Totals, Verdicts, add_verdicts
 
-MAX_COHORTS = 60  # of 63: one or two more are being cleared
+MAX_COHORTS = 60  # of 63 numbers: one or two expired cohorts can still have entries
 _WINDOW = 1 << 16  # slots scanned at once
 _MAX_TICKS_COUNTED = 4096  # ticks
 _LATEST = (1 << 32) - 1
@@ -64,9 +64,9 @@ class Entries:
         self._dead = 0  # entries whose cohort has expired
         self._is_dead: NDArray[np.bool_] = np.zeros(256, np.bool_)  # by state
         self._dead_view = self._is_dead.data.cast("B")
-        self._late = Verdicts()  # expired trees that updates found
+        self._late = Verdicts()  # verdicts on expired trees that updates came across
         self._born = 0
-        self._change = 0  # in the number of trees born at ``_born``, to be settled
+        self._change = 0  # in the number of trees born at ``_born``, not yet in ``trees`` and ``births``
 
     def __len__(self) -> int:
         return len(self.table) - self._dead

@@ -18,7 +18,7 @@ An entry takes 29 bytes, plus 8 for its two buckets, plus a thirty-second of bot
 
 The methods for a single entry (``find_one`` and so on) serve small batches, for which a dozen numpy calls would cost
 more. Compiled to C, they access the arrays' memory directly; ``_release_views`` and ``_renew_views`` enclose every step
-that moves it.
+that moves this memory.
 """
 
 from __future__ import annotations  # pure
@@ -40,7 +40,7 @@ Index: TypeAlias = NDArray[np.int64]
 _MIN_SIZE = 64  # slots and buckets
 _MAX_SINGLE = 16  # up to this number, entries are faster handled one by one
 _MIN_GROWTH = 4096  # slots and buckets: small tables double, others grow by at least this
-_MAX_REBUCKETED = 1 << 15  # most buckets that one removal gives up
+_MAX_REBUCKETED = 1 << 15  # maximum number of buckets that one removal gives up
 _32 = np.uint64(32)
 
 
@@ -146,7 +146,7 @@ class Table:
         slots, before, bucket = places.slots, places.before, places.bucket
         after = self._next.take(slots).astype(np.int64)
         self.states[slots] = 0
-        while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours that are removed together
+        while (gone := (self.states.take(after) == 0) & (after >= 0)).any():  # neighbours in a chain, both removed
             after[gone] = self._next.take(after[gone])
         stays = (self.states.take(before) != 0) | (before < 0)
         if not stays.all():

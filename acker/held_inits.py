@@ -1,4 +1,4 @@
-"""The inits of one stream that wait for room. Meanwhile the stream is still read, and its acks are applied.
+"""The inits of one stream that wait for room in the ledgers. The stream is still read, and its acks are applied.
 
 Messages are confirmed in order, each once all its updates are applied. Updates not applied when the stream breaks are
 therefore not confirmed, and the worker fails their trees. While inits are held, ``hold`` in the replies asks the worker

@@ -65,7 +65,7 @@ TICKS_PER_S = 10
 
 _MAX_PART = 8_192  # updates per set of numpy calls: their working set stays in the caches
 _MIN_ARRAY_UPDATES = 4_096 if IS_COMPILED else 32  # below this, updates are faster one by one
-_MIN_ARRAY_ENTRIES = 150_000 if IS_COMPILED else 0  # with fewer entries (they fit in the caches) large batches are, too
+_MIN_ARRAY_ENTRIES = 150_000 if IS_COMPILED else 0  # with fewer entries, all in the caches, so are large batches
 _KINDS = (np.uint64, 8), (np.uint64, 8), (np.uint32, 4)  # types of the columns, with bytes per item
 _NUMBERS = np.arange(_MAX_PART, dtype=np.uint16)
 
@@ -164,7 +164,7 @@ class Ledger:
 
         The oldest cohort leaves the ledger with the first step: later updates no longer find its entries. Entries
         without a task are dropped silently, because nobody waits for them. With ``trees_expire=False`` (topologies
-        without message timeouts) entries with a task stay pending, so only the others are removed.
+        without message timeouts) entries with a task stay pending: only entries without a task are removed.
         """
         del now_s  # expiry is counted in rotations; the caller keeps the time
         self._entries.age()

@@ -4,7 +4,7 @@ By Little's law the mean complete latency of trees is pending / (completed per s
 bottleneck, trees take long because they wait in queues. A slightly later verdict then costs nothing, and each message
 saved frees 0.1 to 0.2 ms of CPU time at both ends. If trees complete quickly, or there are few trees, there is no
 linger. A longer linger increases the latency, which in turn increases the linger: updates and verdicts both wait, so
-T = T0 + 2 SHARE T at most, a third more. ``MAX_S`` is a second bound.
+T = T0 + 2 SHARE T at most, a third more than T0. ``MAX_S`` is a second bound.
 
 The cost: trees faster than their topology's mean wait up to 2 ``MAX_S`` for their verdicts. A topology whose rate is
 limited by its pending trees, while the CPU is idle, loses up to a quarter of the rate. Therefore there is no linger at
@@ -20,8 +20,8 @@ SHARE = 1 / 8
 MAX_S = 0.015
 BUSY_PER_S = 20_000, 40_000
 """Trees completed per second in one acker. Up to the first rate messages are few and there is no linger; from the
-second rate on the linger is full. In between it rises linearly, because a linger that itself lowers the rate would
-otherwise switch on and off in turn.
+second rate on the linger is full. In between it rises linearly: a linger lowers the rate, and one with a single
+threshold would therefore switch on and off in turn.
 """
 
 

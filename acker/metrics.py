@@ -24,13 +24,13 @@ from .work_counters import WorkCounters
 
 _LABELS = ("topology", "topology_id", "shard")
 _GAUGES = {
-    "pending": ("pending_trees", "Tuple trees whose end is awaited."),
+    "pending": ("pending_trees", "Pending tuple trees."),
     "oldest_age_s": ("oldest_pending_age_seconds", "Time since the first update of the oldest pending tree."),
-    "bytes_held": ("held_bytes", "Memory held by the ledger, computed."),
+    "bytes_held": ("held_bytes", "Memory held by the ledger, computed from its arrays."),
 }
 _COUNTERS = {
     "inits": ("inits", "Inits received."),
-    "acks": ("acks", "Acks received, combined ones counted once."),
+    "acks": ("acks", "Acks received; combined acks count once."),
     "fails": ("fails", "Fails received."),
     "resets": ("resets", "Timeout resets received."),
     "timeouts": ("expired_trees", "Tuple trees that expired."),
@@ -82,12 +82,12 @@ class LedgerCollector(Collector):
             "tupletree_acker_max_entries", "Entries beyond which new trees wait.", self._admission.limit
         )
         yield GaugeMetricFamily(
-            "tupletree_acker_held_messages", "Messages whose new trees wait for room.", self._admission.waiting
+            "tupletree_acker_held_messages", "Messages whose inits wait for room.", self._admission.waiting
         )
         yield from self._timeouts()
         yield from self._work()
         waiting = self._service.undelivered
-        yield GaugeMetricFamily("tupletree_acker_undelivered_verdicts", "Verdicts not yet taken by workers.", waiting)
+        yield GaugeMetricFamily("tupletree_acker_undelivered_verdicts", "Verdicts not yet sent to workers.", waiting)
 
     def _timeouts(self) -> Iterator[Metric]:
         text = "The message timeout of a topology; 0: it has none."

@@ -1,9 +1,9 @@
 """The registry of an acker's ledgers: topologies served, routing of verdicts, and rotation.
 
 A topology is created by the first hello that names it and has one ledger per shard that has received updates. A verdict
-goes to the stream whose hello named its spout task: per worker, the newest such stream. Without a stream the verdict is
-dropped, because the worker that waited for it is gone, and with it the spout's pending map. Two workers can name the
-same task: a machine that was partitioned returns with a worker that was replaced long ago. The acker cannot tell which
+goes to the stream whose hello named its spout task: per worker, the newest such stream. Without such a stream the
+verdict is dropped: the spout's worker is gone, and its pending map with it. Two workers can name the same task: a
+machine that was partitioned returns with a worker that was replaced long ago. The acker cannot tell which
 worker is current, so both receive the verdict; the worker that did not begin the tree does not know the root.
 
 Time. A topology with message timeout T rotates its ledgers every T (three buckets: an entry expires 2T to 3T after its
@@ -12,9 +12,9 @@ rotation can be late, never early. Without message timeouts trees stay forever, 
 removed. A topology whose last stream closed more than 2T ago is forgotten.
 
 Draining. A stream has *moved* once it has reported a shard version newer than any seen when the drain began: its worker
-then starts new trees elsewhere (and can report them to both ackers). Reports can still follow on trees that its spouts
-began a moment earlier and whose first tuples are in flight. Therefore, trees that begin within ``SETTLE_S`` after the
-last stream moved count as old. The drain is complete when all old trees have ended: no tree is lost on exit.
+then starts new trees elsewhere (and can report them to both ackers). Updates can still arrive for trees that its
+spouts began a moment earlier and whose first tuples are in flight. Therefore, trees that begin within ``SETTLE_S``
+after the last stream moved count as old. The drain is complete when all old trees have ended: no tree is lost on exit.
 
 Pure: ``now_s`` is any monotonic clock; streams are numbers assigned by ``open``.
 """
@@ -264,7 +264,7 @@ class Registry:
         ]
         if staying:
             self._moved_at_s = None
-            return f"{len(staying)} workers have not moved their shards yet"
+            return f"{len(staying)} workers still use an old shard map"
         if self._moved_at_s is None:
             self._moved_at_s = now_s
         settled_s = self._moved_at_s + SETTLE_S

@@ -1,7 +1,7 @@
 """A keyed hash of roots: a bijection on 64 bits, with the same result for arrays and for single integers.
 
-Roots come from outside. Without the key, an attacker cannot choose roots that collide and slow down the table. The key
-must be chosen at random, once per process.
+Roots come from outside. An attacker who does not know the key cannot choose roots that collide and slow down the table.
+The key must be chosen at random, once per process.
 """
 
 from __future__ import annotations  # pure
@@ -15,7 +15,7 @@ _32 = np.uint64(32)
 
 
 class KeyedHash:
-    """Xor, multiply, fold, multiply. The key has 192 bits. The high bits of a hash are the better mixed."""
+    """Xor, multiply, fold, multiply. The key has 192 bits. High bits of a hash are better mixed than low bits."""
 
     def __init__(self, key: int) -> None:
         self._xor = (_SEEDS[0] ^ key) & _WORD

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
 _PART = 8_192  # updates of one kind applied without yielding: one or two milliseconds
-_MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # inits held per stream: at most 100,000 or, if more, limit / 20
+_MAX_HELD, _MAX_HELD_SHARE = 100_000, 20  # most inits held per stream: 100,000, or limit / 20 if more
 
 
 class AckerService(acker_pb2_grpc.AckerServicer):
@@ -137,7 +137,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self._report_fullness()
 
     def forget(self, topology_id: str) -> None:
-        """Release what is held for a topology that the registry has forgotten."""
+        """Remove a topology that the registry has forgotten from admission control."""
         self._admission.forget(topology_id)
 
     def _update_admission(self, topology_id: str) -> None:
@@ -158,7 +158,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
 
     @property
     def undelivered(self) -> int:
-        """Number of roots whose verdicts are not yet taken by a worker."""
+        """Number of roots whose verdicts are not yet sent to a worker."""
         return sum(stream.waiting for stream in self._streams.values())
 
     def end_streams(self, error: Exception | None) -> None:
@@ -172,7 +172,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         except StopAsyncIteration:
             raise ProtocolError("a Track stream begins with a hello") from None
         except TimeoutError:
-            raise ProtocolError(f"no hello within {HELLO_TIMEOUT_S:g} s") from None
+            raise ProtocolError(f"a Track stream sent no hello within {HELLO_TIMEOUT_S:g} s") from None
         stream = TrackStream(hello, self._registry.open(hello, self._clock()))
         self._streams[stream.number] = stream
         self.work.streams_opened += 1

@@ -1,10 +1,10 @@
 """The acker's side of a Track stream: verdicts and confirmations that wait for the worker, and the rate of replies.
 
-Verdicts arise from any worker's updates; a stream collects its own until its single writer takes them. The first reply
-after a pause goes out at once. Further replies go out at most every ``REPLY_INTERVAL_S``, and after a reply with many
+Verdicts arise from any worker's updates; a stream queues the verdicts for its own worker. The first reply after a
+pause goes out at once. Further replies go out at most every ``REPLY_INTERVAL_S``, and after a reply with many
 roots at most every ``BUSY_INTERVAL_S``, or less often if trees take long anyway (linger.py). Under load this batches
 the verdicts of several milliseconds into one message, which costs both ends far less than single messages. A
-confirmation without verdicts is not urgent: the worker needs it only to know what is safe if the stream breaks.
+confirmation without verdicts is not urgent: if the stream breaks, it tells the worker which updates were applied.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _ROOTS_PER_REPLY = 1_000_000  # 8 MB, well below the message size limit
 class TrackStream:
     """An outgoing queue. ``put`` and ``confirm`` add to it, ``next_reply`` takes from it, and ``end`` finishes it.
 
-    Verdicts put before ``end(None)`` are still delivered; ``end(error)`` discards them. A worker that takes no verdicts
-    is disconnected with UnavailableError when more than ``MAX_WAITING`` roots wait. (Verdicts replace the entries of
-    the worker's own trees, which are larger, so only a flood of timeout resets, each one more root, can reach that.)
+    Verdicts put before ``end(None)`` are still delivered; ``end(error)`` discards them. A worker that reads no verdicts
+    is disconnected with UnavailableError when more than ``MAX_WAITING`` roots wait. (A verdict that ends a tree
+    replaces an entry, which is larger. Only a flood of timeout resets, each of which adds a root, reaches the limit.)
     """
 
     def __init__(self, hello: Hello, number: int) -> None:
         self.hello = hello
         self.number = number  # in the Registry
         self.waiting = 0
-        """Number of roots put and not yet taken."""
+        """Number of roots queued and not yet sent."""
         self._pieces: list[tuple[int, str, bytes]] = []  # task, kind of verdict, packed roots
         self._reasons = WaitingReasons()
         self._confirmed = self._sent_confirmed = 0
@@ -66,7 +66,7 @@ class TrackStream:
                 self._pieces.append((task, kind, pack_u64(roots)))
                 self.waiting += len(roots)
         if self.waiting > MAX_WAITING:
-            self.end(UnavailableError(f"worker {self.hello.worker_id} does not take its verdicts"))
+            self.end(UnavailableError(f"worker {self.hello.worker_id} does not read its verdicts"))
         self._wake.set()
 
     def confirm(self, sequence: int) -> None:

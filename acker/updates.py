@@ -133,7 +133,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
         acks = f"{len(batch.ack_roots)} ack roots, {len(batch.ack_values)} values"
         raise ProtocolError(f"updates for shard {shard}: {acks}")
     if any(len(reason) > MAX_BYTES for reason in batch.fail_reasons.values()):
-        raise ProtocolError(f"updates for shard {shard}: a reason of more than {MAX_BYTES} bytes")
+        raise ProtocolError(f"updates for shard {shard}: a fail reason has more than {MAX_BYTES} bytes")
     if not hello.tasks.issuperset(batch.init_tasks):
         unknown = min(set(batch.init_tasks) - hello.tasks)
         raise ProtocolError(f"updates for shard {shard}: task {unknown} is not a spout task of {hello.worker_id}")

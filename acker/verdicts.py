@@ -18,9 +18,9 @@ _FEW = 64  # below this, roots are faster added one by one
 @dataclass(slots=True)
 class Verdicts:
     """Verdicts on trees: an ``array('Q')`` of roots per spout task. Trees in ``reset`` have not ended: their timeout
-    restarts. Every root that leaves the ledger with a known spout task is in exactly one of the first three.
+    restarts. Every root that leaves the ledger with a known spout task is in exactly one of the other three.
 
-    ``reasons``: why some of ``failed`` failed, by root. A ledger knows of none."""
+    ``reasons``: the known reasons of roots in ``failed``, by root. The registry adds them; a ledger has none."""
 
     acked: dict[int, array[int]] = field(default_factory=dict)
     failed: dict[int, array[int]] = field(default_factory=dict)

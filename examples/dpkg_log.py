@@ -9,8 +9,8 @@ empty, the example generates a log of the same format. A log that still grows is
     2025-06-24 14:36:25 upgrade libsystemd0:amd64 252.36-1~deb12u1 252.38-1~deb12u1
     2025-06-24 14:36:25 status unpacked libsystemd0:amd64 252.38-1~deb12u1
 
-A row of the table is a package in an hour, with the number of actions, the last action and its time. Lines that only
-report the state of a package are ignored.
+The table has one row per package and hour: the number of actions, the last action and its time. Lines that only report
+the state of a package are ignored.
 """
 
 import glob

@@ -6,7 +6,7 @@
 Three queues hold the numbers from 1 to 300, each on its own machine. When the second batch is already in the database,
 there is an accident: the batch fails, and at that moment the machine of queue 1 becomes unavailable. The replayed batch
 is smaller, since it ends where queue 1 can be read no further. The changes of the first attempt to the database are
-undone. The batch after it is emitted again, starting at the new end of the replayed batch. When the machine is back,
+undone. The next batch is also emitted again, starting at the new end of the replayed batch. When the machine is back,
 queue 1 continues where it was left.
 """
 

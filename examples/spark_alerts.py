@@ -34,7 +34,7 @@ CONF = {"spark.master": "local[2]", "spark.ui.enabled": False, "spark.driver.mem
 
 
 def readings(seed: int = 1) -> list[list[list[object]]]:
-    """Return the readings of each sensor, six a minute: sensor, minute, and degrees that vary randomly."""
+    """Return the readings of each sensor, six per minute: sensor, minute, and degrees that vary randomly."""
     rng = random.Random(seed)
     rows: list[list[list[object]]] = []
     for sensor in SENSORS:

@@ -2,9 +2,9 @@ r"""Word count on Spark: every word of every line counts exactly once, whatever 
 
     tupletree submit examples/spark_word_count.py --name spark-word-count
 
-A batch is a range of bytes of the files. Spark counts the words of several batches at once. The table takes the batches
-in order, each in one SQLite transaction that also records the batch. So a batch that is replayed, because Spark, its
-driver or another process died, is recognised and counts once. Files may grow, and new files may appear.
+A batch is a range of bytes of the files. Spark counts the words of several batches at once. The batches are added to
+the table in order, each in one SQLite transaction that also records the batch. So a batch that is replayed, because
+Spark, its driver or another process died, is recognised and counts once. Files may grow, and new files may appear.
 
 The input and the table can be configured:
 
@@ -45,7 +45,7 @@ class WordCount(Pipeline):
 def topology(
     lines: str | None = None, database: str | None = None, max_bytes_per_batch: int | str = "64KB"
 ) -> tuple[Topology, dict[str, object]]:
-    """Count files (by default some of Python's own) into a table (by default in a new file); returns its config too."""
+    """Count files (by default some of Python's own) into a table (by default a new one); return topology and config."""
     lines = lines or os.environ.get("LINES") or str(Path(re.__file__).parent)
     database = database or os.environ.get("DATABASE") or str(Path(tempfile.mkdtemp(prefix=f"{ID}-"), "words.db"))
     return WordCount(lines, database, max_bytes_per_batch).topology(), dict(CONF)

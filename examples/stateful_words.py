@@ -1,4 +1,4 @@
-"""Word count whose counts are a state: exactly once, whatever process dies, without a database of one's own.
+"""Word count with the counts in a state: exactly once, whatever process dies, without code for a database.
 
     tupletree submit examples/stateful_words.py --name words \
         -c topology.state.checkpoint.aligned=true \
@@ -19,7 +19,7 @@ from tupletree.collector import BasicCollector
 
 
 class Lines(ReliableSpout):
-    """Reads the help on the Python language, line by line, over and over: positioned by the number of lines read."""
+    """Reads the help on the Python language, line by line, over and over. Its position is the number of lines read."""
 
     outputs = ["line"]
 

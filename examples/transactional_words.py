@@ -9,8 +9,8 @@ the other stores how many words occur 1 to 9 times, how many 10 to 19 times, and
               partial   committer        basic bolt    committer
 
 A batch changes both databases in its commit phase. If the batch is replayed, each database detects that it has already
-been changed and returns the same result as before. So the buckets receive the same input, even if they missed it the
-first time.
+been changed and returns the same result as before. So the buckets receive the same input, even if the first attempt did
+not reach them.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The candidacy of a nimbus: stands for election while it has every bundle, and leads while it is elected.
+"""Candidacy of a nimbus: the nimbus stands for election while it has every bundle, and leads while it is elected.
 
 bundles complete -> stands for election -> elected: schedules
      |
@@ -144,7 +144,7 @@ class Candidacy:
             await reconciler.run()
         except Exception:
             log.exception("leader.failed epoch=%d", epoch)
-            self._election.stand_down()  # another may succeed; this nimbus stands again after its next replication
+            self._election.stand_down()  # another nimbus may succeed; this one stands again after a replication
 
     def _give_up(self, missing: Sequence[TopologyRecord]) -> None:
         names = ", ".join(f"'{record.name}'" for record in missing)
@@ -180,13 +180,13 @@ class Candidacy:
             self._election.stand()
             return
         names = ", ".join(f"'{record.name}'" for record in missing)
-        self._readiness.set("bundles", f"no nimbus that answers has the bundle of {names}; start one that has it")
+        self._readiness.set("bundles", f"no reachable nimbus has the bundle of {names}: start a nimbus that has it")
         if self._election.epoch is not None:
             self._give_up(missing)
         self._election.stand_down()
 
     async def _follow_leader(self) -> None:
-        """Track the leader, and watch that the leader is alive."""
+        """Record the current leader, and watch the health of the nimbus at the front of the election."""
         while True:
             self._look_now.clear()
             try:

@@ -51,7 +51,7 @@ class ClusterView:
         return Counter(slot.supervisor_id for slot in self.state.used_slots())
 
     def unscheduled(self, record: pb.TopologyRecord) -> str:
-        """Return the reason why a topology is not fully scheduled, as a sentence; empty if the topology is."""
+        """Return the reason why a topology is not fully scheduled, as a sentence; "" if it is fully scheduled."""
         stored = self.state.assignments.get(record.id)
         assignment = stored.value if stored is not None else None
         return (
@@ -70,7 +70,7 @@ class ClusterView:
         why = self.state.unread.get(topology_id)
         if why is None:
             return ""
-        return f"What ZooKeeper holds of it cannot be read, so nimbus changes nothing of it: {why}."
+        return f"Its record or assignment in ZooKeeper cannot be read, so nimbus does not change the topology: {why}."
 
     def records(self) -> list[pb.TopologyRecord]:
         """Return every topology, oldest first."""
@@ -78,7 +78,7 @@ class ClusterView:
         return sorted(found, key=lambda one: (one.submitted_unix_s, one.id))
 
     def record(self, topology_id: str) -> pb.TopologyRecord:
-        """Return the topology with an id. URL encoding does not change an id. Raises NotFoundError."""
+        """Return the topology with an id, which is the same when URL-encoded. Raises NotFoundError."""
         stored = self.state.records.get(topology_id)
         if stored is None or topology_id in self.hidden:
             raise NotFoundError(f"there is no topology with the id '{topology_id[:200]}'")
@@ -102,7 +102,7 @@ class ClusterView:
 
 
 def hidden_topologies(state: ClusterState, who: Principal | None, admins: Collection[str]) -> frozenset[str]:
-    """Return the topologies that ``who`` may not read. With None, everything is visible.
+    """Return the topologies that ``who`` may not read; none if ``who`` is None.
 
     A topology whose owner cannot be read is visible only to administrators.
     """

@@ -150,11 +150,11 @@ class NimbusDaemon:
         return certificates.server_context()
 
     async def _warn_of_open_nodes(self, session: ZooKeeperSession) -> None:
-        """Log a warning if credentials are configured but some ZooKeeper nodes are open to everybody for changes."""
+        """Log a warning if credentials are configured but everybody may change some ZooKeeper nodes."""
         if credentials(self._config.conf) is None:
             return
         with contextlib.suppress(TupletreeError):
             found = await asyncio.to_thread(open_nodes, session.client, self._config.root)
             if found:
-                cause = f"'tupletree zookeeper secure' closes them; the first is {found[0]}"
+                cause = f"everybody may change them, such as {found[0]}; run 'tupletree zookeeper secure'"
                 event(log, "zookeeper.nodes_open", level=logging.WARNING, nodes=len(found), cause=cause)

@@ -83,7 +83,7 @@ def _set_sampling(record: pb.TopologyRecord, component: str, percent: float, unt
         known = ", ".join(sorted(record.tasks))
         raise UsageError(f"topology '{record.name}' has no component '{component}'; it has {known}")
     if not math.isfinite(percent) or not 0 <= percent <= 100:
-        raise UsageError(f"the sampled share is a number of percent from 0 to 100, not {percent:g}")
+        raise UsageError(f"the sampling percentage must be a number from 0 to 100, not {percent:g}")
     _check_end(until_unix_s, now_s)
     if not component and not percent:
         record.sampled_percent.clear()
@@ -114,10 +114,13 @@ def _forget_what_is_over(record: pb.TopologyRecord, now_s: float) -> None:
 
 def _logger(name: str) -> str:
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable() or any(char.isspace() for char in name):
-        raise UsageError(f"{name[:_MAX_NAME_LENGTH]!r} is not a logger name")
+        raise UsageError(
+            f"{name[:_MAX_NAME_LENGTH]!r} is not a logger name: it must have at most {_MAX_NAME_LENGTH} printable "
+            f"characters and no spaces"
+        )
     return "" if name in ("root", "ROOT") else name
 
 
 def _check_end(until_unix_s: float, now_s: float) -> None:
     if until_unix_s and not (math.isfinite(until_unix_s) and now_s < until_unix_s <= now_s + _MAX_S):
-        raise UsageError(f"it can end at most {_MAX_S / 86400:.0f} days from now and not in the past")
+        raise UsageError(f"a debug setting must end in the future, at most {_MAX_S / 86400:.0f} days from now")

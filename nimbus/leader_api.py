@@ -112,9 +112,10 @@ class LeaderApi:
         return await asyncio.to_thread(self._store.errors, topology_id)
 
     async def change(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
-        """Apply an operator's request and return the new record. Retries if somebody else changed the record meanwhile.
+        """Apply an operator's request and return the new record. Retries after a concurrent change.
 
-        Raises NotFoundError for an unknown name, UsageError if the request is not valid in the current state.
+        Raises NotFoundError for an unknown name, UsageError if the request is not valid in the current state, and
+        UnavailableError if nothing could be written.
         """
         reconciler, store = self.reconciler(), self._store
         for _ in range(_ATTEMPTS):
@@ -135,7 +136,7 @@ class LeaderApi:
             was = lifecycle.status_name(stored.value.status)
             event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
             return record
-        raise UnavailableError(f"topology '{name}' is changed concurrently; try again")
+        raise UnavailableError(f"other requests keep changing topology '{name}'; try again")
 
     async def restart_worker(self, topology_name: str, host: str, port: int) -> None:
         """Tell a worker's supervisor to restart the worker. Raises NotFoundError or UnavailableError."""
@@ -145,7 +146,7 @@ class LeaderApi:
         await self.reconciler().restart_worker(view.state.supervisors.get(worker.supervisor_id), record.id, worker)
 
     async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
-        """Return the topology without its objects; empty while the bundle is being copied from another nimbus."""
+        """Return the spec without its objects; an empty spec while the bundle is being copied from another nimbus."""
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
             try:

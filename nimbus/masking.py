@@ -23,7 +23,7 @@ def masked(conf: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with secrets masked at any depth, by key name, and passwords masked in URLs and options.
 
     Masking errs on the side of hiding: values nested deeper than a submission may be are masked as a whole. A secret
-    that no name marks as one, such as a plain word in a list, is not masked.
+    that no key name marks as a secret, such as a plain word in a list, is not masked.
     """
     return {name: _value(name, value, 1) for name, value in conf.items()}
 

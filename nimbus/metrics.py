@@ -50,15 +50,15 @@ class _Cluster(Collector):
         families = {
             name: GaugeMetricFamily(f"tupletree_nimbus_{name}", text, labels=labels)
             for name, text, labels in (
-                ("topologies", "Topologies that are not gone.", ()),
+                ("topologies", "Topologies, including killed ones until they are removed.", ()),
                 ("supervisors", "Registered supervisors.", ()),
                 ("ackers", "Ackers that answer.", ()),
                 ("slots", "Slots, by use.", ("use",)),
-                ("dead_workers", "Assigned workers that fell silent.", ()),
+                ("dead_workers", "Assigned workers without a report for longer than their timeout.", ()),
                 ("topology_status", "1; the status of each topology.", ("topology", "status")),
-                ("topology_workers", "Workers that a topology has places for.", ("topology",)),
-                ("topology_ready_workers", "Workers of a topology that say that they are ready.", ("topology",)),
-                ("topology_unscheduled", "1 while a part of a topology has no place, or no acker.", ("topology",)),
+                ("topology_workers", "Workers of a topology that have a slot.", ("topology",)),
+                ("topology_ready_workers", "Workers of a topology that report ready.", ("topology",)),
+                ("topology_unscheduled", "1 while a topology is not fully scheduled.", ("topology",)),
                 ("topology_shards_without_acker", "Shards of a topology that no acker serves.", ("topology",)),
             )
         }
@@ -99,7 +99,7 @@ class NimbusMetrics:
         self.reports = Counter("tupletree_nimbus_worker_reports", "Reports from workers.", registry=registry)
         self.cycle_s = Histogram(
             "tupletree_nimbus_cycle_seconds",
-            "Time to look at the cluster, decide and write.",
+            "Duration of a scheduling round: read the cluster, decide, write.",
             buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
             registry=registry,
         )

@@ -126,11 +126,11 @@ class Bundles:
                 await self._append(part, _chunks(call), size - offset)
             except grpc.RpcError as error:
                 fault = from_rpc_error(error, f"nimbus at {address}")
-                if isinstance(fault, ProtocolError):  # nimbus has no such offset: our part is not of its bundle
+                if isinstance(fault, ProtocolError):  # no such offset: the part is of another bundle
                     part.unlink(missing_ok=True)
                 raise _fetch_error(sha256, fault) from error
         if part.stat().st_size < size:
-            raise UnavailableError(f"the bundle {sha256[:12]} ended early at nimbus {address}")
+            raise UnavailableError(f"nimbus at {address} sent only a part of the bundle {sha256[:12]}")
 
     async def _append(self, part: Path, chunks: AsyncIterator[bytes], left: int) -> None:
         with open(part, "ab") as file:

@@ -65,7 +65,7 @@ from .zookeeper_session import EventualSession
 
 log = logging.getLogger(__name__)
 
-_THREADS = 32  # calls to ZooKeeper block threads while it is unavailable
+_THREADS = 32  # calls block their threads while ZooKeeper is unavailable
 _GRACE_S = 0.5  # for calls in flight at shutdown
 _KILL_S = 5.0  # for killed workers to end
 _SETTLE_S = 2.0  # for the removal of the last workers' presences from ZooKeeper
@@ -254,7 +254,7 @@ class SupervisorDaemon:
             await asyncio.sleep(_CLEAN_UP_S)
 
     async def _remove_old_logs(self) -> None:
-        """Periodically remove the logs of topologies removed longer than the retention ago."""
+        """Periodically remove the logs of topologies that are gone and wrote nothing for the retention time."""
         retention_s, logs_dir = self._config.logs_retention_s, Path(self._config.logs_dir)
         while retention_s is not None:
             if self._living is None:  # the assignments are not known yet

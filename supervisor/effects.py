@@ -56,8 +56,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "__supervisor"
 """The component id under which supervisors report errors of a topology."""
 
-_QUIET_S = 600.0  # after which the count of a message restarts from one
-_MAX_COUNTED = 1000  # most messages counted at the same time
+_QUIET_S = 600.0  # time without a message after which its count restarts from one
+_MAX_COUNTED = 1000  # maximum number of messages counted at the same time
 _KILL_AGAIN_S = 1.0
 
 
@@ -90,7 +90,7 @@ class Effects:
         self._live: dict[str, tuple[LaunchedWorker, WorkerProcess]] = {}
         self._orphans: dict[str, WorkerProcess] = {}
         self._localizing: dict[str, asyncio.Task[None]] = {}
-        self._withdrawn: set[str] = set()  # those being cancelled
+        self._withdrawn: set[str] = set()  # digests whose localization is being cancelled
         self._pythons: dict[str, str] = {}  # by digest: the interpreter for the bundle's workers
         self._launching: set[asyncio.Task[None]] = set()
         self._launching_ids: set[str] = set()
@@ -161,7 +161,7 @@ class Effects:
         except asyncio.CancelledError:
             if sha256 not in self._withdrawn:
                 raise
-            failure = "it was withdrawn"  # a slot that wants it again meanwhile must learn that it is not being fetched
+            failure = "the localization was cancelled"  # for a slot that needs the bundle again meanwhile
         except Exception as error:
             failure = reason(log, "bundle.failed", error, topology=work.topology_id, bundle=sha256[:12])
             self._metrics.misses.inc()
@@ -271,7 +271,7 @@ class Effects:
 
         try:
             process.watch(on_exit)
-        except BaseException:  # otherwise its exit would go unnoticed
+        except BaseException:  # otherwise the process's exit would go unnoticed
             del self._live[launched.worker_id]
             process.end()
             raise

@@ -1,6 +1,6 @@
-"""Fencing of stale leaders: only commands of the newest epoch seen, in a command or in an assignment, are accepted.
+"""Fencing of stale leaders: a command is rejected if an earlier command or an assignment had a newer epoch.
 
-A leader that was deposed without noticing keeps sending commands under its old epoch. They are rejected here.
+A leader that was deposed without noticing keeps sending commands under its old epoch. These commands are rejected.
 """
 
 from __future__ import annotations  # pure

@@ -1,4 +1,4 @@
-"""The supervisor's own state in its local directory: its id, its ports, and the lock that makes it the only one."""
+"""The supervisor's own state in its local directory: id, ports, and the lock that keeps other supervisors out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def claim(local_dir: str) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
-        raise UsageError(f"another supervisor runs with local.dir {local_dir}") from error
+        raise UsageError(f"another supervisor uses local.dir {local_dir}: configure another local.dir") from error
     return file
 
 
@@ -74,7 +74,7 @@ def choose_slots(
 
 
 def choose_port(local_dir: str, host: str, configured: int, reserved: ReservedPorts) -> int:
-    """Return the gRPC port to bind: as configured, or for 0 the last run's port, which live workers know, if free."""
+    """Return the gRPC port to bind: as configured; for 0, the last run's port if free (live workers know that port)."""
     path = Path(local_dir, "grpc-port.json")
     former = next(iter(_load_ports(path)), 0)
     port = configured or (former if former and _is_free(host, former) else reserved.reserve(1, host)[0])

@@ -5,8 +5,8 @@
         launch.json     read by the worker itself (written before the process starts)
         process.json    the process identity (written right after the start)
 
-If the supervisor dies between the last two, the process is found by its command line, which contains the path of
-launch.json. The directory is removed when the process has ended.
+If the supervisor dies before it writes process.json, the process is found by its command line, which contains the path
+of launch.json. The directory is removed when the process has ended.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Launcher:
             command = [python, "-m", self._config.worker_module, "--launch", str(directory / "launch.json")]
             process = WorkerProcess.launch(command, str(directory), _environment(conf), str(output))
             identity = identify(process.pid)
-            if identity is not None:  # else it has already ended, which the watch will report
-                with contextlib.suppress(OSError):  # without the file, its command line still identifies it
+            if identity is not None:  # None: the process has already ended, as the watch will report
+                with contextlib.suppress(OSError):  # without the file, the command line identifies the process
                     _write(directory / "process.json", identity.to_json())
         except BaseException as error:
             if process is not None:
@@ -161,8 +161,8 @@ def _live_identity(directory: Path) -> Identity | None:
 def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
     """Return a worker's environment: the supervisor's, overridden by the topology's, with unbuffered output.
 
-    gRPC's fork handlers are disabled. By default they crash one child process in ten between fork and exec if there are
-    calls at that moment, so that Spark's JVM would not start. Raises UsageError if ``topology.environment`` is invalid.
+    gRPC's fork handlers are disabled: they crash one child process in ten between fork and exec if a call is in
+    progress, and Spark's JVM would not start. Raises UsageError if ``topology.environment`` is invalid.
     """
     own = conf.get("topology.environment") or {}
     fault = environment_fault(own)

@@ -92,7 +92,7 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
 
 
 def _silence_s(conf_json: str, least_s: float) -> float | None:
-    """Return the topology's own limit. None also if its configuration is unreadable, which the launch reports."""
+    """Return the topology's timeout if longer than ``least_s``, else None. The launch reports an invalid one."""
     try:
         wanted = float(json.loads(conf_json or "{}").get("topology.worker.timeout.secs") or 0.0)
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):

@@ -79,7 +79,7 @@ class Metrics:
         )
         self.adoptions = Counter("tupletree_supervisor_worker_adoptions", "Workers adopted.", registry=registry)
         self.exits = Counter(
-            "tupletree_supervisor_worker_exits", "Workers ended, by slot and why.", ["slot", "cause"], registry=registry
+            "tupletree_supervisor_worker_exits", "Worker exits by slot and cause.", ["slot", "cause"], registry=registry
         )
         self.misses = Counter(
             "tupletree_supervisor_bundle_failures", "Failed attempts to localize a bundle.", registry=registry
@@ -87,7 +87,7 @@ class Metrics:
         self.received = Counter("tupletree_supervisor_bundle_bytes", "Bundle bytes received.", registry=registry)
         self.removal = Histogram(
             "tupletree_supervisor_presence_removal_seconds",
-            "From a worker's end, as noticed, until ZooKeeper shows it.",
+            "Time from noticing a worker's end to removing its presence.",
             buckets=_NOTICED_S,
             registry=registry,
         )

@@ -2,8 +2,8 @@
 
 The other workers of a topology act on these nodes: when a node disappears, they fail the tuples that may be lost with
 its worker. A removal is therefore attempted at once and retried until it is known to have succeeded. For each slot of a
-topology only the newest wish counts: a new incarnation replaces the old node, which has the same effect. A removal
-also removes the node of an earlier incarnation, whose successor started and ended while ZooKeeper was unavailable.
+topology only the newest wish counts: the node of a new incarnation replaces the old node, which other workers treat as
+a removal. A removal also removes the nodes of earlier incarnations, which remain after an outage of ZooKeeper.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WorkerPresences:
         self._supervisor_id = supervisor_id
         self._observe_removal_s = observe_removal_s
         self._wishes: dict[tuple[str, int], _Wish] = {}
-        self._candidates: dict[tuple[str, int], set[str]] = {}  # ids of workers that the node can show
+        self._candidates: dict[tuple[str, int], set[str]] = {}  # ids of workers whose presence the node can be
         self._busy: set[tuple[str, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 

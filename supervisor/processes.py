@@ -95,7 +95,7 @@ class WorkerProcess:
             )
         try:
             return cls(child.pid, child)
-        except BaseException:  # without a pidfd its exit would go unnoticed
+        except BaseException:  # without a pidfd the child's exit would go unnoticed
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
@@ -153,7 +153,7 @@ class WorkerProcess:
 def describe_exit(status: int | None) -> tuple[ExitKind, str]:
     """Describe how a process ended. ``status`` is as in subprocess; None: unknown."""
     if status is None:
-        return ExitKind.UNKNOWN, "it ended; its exit status went to an earlier supervisor process"
+        return ExitKind.UNKNOWN, "it ended with an unknown exit status, as an earlier supervisor process had started it"
     if status < 0:
         try:
             name = signal.Signals(-status).name

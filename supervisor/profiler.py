@@ -1,9 +1,9 @@
 """Profiles and thread stacks of a worker process, taken from outside with py-spy.
 
 py-spy is a separate program that reads the worker's memory, so it works on a hanging worker and costs a few percent
-while sampling. The kernel must permit this. It does so for the same user, even with ``kernel.yama.ptrace_scope`` 1,
-because each worker names its supervisor as its permitted tracer (worker/ptrace.py). If the kernel refuses, the caller
-gets an error in one sentence, and the worker is not affected.
+while sampling. The kernel permits this to the same user, even with ``kernel.yama.ptrace_scope`` 1, because each worker
+names its supervisor as its permitted tracer (worker/ptrace.py). If the kernel refuses, the caller gets an error in one
+sentence, and the worker is not affected.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ class Profiler:
         Raises:
             UsageError: the format is unknown, or a number is out of range.
             ConflictError: the process is being profiled already.
-            UnavailableError: the kernel forbids it, the process has ended, or py-spy is missing or failed.
+            UnavailableError: the kernel forbids py-spy to read the process, the process has ended, or py-spy is missing
+                or failed.
         """
         suffix = PROFILE_SUFFIXES.get(format)
         if suffix is None:
             raise UsageError(f"'{format}' is not a profile format; choose one of {', '.join(PROFILE_SUFFIXES)}")
         if not 0 < seconds <= MAX_SECONDS:
-            raise UsageError(f"a profile takes more than 0 and up to {MAX_SECONDS:.0f} seconds, not {seconds:g}")
+            raise UsageError(f"a profile must last more than 0 and at most {MAX_SECONDS:.0f} seconds, not {seconds:g}")
         if not 0 < per_second <= MAX_PER_SECOND:
-            raise UsageError(f"a profile takes 1 to {MAX_PER_SECOND} samples a second, not {per_second}")
+            raise UsageError(f"a profile takes 1 to {MAX_PER_SECOND} samples per second, not {per_second}")
         if pid in self._profiled:
             raise ConflictError("this worker is already being profiled; try again later")
         self._profiled.add(pid)

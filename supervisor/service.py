@@ -26,7 +26,7 @@ from .slot_events import WorkerBeat
 from .slots import Slots, log
 
 MAX_SEARCHES: Final = 2  # running at the same time; further searches wait
-MAX_READERS: Final = 200  # of logs at the same time: each holds an open file and polls it
+MAX_READERS: Final = 200  # log readers at the same time; each polls an open file
 END: Final = object()
 
 
@@ -143,7 +143,7 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
         """Reject a heartbeat for another topology's worker: the caller is authorized for one topology only."""
         works = [work_of(slot) for slot in self._slots if knows(slot, request.worker_id)]
         if any(work is not None and work.topology_id != request.topology_id for work in works):
-            raise ForbiddenError(f"worker {request.worker_id} is not one of topology {request.topology_id}")
+            raise ForbiddenError(f"worker {request.worker_id} does not belong to topology {request.topology_id}")
 
     def _log_dir(self, topology_id: str, port: int) -> Path:
         return topology_directory(self._logs_dir, topology_id) / str(port)

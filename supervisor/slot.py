@@ -1,7 +1,7 @@
 """One slot of a supervisor as a state machine: events in, effects out, no I/O.
 
-A slot is a port that runs at most one worker process. ``desired`` is the work that the assignments give it;
-the state is the progress towards it. ``Slots`` feeds events to ``step`` and carries out the returned effects in order.
+A slot is a port that runs at most one worker process. ``desired`` is the work that the assignments give the slot; the
+state is the progress towards that work. ``Slots`` feeds events to ``step`` and carries out the effects in order.
 
 state       event                                           next        effects
 ----------  ----------------------------------------------  ----------  --------------------------------------------
@@ -269,7 +269,7 @@ def _launched(slot: Slot, event: WorkerLaunched | LaunchFailed, now_s: float) ->
     state = slot.state
     worker_id = event.worker.worker_id if isinstance(event, WorkerLaunched) else event.worker_id
     if not isinstance(state, Launching) or state.worker_id != worker_id:
-        raise InternalError(f"slot {slot.port} hears of the launch of {worker_id} while it is {state_name(slot)}")
+        raise InternalError(f"slot {slot.port} got a launch result of {worker_id} while it is {state_name(slot)}")
     if isinstance(event, LaunchFailed):
         slot, delay_s = replace(slot, last_exit=event.reason), 0.0
         if state.work == slot.desired:
@@ -316,7 +316,7 @@ def _exited(slot: Slot, event: WorkerExited, now_s: float) -> Step:
         deaths = _deaths_after(slot, now_s)
         cause, text, delay_s = event.kind.value, event.text, restart_delay_s(deaths)
         slot = replace(slot, deaths=deaths)
-        early = " before its first life sign" if isinstance(state, Starting) else ""
+        early = " before its first heartbeat" if isinstance(state, Starting) else ""
         if early or not event.has_said_why:
             reports = (ReportError(state.work, f"the worker on port {slot.port} died{early}: {text}"),)
     slot, effects = _begin_after(replace(slot, last_exit=text), delay_s, now_s)
@@ -347,10 +347,10 @@ def _ticked(slot: Slot, now_s: float) -> Step:
         case Delayed():
             return _begin(slot)
         case Starting():
-            text = f"no life sign within {slot.limits.start_timeout_s:g} s of its launch"
+            text = f"no heartbeat within {slot.limits.start_timeout_s:g} s of its launch"
             return _stop_for_fault(slot, StopReason.START_TIMEOUT, text, now_s)
         case Running(work=work):
-            text = f"no life sign for {_silence_s(slot, work):g} s"
+            text = f"no heartbeat for {_silence_s(slot, work):g} s"
             return _stop_for_fault(slot, StopReason.SILENT, text, now_s)
         case Stopping() as state:
             return replace(slot, state=replace(state, kill_at_s=now_s + KILL_AGAIN_S)), (Kill(state.worker),)

@@ -1,6 +1,6 @@
 """The events and effects of ``slot.step``, as values.
 
-An event says what happened, an effect what to do. ``slots.py`` has effects carried out in the order given.
+An event says what happened, an effect says what to do. ``slots.py`` has the effects of a step carried out in order.
 """
 
 from __future__ import annotations  # pure
@@ -27,7 +27,7 @@ class ExitKind(Enum):
     CLEAN = "clean"
     ERROR = "error"
     SIGNAL = "signal"
-    UNKNOWN = "unknown"  # it was adopted, so another parent received its status
+    UNKNOWN = "unknown"  # the process was adopted: another parent received the exit status
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class WorkerExited:
 
     @property
     def has_said_why(self) -> bool:
-        """True if the exit status is that of a worker that has itself reported the exception of its component."""
+        """True if the exit status means that the worker itself has reported its component's exception."""
         return self.kind is ExitKind.ERROR and self.text.partition(":")[0] == "exit status 1"
 
 
@@ -189,7 +189,7 @@ class ForgetWorker:
 
 @dataclass(frozen=True)
 class ReportError:
-    """Report to the topology's users an error that keeps it from running here."""
+    """Report to the topology's users an error that keeps the topology from running here."""
 
     work: LocalAssignment
     message: str

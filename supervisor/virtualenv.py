@@ -51,7 +51,7 @@ async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
                 await _build(bundle_dir, venv, log, lock)
     except _BuildError as error:
         raise UnavailableError(
-            f"the requirements of topology {topology_id} cannot be installed: {error} (all of it in {log})"
+            f"the requirements of topology {topology_id} cannot be installed: {error} (complete output in {log})"
         ) from error
     except OSError as error:
         raise UnavailableError(
@@ -68,7 +68,7 @@ async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
     await asyncio.to_thread(remove_tree, venv)
     log.parent.mkdir(parents=True, exist_ok=True)
     open_output(log, is_new=True).close()
-    has_pip = importlib.util.find_spec("pip") is not None  # else pip is installed into the new environment: slower
+    has_pip = importlib.util.find_spec("pip") is not None  # else the new environment gets its own pip: slower
     make = [
         sys.executable,
         "-P",

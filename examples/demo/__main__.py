@@ -25,9 +25,9 @@ def main() -> int:
     """Run the demo and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=sys.modules["examples.demo"].__doc__)
     parser.add_argument("--lines", type=int, default=200_000, help="how many lines of text to count (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=170, help="when to give up (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=170, help="give up after this time (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object; progress to stderr")
-    parser.add_argument("--stay", action="store_true", help="then run a topology to look at until Ctrl-C")
+    parser.add_argument("--stay", action="store_true", help="afterwards keep a topology running until Ctrl-C")
     parser.add_argument("--plain", action="store_true", help="plain lines even on a terminal")
     arguments = parser.parse_args()
     if arguments.lines < 1:

@@ -1,7 +1,7 @@
 """The expected contents of the two databases, and the comparison with the actual contents.
 
 Exactly once means equality: every word has its number of occurrences in the files, and every bucket has the number of
-words with such a count. A bucket that all words have left stays with 0.
+words with such a count. A bucket that all words have left stays, with 0 words.
 
 Pure: takes the input lines and the stored counts, and returns the judgement.
 """

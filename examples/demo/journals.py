@@ -23,7 +23,7 @@ class Journals:
         self._shares = [range(task, lines, tasks) for task in range(tasks)]
 
     def acked(self) -> int:
-        """Return the number of lines recorded as acked. Slightly behind: a spout records up to a thousand at a time."""
+        """Return the number of lines recorded as acked. The record lags: a spout adds up to a thousand at a time."""
         return sum(self._number(task, "SELECT count(*) FROM acked") for task in range(len(self._shares)))
 
     def reached(self) -> list[int]:

@@ -26,7 +26,7 @@ class Frame:
     emitted: int = 0
     failed: int = 0
     words_per_s: float = 0.0
-    # Trees by acker; None: it does not answer.
+    # Pending trees by acker; None: the acker does not answer.
     pending: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
 
     @property

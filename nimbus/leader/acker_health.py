@@ -65,10 +65,10 @@ class AckerHealth:
         self.silences: dict[str, str] = {}  # why an acker does not answer, by id
 
     def watch(self, presences: Mapping[str, Presence]) -> None:
-        """Watch the ackers registered now. Where two share an address, the older acker is dead: its node outlives it.
+        """Watch the registered ackers. Of two ackers at one address, the older is dead and only its node is left.
 
-        An acker that is no longer registered still counts while its stream is open: it lost its session, not its
-        ledgers.
+        An acker that is no longer registered is still watched while its stream is open: the acker lost its ZooKeeper
+        session, not its ledgers.
         """
         heard = {one: known for one, known in self._presences.items() if self._states[one] in _HEARD}
         newest: dict[str, Presence] = {}
@@ -115,7 +115,7 @@ class AckerHealth:
             async with aio_channel(address) as channel:
                 try:
                     if await self._is_another(acker_id, channel):
-                        self._set(acker_id, State.UNREACHABLE, "there is another acker at its address now")
+                        self._set(acker_id, State.UNREACHABLE, "another acker answers at this address now")
                         return
                     asking = asyncio.create_task(self._keep_asking(acker_id, channel))
                     try:
@@ -136,7 +136,7 @@ class AckerHealth:
         request = health_pb2.HealthCheckRequest(service="")
         async for reply in health_pb2_grpc.HealthStub(channel).Watch(request):
             serving = reply.status == _SERVING
-            self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "it says so")
+            self._set(acker_id, State.SERVING if serving else State.NOT_SERVING, "reported by its health stream")
 
     async def _keep_asking(self, acker_id: str, channel: grpc.aio.Channel) -> None:
         """Ask for the ledger periodically. Failures are ignored: the health stream detects them."""
@@ -156,7 +156,7 @@ class AckerHealth:
     def _set(self, acker_id: str, state: State, cause: str) -> None:
         before = self._states.get(acker_id)
         if before is not None and state == State.UNREACHABLE:
-            self.silences[acker_id] = cause  # the latest cause: a breaking connection first reports another one
+            self.silences[acker_id] = cause  # the latest: the first error of a broken connection can differ
         elif state in _HEARD:
             self.silences.pop(acker_id, None)
         if before is None or before == state:

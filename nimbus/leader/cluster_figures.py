@@ -9,7 +9,7 @@ from .planner import placement_of, unscheduled
 
 
 def figures(state: ClusterState, leader_state: LeaderState, ackers: int, dead: int, now_s: float) -> ClusterFigures:
-    """Return the metrics of the cluster as last read, with what workers have reported since."""
+    """Return the metrics of the cluster as last read, updated by the worker reports since then."""
     free = len(state.free_slots())
     topologies = []
     for one in state.records.values():

@@ -1,4 +1,4 @@
-"""Reads the cluster's state from ZooKeeper and writes the changes decided from it."""
+"""Reading the cluster's state from ZooKeeper, and writing the changes that the planner decides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterState:
     """Contents of ZooKeeper, as close to a consistent snapshot as separate reads allow.
 
     ``unread_records`` and ``unread_assignments``: why a record or an assignment could not be read, by topology id. A
-    topology listed in either exists and is left unchanged.
+    topology listed in either mapping exists and is left unchanged.
     """
 
     records: Mapping[str, Versioned[pb.TopologyRecord]]
@@ -74,7 +74,7 @@ def load(store: Store) -> ClusterState:
 def with_known(state: ClusterState, before: ClusterState | None) -> ClusterState:
     """Fill the unreadable records and assignments of ``state`` from an earlier read.
 
-    The workers of these topologies thus stay alive for nimbus, their slots stay taken, and their statistics are kept.
+    Nimbus thus still knows the workers of these topologies, their slots stay in use, and their statistics are kept.
     """
     if before is None or not state.unread:
         return state
@@ -108,7 +108,7 @@ def snapshot(
 
 
 def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove) -> None:
-    """Write one change. An update is one transaction; a removal is one if it fits.
+    """Write one change. An update is one transaction. A removal is one transaction if it fits, otherwise several.
 
     Raises ConflictError, AuthorityError, UnavailableError, or UsageError if the update is too large.
     """

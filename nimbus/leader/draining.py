@@ -5,7 +5,7 @@ bolt is pending or waits for a checkpoint, and no tuple is queued. A topology is
 quiet reports, and each has sent a report since the last worker became quiet:
 
     worker a   busy   quiet   quiet   quiet
-    worker b   busy   busy    quiet   quiet     drained: a has processed all that b sent before it became quiet
+    worker b   busy   busy    quiet   quiet     drained: a has processed all that b sent before b was quiet
                               ^ b became quiet      ^ a and b reported after that
 
 Spouts know every pending tree, so no tracked tuple is cut off. Times are seconds of a monotonic clock.
@@ -43,7 +43,7 @@ class Draining:
         self._quiet = {key: one for key, one in self._quiet.items() if key[0] in self._waiting}
 
     def report(self, report: rpc.WorkerReport, slot: Slot, now_s: float) -> None:
-        """Take in a worker's report."""
+        """Record a worker's report."""
         key = report.topology_id, slot
         if report.topology_id not in self._waiting:
             return

@@ -1,8 +1,8 @@
 """Backoff for topologies whose changes cannot be written. The other topologies are not held up.
 
 A topology's first failure holds it back for one second, the next for two, and so on up to a minute. Two errors can be
-unrelated to the topology: ZooKeeper was unavailable during the write, or somebody else's change came first. These count
-only when they repeat. Times are seconds of a monotonic clock.
+unrelated to the topology: ZooKeeper was unavailable during the write, or another writer's change came first. These two
+count only when they repeat. Times are seconds of a monotonic clock.
 """
 
 from __future__ import annotations  # pure
@@ -14,8 +14,8 @@ from tupletree.errors import ConflictError, UnavailableError
 
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 60.0
-_CONFLICTS = 10  # in a row, until they are attributed to the topology
-_ABSENCES = 2  # likewise; the read before each of them reached ZooKeeper
+_CONFLICTS = 10  # conflicts in a row that are attributed to the topology
+_ABSENCES = 2  # the same for writes during which ZooKeeper was unavailable; before each of them, a read succeeded
 
 _TOLERATED: dict[type[Exception], int] = {ConflictError: _CONFLICTS, UnavailableError: _ABSENCES}
 
@@ -35,7 +35,7 @@ class FailedWrites:
         self._failed_writes: dict[str, _Trouble] = {}
 
     def failed(self, topology_id: str, error: Exception, now_s: float) -> bool:
-        """Note a failure. True if the topology is now held back, False if the error can be unrelated to it."""
+        """Record a failed write. True if the topology is now held back, False if the error can be unrelated to it."""
         one = self._failed_writes.setdefault(topology_id, _Trouble())
         one.failures += 1
         tolerated = _TOLERATED.get(type(error), 1)

@@ -53,7 +53,7 @@ class FreeCapacity:
             self._load.update(own)
 
     def allocate(self, topology_id: str, slots: Iterable[Slot], shards: Sequence[Shard]) -> None:
-        """Note what a topology is given. Slots it gives up stay taken until its new assignment is written."""
+        """Record a topology's new slots and shards. Its former slots stay in use until the assignment is written."""
         for slot in slots:
             self._users[slot] = topology_id
             self._free.discard(slot)

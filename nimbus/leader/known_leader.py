@@ -1,4 +1,4 @@
-"""The leader of the cluster as this nimbus knows it: the leadership stored in ZooKeeper, and its own reconciler."""
+"""The leader as this nimbus knows it: the leadership stored in ZooKeeper, and the reconciler of this nimbus."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """In-memory state of one leadership: worker liveness, statistics, names being submitted.
 
-All of this state can be lost: a new leader starts without any and rebuilds it from the next reports. Only the event
-loop's thread touches it.
+All of this state can be lost: a new leader rebuilds the state from the next reports. Only the event loop's thread uses
+the state.
 """
 
 from __future__ import annotations  # pure
@@ -47,10 +47,10 @@ class LeaderState:
         self._submitting: dict[str, str] = {}  # name -> digest
 
     def report(self, report: rpc.WorkerReport, now_s: float) -> None:
-        """Take in a worker's report.
+        """Record a worker's report.
 
         A report from a slot that is not assigned to its topology is ignored, and so are the metrics of tasks that the
-        topology does not have. Memory use is thus bounded by what was submitted.
+        topology does not have. Memory use is thus bounded by the size of the submitted topologies.
         """
         slot = Slot(report.supervisor_id, report.port)
         if self.liveness.on_report(report.topology_id, slot, now_s):
@@ -84,7 +84,7 @@ class LeaderState:
         return dict(self._statistics)
 
     def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
-        """Take over the stored assignments, and forget workers and topologies that are gone."""
+        """Apply the stored assignments, and forget workers and topologies that are gone."""
         self.liveness.assigned(placements, now_s)
         self._last_tasks = {
             topology_id: max((executor[-1] for executors in slots.values() for executor in executors), default=0)

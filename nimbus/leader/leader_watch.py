@@ -3,7 +3,7 @@
 Every other nimbus holds a health Watch stream open to the front of the election. When the stream breaks and the next
 connection is refused, no process listens there any more: the candidate node is removed, and the next in the queue takes
 over at once. Only a refused connection counts. An unreachable peer can be alive behind a broken network, and is left to
-ZooKeeper. A mistake would cost one election and nothing else: all writes of a leader are fenced by its epoch.
+ZooKeeper's session timeout. A mistake would cost one election, nothing else: a leader's writes are fenced by its epoch.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LeaderWatch:
             await asyncio.sleep(_RETRY_S)
 
     async def _is_gone(self, address: str) -> bool:
-        """Wait until no stream to a nimbus can be opened. True if its port refuses connections."""
+        """Wait until no health stream to a nimbus can be opened. True if the nimbus's port refuses connections."""
         request = health_pb2.HealthCheckRequest(service="")
         heard = True
         while heard:

@@ -74,7 +74,7 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
     Raises UsageError if the request is invalid in this status or for this topology.
     """
     if record.status == KILLED and not isinstance(request, Kill):
-        raise UsageError(f"topology '{record.name}' is being killed")
+        raise UsageError(f"topology '{record.name}' is being killed; it can only be killed again")
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     match request:

@@ -46,13 +46,13 @@ class Liveness:
         self._inherits = True  # until the first assignments are seen
 
     def step(self, now_s: float) -> None:
-        """Note that nimbus is listening. Only the separate clock calls this, whatever else the process is doing."""
+        """Record that nimbus is listening. Called only by the separate clock."""
         if now_s - self._stepped_s > _MAX_GAP_S:
             self._began_s = now_s
         self._stepped_s = now_s
 
     def assigned(self, placements: Placements, now_s: float) -> None:
-        """Take over the stored assignments. A worker whose executors changed counts as newly assigned."""
+        """Apply the stored assignments. A worker whose executors changed counts as newly assigned."""
         lives = {}
         for topology_id, placement in placements.items():
             for slot, executors in placement.items():
@@ -65,7 +65,7 @@ class Liveness:
         self._inherits = False
 
     def on_report(self, topology_id: str, slot: Slot, now_s: float) -> bool:
-        """Note a worker's report. False if no worker is assigned to the slot."""
+        """Record a worker's report. False if no worker is assigned to the slot."""
         life = self._lives.get((topology_id, slot))
         if life is None:
             return False
@@ -82,7 +82,7 @@ class Liveness:
         return frozenset(key for key, at_s in self._deadlines(timeouts_s) if at_s <= now_s)
 
     def next_deadline_s(self, timeouts_s: Mapping[str, float], now_s: float) -> float | None:
-        """Return the time when the next worker is dead unless it reports."""
+        """Return the time at which the next worker counts as dead unless it reports before."""
         return min((at_s for _, at_s in self._deadlines(timeouts_s) if at_s > now_s), default=None)
 
     def _deadlines(self, timeouts_s: Mapping[str, float]) -> list[tuple[tuple[str, Slot], float]]:

@@ -1,7 +1,7 @@
 """Planner of the changes that nimbus makes to the cluster, from one snapshot of the cluster.
 
 ``decide`` handles every reason for a change: kills and rebalances that are due, dead workers, slots and ackers that
-came or went. ``cluster_state.py`` writes each change as one transaction, conditional on the versions seen here. A slot
+came or went. ``cluster_state.py`` writes each update as one transaction, conditional on the versions seen here. A slot
 that one topology gives up becomes free for others only in the next decision, after the first topology's assignment is
 written. No slot is therefore ever promised twice. Nimbus decides again after each round of changes, until none is left.
 """
@@ -74,8 +74,8 @@ Change = Remove | Update | Failure
 def decide(snapshot: Snapshot) -> list[Change]:
     """Return the changes to make, in order. Empty when the cluster is in the desired state.
 
-    Changes are independent: if one cannot be written, the others still can. A topology whose record or assignment
-    cannot be read is left unchanged. A killed topology is removed even if its assignment cannot be read.
+    Changes are independent: a change that cannot be written does not affect the others. A topology whose record or
+    assignment cannot be read is left unchanged. A killed topology is removed even if its assignment cannot be read.
     """
     changes: list[Change] = []
     room = _room(snapshot)
@@ -86,7 +86,7 @@ def decide(snapshot: Snapshot) -> list[Change]:
         try:
             change: Change | None = _decide_one(snapshot, record, room)
         except Exception as error:
-            change = Failure(topology_id, f"what to do with it cannot be decided: {type(error).__name__}: {error}")
+            change = Failure(topology_id, f"planning its changes failed: {type(error).__name__}: {error}")
         if change is None:
             continue
         changes.append(change)
@@ -95,13 +95,13 @@ def decide(snapshot: Snapshot) -> list[Change]:
     unread = snapshot.unread_records
     changes += [Failure(one, unread[one]) for one in sorted(unread.keys() - snapshot.held)]
     leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)
-    changes += [Remove(one, -1, f"The rest of removed topology {one} is removed.") for one in leftovers]
+    changes += [Remove(one, -1, f"Leftover nodes of removed topology {one} are removed.") for one in leftovers]
     return changes
 
 
 def _room(snapshot: Snapshot) -> FreeCapacity:
     slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
-    # If an assignment is unreadable, its registered workers count, except in slots assigned to another topology.
+    # An unreadable assignment counts as using its registered workers' slots, except those assigned to other topologies.
     used: dict[str, list[Slot]] = {
         one: list(snapshot.worker_presences.get(one, ())) for one in snapshot.unread_assignments
     }
@@ -139,13 +139,13 @@ def shards_of(assignment: pb.Assignment) -> list[Shard]:
 
 
 def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
-    """Explain in one sentence why a topology is not fully running; empty if it is."""
+    """Explain in one sentence why a topology is not fully scheduled; "" if it is fully scheduled."""
     placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
     waiting = len(set(executors_of_record(record)) - placed)
     if waiting and not placed:
-        return f"None of its {waiting} executors has a place: {_slots(free_slots)} free."
+        return f"None of its {waiting} executors has a slot: {_slots(free_slots)} free."
     if waiting:
-        return f"{waiting} executors have no place: {_slots(free_slots)} free."
+        return f"{waiting} executors have no slot: {_slots(free_slots)} free."
     missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
     if missing:
         return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."

@@ -37,7 +37,7 @@ log = logging.getLogger("tupletree.nimbus")
 
 COMPONENT = "__nimbus"  # component id under which nimbus reports its own errors about a topology
 
-_STEP_S = 1.0  # between two steps of the liveness clock, and the longest pause between two checks of it
+_STEP_S = 1.0  # pause between two steps of the liveness clock, and longest pause between two checks for dead workers
 _RETRY_S = 0.5
 _CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
@@ -79,7 +79,7 @@ class Reconciler:
 
     @property
     def state(self) -> cluster_state.ClusterState | None:
-        """State of the cluster by the last cycle; None if this nimbus knows of a possible change since."""
+        """The cluster as the last cycle read it; None if a change since then is possible."""
         return None if self._woken.is_set() else self._state
 
     async def load(self) -> cluster_state.ClusterState:
@@ -108,7 +108,7 @@ class Reconciler:
     ) -> None:
         """Ask a worker's supervisor to restart the worker process. Raises NotFoundError or UnavailableError."""
         if supervisor is None:
-            raise UnavailableError(f"the supervisor of worker {worker.host}:{worker.port} is not there")
+            raise UnavailableError(f"worker {worker.host}:{worker.port} has no registered supervisor; start one there")
         address = address_of(supervisor)
         await self._peers.restart_worker(address, self.leader_state.epoch, topology_id, worker.port)
         event(log, "worker.restart_asked", topology=topology_id, slot=f"{worker.supervisor_id}:{worker.port}")

@@ -15,8 +15,8 @@ nothing.
 
 Based on Storm's DefaultScheduler and EvenScheduler, with three differences:
 
-* A slot whose worker fell silent comes after all others instead of being left out once: if no other slot is free, its
-  supervisor restarts the worker there. The other slots of that supervisor come just before: the machine could be down.
+* A slot whose worker fell silent is used last (Storm leaves the slot out of one round): if no other slot is free, the
+  supervisor restarts the worker there. Other slots of that supervisor are used second to last: its machine can be down.
 * When more slots are used than workers are wanted, the executors are spread again.
 * A running worker whose supervisor is gone is left alone while there are too few other slots: it could not be restarted
   in its slot.

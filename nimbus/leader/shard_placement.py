@@ -1,8 +1,8 @@
 """Placement of a topology's shards on ackers: sticky, even, deterministic.
 
 A shard stays on its acker while the acker is alive. When the acker drains, new roots of the shard go to another acker.
-``draining_*`` then names the old acker, which finishes the trees it began, until it is gone. When the acker is dead,
-the shard moves at once. Its trees are lost, and the spouts that had them pending fail them.
+``draining_*`` then names the old acker until that acker is gone: it finishes its pending trees. When an acker is dead,
+its shards move at once. Their trees are lost, and the spouts fail the trees that they had pending.
 
 A new acker gets shards of new topologies and of dead and draining ackers. Only a rebalance takes shards from a healthy
 acker, to even out the load: the spouts are paused by then, and trees still pending fail at once and are replayed.
@@ -67,7 +67,7 @@ def place_shards(
 
 
 def load_of(topologies: Iterable[Sequence[Shard]]) -> Counter[str]:
-    """Return the number of shards per acker that takes new roots."""
+    """Return the number of shards per acker. Each shard counts for the acker that takes its new roots."""
     return Counter(shard.acker_id for shards in topologies for shard in shards if shard.acker_id)
 
 

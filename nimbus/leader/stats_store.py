@@ -68,7 +68,7 @@ class StatsStore:
             data, missing = encode_memory(memory, _LIMIT_BYTES)
             if missing and topology_id not in self._shortened:
                 self._shortened.add(topology_id)
-                cause = f"{missing} pairs of worker and component do not fit: a next leader counts what workers report"
+                cause = f"{missing} pairs of worker and component do not fit: only the workers' reports restore them"
                 event(log, "statistics.shortened", level=logging.WARNING, topology=topology_id, cause=cause)
             if data == self._stored.get(topology_id):
                 continue

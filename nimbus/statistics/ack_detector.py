@@ -1,6 +1,6 @@
 """Warnings about bolts that never ack, user calls that do not return, and blocking executors. Pure.
 
-A blocking executor is one that was given a thread of its own because it blocks.
+A blocking executor is an executor that was given a thread of its own because its component blocks.
 
 A bolt that forgets to ack makes every tree time out, half a minute after the tree began by default. The bolt can be
 detected earlier: it has executed many tuples and settled none. A bolt that gathers tuples looks the same until it acks
@@ -117,9 +117,9 @@ def long_call(answers: Answers, is_spout: bool = False) -> str:
 
 
 def blocks(parted: int, executors: int) -> str:
-    """Return advice for a component that was found blocking, in a sentence without its name; empty if it was not.
+    """Return advice for a component with blocking executors, in a sentence without its name; "" if there are none.
 
-    ``parted``: the number of its executors with a thread of their own for this reason.
+    ``parted``: the number of the component's executors that were given a thread of their own because they block.
     """
     if not parted:
         return ""

@@ -14,7 +14,7 @@ KEPT_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over an acker's shards at one time. Counters run since the acker began, without shards it gave up."""
+    """Sums over an acker's shards at one time. Counters run since the acker started; shards it gave up are left out."""
 
     at_s: float
     pending: int = 0
@@ -52,7 +52,7 @@ class LedgerHistory:
         shards = list(reply.shards)
 
         def rate(counter: str) -> float:
-            """Rate over the shards that the previous reply had, too: a shard that moves away lowers no rate."""
+            """Rate over the shards that are in both replies, so that a shard that moves away does not lower it."""
             if took_s <= 0:
                 return 0.0
             pairs = [(one, before.get((one.topology_id, one.shard))) for one in shards]

@@ -17,7 +17,7 @@ from .counters import GAUGES, INPUT_COUNTERS, STREAM_COUNTERS, TASK_COUNTERS
 
 MAX_COUNTED: Final = 2**53  # also for seconds
 MAX_STREAMS: Final = 5000  # output or input streams of one task
-MAX_BUCKETS: Final = 1000  # of latencies: more than exist, since a worker of another version can have others
+MAX_BUCKETS: Final = 1000  # latency buckets of a task; more than exist, as a worker of another version can have more
 MAX_NAME_LENGTH: Final = 1000
 
 _Figures = Callable[[Any], Iterable[float]]
@@ -63,7 +63,7 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
 def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
     """Remove the entries of unknown tasks from a report. The topology's tasks are 1 to ``last_task``.
 
-    Memory use is thus bounded by what was submitted.
+    Memory use is thus bounded by the size of the submitted topologies.
     """
     known = [one for one in report.tasks if 0 < one.task_id <= last_task]
     if len(known) < len(report.tasks):
@@ -74,10 +74,10 @@ def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
 def _check_figures(task_id: int, figures: Iterable[float]) -> None:
     for figure in figures:
         if not 0 <= figure <= MAX_COUNTED:  # also rejects NaN
-            raise ProtocolError(f"task {task_id} reports a figure out of range: {figure:g}")
+            raise ProtocolError(f"task {task_id} reports a metric out of range: {figure:g}")
 
 
 def _check_names(*names: str) -> None:
     for name in names:
         if len(name) > MAX_NAME_LENGTH:
-            raise ProtocolError(f"a report names something with more than {MAX_NAME_LENGTH} characters")
+            raise ProtocolError(f"a report contains a name of more than {MAX_NAME_LENGTH} characters")

@@ -61,12 +61,12 @@ class Movement:
         self.executed = executed(stats)  # tuples of user streams, without ticks
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """Note the next report of the same incarnation, equal to the last report."""
+        """Record the next report of the same incarnation, equal to the last report."""
         self._last, self._reported_s = stats, now_s
 
     def on_report(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """Note the next report of the same incarnation, different from the last report."""
-        self._on_report(self._last, self._reported_s)  # in place of the reports that repeated it
+        """Record the next report of the same incarnation, different from the last report."""
+        self._on_report(self._last, self._reported_s)  # for the equal reports since then
         self._on_report(stats, now_s)
 
     def _on_report(self, stats: rpc.TaskStats, now_s: float) -> None:
@@ -130,7 +130,7 @@ def together(movements: Iterable[Movement], after_s: float) -> Stall:
 
 
 def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
-    """Combine the answers of a component's tasks. A call of a spout counts even though no tuple waits there."""
+    """Combine the answers of a component's tasks. A spout's call counts although no tuples wait for a spout."""
     found = list(movements)
     waiting = [one.latest for one in found if one.latest.queued or is_spout]
     longest = max(waiting, key=lambda one: one.call_s, default=rpc.TaskStats())

@@ -54,16 +54,16 @@ class TaskStatistics:
         return history
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """Note the next report, equal to the last report.
+        """Record the next report, equal to the last report.
 
-        The new message replaces the old one, since a message keeps alive the memory of everything received with it.
+        The new message replaces the old message, which would keep the whole earlier report in memory.
         """
         self.latest = stats
         self._seen_s = now_s
         self.movement.repeats(stats, now_s)
 
     def changes(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """Note the next report of the same incarnation, different from the last report."""
+        """Record the next report of the same incarnation, different from the last report."""
         self._catch_up()
         self.latest = stats
         self._seen_s = self._changed_s = now_s
@@ -71,7 +71,7 @@ class TaskStatistics:
         self._record(now_s)
 
     def moves(self, worker_id: str, stats: rpc.TaskStats, now_s: float) -> None:
-        """Note the first report of the next incarnation."""
+        """Record the first report of the next incarnation."""
         self._catch_up()
         add(self.earlier, self.latest)
         self.worker_id, self.latest = worker_id, stats
@@ -146,9 +146,10 @@ class TaskStatistics:
 
 
 def _start_s(points: deque[_Point], window_s: float) -> float:
-    """Return the start of the period since ``window_s`` for which the first point gives the initial counters.
+    """Return the start of the period whose initial counters are those of the first point.
 
-    Each point is a time and the counters at that time. Older points, no longer needed, are removed.
+    The period begins at ``window_s`` if the counters did not change across that time, else at the first point. Each
+    point is a time and the counters at that time. Older points, no longer needed, are removed.
     """
     while len(points) > 1 and points[1][0] <= window_s:
         points.popleft()

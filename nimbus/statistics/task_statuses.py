@@ -58,8 +58,7 @@ class Statuses:
 def split(report: rpc.WorkerReport) -> tuple[rpc.WorkerReport, dict[int, str]]:
     """Remove the statuses from a report. Return the report to keep and the statuses by task.
 
-    If there were any, the report returned is a copy, since a message keeps alive the memory of everything received with
-    it.
+    If the report has statuses, a copy without them is returned: the original would keep their memory in use.
     """
     told = {one.task_id: one.status_json for one in report.statuses}
     if not told:

@@ -7,7 +7,7 @@ and day are read from the history of these sums (windowed_counters.py); a new le
 
 A leader periodically stores the sums of each worker (``memory``), and the next leader begins with them (``recall``).
 When a worker reports to the new leader, its report replaces the remembered sums of that worker. Once every task has
-reported, the remembered sums of workers that have not are those of ended incarnations (``end_silent_workers``).
+reported, the other remembered workers have ended, and their sums become ended incarnations (``end_silent_workers``).
 
 Only the latest status that a task reports about itself is kept, and a new leader does not inherit it
 (task_statuses.py).
@@ -64,9 +64,9 @@ class TopologyStatistics:
         self._noted_s = self._charted_s = -math.inf
 
     def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
-        """Take in a worker's report. Late reports of a replaced incarnation are ignored.
+        """Record a worker's report. Late reports of a replaced incarnation are ignored.
 
-        ``statuses``: the statuses that its tasks report about themselves, by task id.
+        ``statuses``: the statuses that the worker's tasks report about themselves, by task id.
         """
         self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
@@ -214,7 +214,7 @@ class TopologyStatistics:
             task.add_sample(now_s)
 
     def _apply(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
-        """Take in the report of one task."""
+        """Record the report of one task."""
         task = self._tasks.get(stats.task_id)
         if task is None:
             self._begin(report, stats, now_s)

@@ -2,7 +2,7 @@
 
 Counters only rise. A history holds samples of the counters in one ring per window. Each ring has about thirty samples,
 so that a day takes no more memory than ten minutes. Counters are interpolated linearly between two samples. A window
-thus has its exact length; the error is at most the unevenness within a thirtieth of the window.
+thus has its exact length, and its counts are exact if counters rise evenly between two samples.
 
 A task can be running already when its first report arrives (a new leader, a worker that reports late). Its counts are
 then spread evenly over the time since its worker started (``credit``). Incarnations that ended before are in no window.
@@ -40,7 +40,7 @@ class WindowedCounters:
                 ring.push(row)
 
     def credit(self, counts: Mapping[Key, float], since_s: float, now_s: float) -> None:
-        """Add counters that rose evenly from 0 at ``since_s`` to the past samples, each by its share."""
+        """Add counters to the past samples, as if they had risen evenly from 0 at ``since_s``."""
         row = self._row(counts, now_s)
         for ring in self._rings:
             ring.credit(row, since_s)

@@ -128,7 +128,7 @@ class Incoming:
             raise UsageError(f"the upload is corrupt: {self._written} of {self._size} bytes arrived")
         found = self._digest.hexdigest()
         if found != self._sha256:
-            raise UsageError(f"the upload is corrupt: its sha256 is {found}, announced was {self._sha256}")
+            raise UsageError(f"the upload is corrupt: its sha256 is {found}, but {self._sha256} was announced")
         try:
             self._file.flush()
         except OSError as error:

@@ -120,7 +120,7 @@ class Replication:
                         event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=error.details())
                         return
                 await asyncio.sleep(_PROBE_S)
-        event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"not there after {timeout_s:g} s")
+        event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"missing after {timeout_s:g} s")
 
     def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
         if records.unreadable:
@@ -136,5 +136,5 @@ class Replication:
                 event(log, "blob.removed", sha256=sha256)
 
     def next_removal_s(self) -> float | None:
-        """Return the time of the next removal of an unneeded blob, on the clock given; None if there is none."""
+        """Return the time, by ``clock``, of the next removal of an unneeded blob; None if no blob is unneeded."""
         return min((since_s + self._delay_s for since_s in self._unneeded_since.values()), default=None)

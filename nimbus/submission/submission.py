@@ -124,9 +124,9 @@ async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwarg
 
 
 def check_bundle(path: Path, header_spec: pb.TopologySpec) -> None:
-    """Reject a bundle whose topology differs from its header. Raises UsageError."""
+    """Reject a bundle whose topology differs from the one in the submission's header. Raises UsageError."""
     if read_outline(path) != without_objects(header_spec):
-        raise UsageError("the bundle's topology differs from its header")
+        raise UsageError("the topology in the bundle differs from the topology in the submission's header")
 
 
 def read_outline(path: Path) -> pb.TopologySpec:

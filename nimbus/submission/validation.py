@@ -1,8 +1,8 @@
 """Validation of a submission, and the record created from it.
 
 Clients check the same, and in more detail, while a topology is built, but nimbus does not trust clients. Everything is
-checked before the first byte of the bundle is read, except that the bundle contains the topology that its header
-describes.
+checked before the first byte of the bundle is read, except one thing: that the bundle contains the topology that the
+header describes.
 """
 
 from __future__ import annotations  # pure
@@ -55,7 +55,7 @@ def check_name(name: str, records: Iterable[pb.TopologyRecord], now_unix_s: floa
             left_s = max(1, math.ceil(record.pending.due_unix_s - now_unix_s))
             raise NameInUseError(
                 f"topology '{name}' was killed and is still ending: it is gone when its tuples in flight are done, in "
-                f"{left_s} s at the latest; submit it then, or 'tupletree kill {name} --wait 0' first"
+                f"{left_s} s at the latest; submit again then, or run 'tupletree kill {name} --wait 0' first"
             )
         raise NameInUseError(f"a topology named '{name}' exists already; kill it first or choose another name")
 
@@ -80,7 +80,7 @@ def check_header(header: rpc.SubmitHeader, max_bundle_bytes: int) -> None:
         raise UsageError(f"the owner of a topology {fault}")
     if not 0 < header.size <= max_bundle_bytes:
         raise UsageError(
-            f"the bundle has {header.size} bytes; this cluster takes 1 to {max_bundle_bytes} (nimbus.max.bundle.bytes)"
+            f"the bundle has {header.size} bytes; the cluster accepts 1 to {max_bundle_bytes} (nimbus.max.bundle.bytes)"
         )
     config.validate(parse_conf(header.conf_json, "the topology's configuration"))
     check_spec(header.spec)

@@ -42,10 +42,10 @@ def log_levels(call: ApiCall, now_unix_s: float) -> Request:
     asked = _mapping(_mapping(call.body, "the body").get("namedLoggerLevels"), "namedLoggerLevels")
     levels, remove = {}, []
     for name, told in asked.items():
-        level = _mapping(told, f"what is asked for logger '{name[:200]}'")
+        level = _mapping(told, f"the setting of logger '{name[:200]}'")
         target, reset = level.get("target_level"), level.get("reset_level")
         if not (target is None or isinstance(target, str)) or not (reset is None or isinstance(reset, str)):
-            raise UsageError("target_level and reset_level are names of log levels")
+            raise UsageError("target_level and reset_level must be names of log levels")
         timeout_s = _count(level.get("timeout"), "timeout", 0)
         if not target:
             remove.append(name)
@@ -74,11 +74,11 @@ def sampling(call: ApiCall) -> tuple[Request, str]:
     """Return the request of ``debug/{enable or disable}/{samplingPct}``, and its name in the response."""
     action, text = call.path["action"], call.path["samplingPct"]
     if action not in ("enable", "disable"):
-        raise UsageError(f"debug is to be enabled or disabled, not '{action[:40]}'")
+        raise UsageError(f"the action of debug must be enable or disable, not '{action[:40]}'")
     try:
         percent = float(text)
     except ValueError:
-        raise UsageError(f"samplingPct is a number of percent, not '{text[:40]}'") from None
+        raise UsageError(f"samplingPct must be a percentage, not '{text[:40]}'") from None
     component = call.path.get("component", "")
     return SetSampling(component, percent if action == "enable" else 0.0), f"debug/{action}"
 
@@ -111,7 +111,7 @@ def asked(call: ApiCall) -> dict[str, Any]:
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{what} is a JSON object")
+        raise UsageError(f"{what} must be a JSON object")
     return value
 
 
@@ -122,5 +122,5 @@ def _count(value: Any, what: str, least: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-        raise UsageError(f"{what} is a whole number from {least}")
+        raise UsageError(f"{what} must be a whole number, at least {least}")
     return value

@@ -148,7 +148,7 @@ class WebApplication:
                 return _json(HTTPStatus.FORBIDDEN, requests.refusal(HTTPStatus.FORBIDDEN, reason))
         body = await _body(request)
         if body is None:
-            sentence = f"a body has at most {requests.MAX_BODY_BYTES} bytes"
+            sentence = f"the body is larger than the limit of {requests.MAX_BODY_BYTES} bytes"
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _json(status, requests.refusal(status, sentence), close=True)
         user = await self._authorizer.allow(request, endpoint.operation, endpoint.row)
@@ -222,7 +222,7 @@ async def _http_failed(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code)
     what = {
         HTTPStatus.NOT_FOUND: f"there is nothing at {request.url.path[:200]}",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path[:200]} takes no {request.method[:20]}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.url.path[:200]} does not support {request.method[:20]}",
     }.get(status, status.phrase)
     reply = _json(status, requests.refusal(status, what))
     reply.headers.update(error.headers or {})

@@ -91,7 +91,7 @@ class Authorizer:
         async for chunk in request.stream():
             data += chunk
             if len(data) > _MAX_FORM_BYTES:
-                return _page("that is too long to be a token", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                return _page("the text is too long to be a token", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         token = parse_qs(data.decode("utf-8", "replace")).get("token", [""])[0].strip()
         try:
             if self._keeper.identify(token or None) is None:

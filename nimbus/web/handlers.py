@@ -230,7 +230,7 @@ class Handlers:
     async def dump(self, call: ApiCall) -> Any:
         name = call.path["file"]
         if not name.startswith(logs.PROFILE):
-            raise NotFoundError(f"'{name[:100]}' is not a profile")
+            raise NotFoundError(f"'{name[:100]}' is not the name of a profile")
         return await self._file(await self._place(call), name)
 
     # Actions
@@ -314,7 +314,7 @@ class Handlers:
             raise NotFoundError("only nimbus.log can be read here; other daemons' logs are on their machines")
         path = os.path.join(self._config.logs_dir, "nimbus.log")
         if not os.path.exists(path):
-            raise NotFoundError("nimbus logs to no file")
+            raise NotFoundError("there is no nimbus.log in the log directory of this nimbus")
         return path
 
 

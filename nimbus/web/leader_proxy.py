@@ -66,7 +66,7 @@ class LeaderProxy:
         except TimeoutError:
             raise UnavailableError(f"the leader at {host}:{port} does not answer") from None
         except (OSError, h11.ProtocolError) as error:
-            raise UnavailableError(f"the leader at {host}:{port} cannot be asked: {_reason(error)}") from None
+            raise UnavailableError(f"the leader at {host}:{port} cannot be reached: {_reason(error)}") from None
 
     async def _leader(self) -> tuple[str, int]:
         leadership = self._known.leadership
@@ -103,12 +103,12 @@ async def _exchange(host: str, port: int, asked: h11.Request, body: bytes) -> Re
             elif isinstance(event, h11.Data):
                 data += event.data
                 if len(data) > _MAX_BYTES:
-                    raise UnavailableError(f"the leader's answer has more than {_MAX_BYTES} bytes")
+                    raise UnavailableError(f"the leader's response has more than {_MAX_BYTES} bytes")
             elif isinstance(event, h11.EndOfMessage):
                 kept = {name: value for name, value in headers.items() if name in _PASSED_BACK}
                 return Response(bytes(data), HTTPStatus(status), headers=kept)
             elif isinstance(event, h11.ConnectionClosed):
-                raise UnavailableError(f"the leader at {host}:{port} broke off its answer")
+                raise UnavailableError(f"the leader at {host}:{port} closed the connection during its response")
     finally:
         writer.close()
         with contextlib.suppress(OSError):

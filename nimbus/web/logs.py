@@ -1,4 +1,4 @@
-"""Requests and responses of the log viewer, in the form of Storm's.
+"""Requests and responses of the log viewer, in the form of Storm's log viewer.
 
 A file is named ``TOPOLOGY/PORT/NAME``. If two machines have a worker of the topology at the same port, the client
 selects the machine with ``host``. All links to worker logs in responses contain ``host``.
@@ -42,7 +42,7 @@ def file_of(call: ApiCall) -> tuple[str, int, str]:
     parts = call.query.get("file", "").split("/")
     if len(parts) == 3 and all(parts) and parts[1].isascii() and parts[1].isdigit() and len(parts[1]) <= 5:
         return parts[0], int(parts[1]), parts[2]
-    raise UsageError("file is TOPOLOGY/PORT/NAME, such as words-1-1700000000/6700/worker.log")
+    raise UsageError("file must be TOPOLOGY/PORT/NAME, such as words-1-1700000000/6700/worker.log")
 
 
 def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> WorkerPlace:
@@ -61,11 +61,11 @@ def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> Worke
         found = [one for one in candidates if not host or one.host == host]
         if len({one.id for one in found}) > 1:
             hosts = ", ".join(sorted(one.host for one in found))
-            raise UsageError(f"several machines have a slot {port}: say which with host, one of {hosts}")
+            raise UsageError(f"several machines have a slot {port}: select one with the parameter host, one of {hosts}")
         if found:
             return WorkerPlace(topology_id, found[0].host, port, address_of(found[0]))
     where = f" at {host[:200]}" if host else ""
-    raise NotFoundError(f"no supervisor that is registered has a slot {port}{where}")
+    raise NotFoundError(f"no registered supervisor has a slot {port}{where}")
 
 
 def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[WorkerPlace]:

@@ -14,21 +14,21 @@ _JSON: Final = "application/json"
 _PATH: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "id": ({"type": "string"}, "a topology's, acker's or owner's id, as the summaries give it"),
     "component": ({"type": "string"}, "a component of the topology"),
-    "wait": ({"type": "number", "minimum": 0, "maximum": 604_800}, "seconds that tuples in flight have"),
+    "wait": ({"type": "number", "minimum": 0, "maximum": 604_800}, "seconds to wait for tuples in flight"),
     "action": ({"type": "string", "enum": ["enable", "disable"]}, "on or off"),
-    "samplingPct": ({"type": "number", "minimum": 0, "maximum": 100}, "percent of the tuples that are emitted"),
+    "samplingPct": ({"type": "number", "minimum": 0, "maximum": 100}, "percentage of emitted tuples to sample"),
     "hostPort": ({"type": "string"}, "a worker, host:port"),
     "timeout": ({"type": "number", "exclusiveMinimum": 0, "maximum": 10}, "minutes"),
     "file": ({"type": "string"}, "the name of a profile"),
 }
 _FAILURES: Final = {
-    "400": "The request makes no sense",
-    "401": "A token is asked for, and there is none that counts",
+    "400": "The request is invalid",
+    "401": "A token is required, and the request has no valid token",
     "403": "Not allowed, or a POST that a foreign page may have sent",
-    "404": "There is no such thing",
-    "409": "Something else is being done at the same time",
+    "404": "The object in the path or the query does not exist",
+    "409": "A conflicting operation is in progress",
     "413": "The body is too large",
-    "503": "No nimbus leads, or what is asked does not answer",
+    "503": "No nimbus leads, or a daemon does not answer",
 }
 
 
@@ -82,10 +82,10 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_"),
         "summary": one.summary,
-        "description": f"Takes the right {one.right}: {one.row.right.value}.",
+        "description": f"Requires the right {one.right}: {one.row.right.value}.",
         "parameters": parameters,
         "responses": {
-            "200": {"description": "What was asked for", "content": _content(one.reply)},
+            "200": {"description": "The response", "content": _content(one.reply)},
             **{
                 status: {
                     "description": text,

@@ -17,33 +17,33 @@ _PORT: Final[Query] = {
     "port": ({"type": "integer", "minimum": 0, "maximum": 65_535}, "only workers at this port", False)
 }
 _SEARCH: Final[Query] = {
-    "search-string": ({"type": "string", "minLength": 1, "maxLength": 1024}, "what is searched for", True),
-    "num-matches": ({"type": "integer", "minimum": 1, "maximum": 1000}, "at most so many", False),
+    "search-string": ({"type": "string", "minLength": 1, "maxLength": 1024}, "the text to search for", True),
+    "num-matches": ({"type": "integer", "minimum": 1, "maximum": 1000}, "the maximum number of matches", False),
 }
 
 WINDOWED: Final[Query] = {
-    "window": ({"type": "string", "enum": list(WINDOWS), "default": ALL_TIME}, "the window", False),
-    "sys": ({"type": "boolean", "default": False}, "with the system's components and streams", False),
+    "window": ({"type": "string", "enum": list(WINDOWS), "default": ALL_TIME}, "the time window of the metrics", False),
+    "sys": ({"type": "boolean", "default": False}, "include system components and streams", False),
 }
 SUPERVISOR: Final[Query] = {
     "id": ({"type": "string"}, "the supervisor", False),
-    "host": ({"type": "string"}, "all supervisors of a host, where no id is given", False),
+    "host": ({"type": "string"}, "without id: all supervisors of this host", False),
 }
 COMPONENT: Final[Query] = {"component": ({"type": "string"}, "only of this component", False)}
 FILE: Final[Query] = {
     "file": ({"type": "string"}, "TOPOLOGY/PORT/NAME", True),
-    "host": ({"type": "string"}, "which machine, where several have the port", False),
+    "host": ({"type": "string"}, "the machine, if several have a slot at the port", False),
 }
 DAEMON_FILE: Final[Query] = {"file": ({"type": "string"}, "nimbus.log", False)}
 PART: Final[Query] = {
     "start": (_START, "first byte; without it, the end of the file", False),
     "length": ({"type": "integer", "minimum": 1, "maximum": 10_485_760}, "bytes", False),
-    "grep": ({"type": "string"}, "only lines that hold this", False),
-    "format": ({"type": "string", "enum": ["json", "text"]}, "text unless JSON is accepted", False),
+    "grep": ({"type": "string"}, "only lines that contain this text", False),
+    "format": ({"type": "string", "enum": ["json", "text"]}, "the default follows the Accept header", False),
 }
 LOGS: Final[Query] = {"topoId": ({"type": "string"}, "only of this topology", False), **_PORT}
 SEARCH_FILE: Final[Query] = {**FILE, **_SEARCH, "start-byte-offset": (_START, "from this byte on", False)}
-SEARCH_ALL: Final[Query] = {**_SEARCH, **_PORT, "file": ({"type": "string"}, "worker.log or another", False)}
+SEARCH_ALL: Final[Query] = {**_SEARCH, **_PORT, "file": ({"type": "string"}, "the log, by default worker.log", False)}
 
 OBJECT: Final[dict[str, Any]] = {"type": "object"}
 REBALANCE: Final[dict[str, Any]] = {

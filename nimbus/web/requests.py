@@ -24,7 +24,7 @@ from tupletree.errors import (
 from .formatting import window_of
 
 MAX_BODY_BYTES: Final = 1_000_000
-MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES  # read at most of a refused body
+MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES  # maximum bytes of a refused body that are read
 _CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_$]*)*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 _YES: Final = frozenset({"1", "true", "yes"})
@@ -94,7 +94,7 @@ def encode(value: Any, callback: str = "") -> tuple[str, bytes]:
     if not callback:
         return "application/json", text.encode("utf-8", "replace")
     if len(callback) > 100 or not _CALLBACK.fullmatch(callback):
-        raise UsageError("callback is the name of a JavaScript function, of letters, digits, _, $ and dots")
+        raise UsageError("callback must be the name of a JavaScript function, of letters, digits, _, $ and dots")
     safe = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return "application/javascript", f"/**/{callback}({safe});".encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Progress stored in the cluster's ZooKeeper. A topology with an ensemble of its own for progress is not read."""
+"""Progress stored in the cluster's ZooKeeper. Progress in another ensemble is not read."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _read(
 ) -> Stored:
     conf = json.loads(record.conf_json) if record.conf_json else {}
     if conf.get("transactional.zookeeper.servers") or conf.get("transactional.zookeeper.port"):
-        return {}, "the topology keeps it at an ensemble of its own (transactional.zookeeper.servers)"
+        return {}, "the topology stores its progress in another ensemble (transactional.zookeeper.servers)"
     try:
         states = ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
     except UsageError as error:
-        return {}, f"it cannot be read: {error}"
+        return {}, f"the topology's progress cannot be read: {error}"
     found: dict[str, Mapping[str, Any]] = {}
     failures: list[str] = []
     for one in ids:

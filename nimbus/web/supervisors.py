@@ -109,10 +109,10 @@ class Supervisors:
         invalid duration.
         """
         if not 0 < seconds <= _MAX_PROFILE_S:
-            raise UsageError(f"a profile takes more than 0 and up to {_MAX_PROFILE_S / 60:.0f} minutes")
+            raise UsageError(f"a profile must last more than 0 and at most {_MAX_PROFILE_S / 60:.0f} minutes")
         key = (place.topology_id, place.host, place.port)
         if key in self._profiles or len(self._profiles) >= _MAX_PROFILES:
-            raise ConflictError(f"worker {place.host}:{place.port} is being profiled already, or too many are")
+            raise ConflictError(f"worker {place.host}:{place.port} is being profiled, or {_MAX_PROFILES} others are")
         task = asyncio.create_task(self._profile(reconciler, place, seconds))
         self._profiles[key] = task
         task.add_done_callback(lambda _: self._profiles.pop(key, None))

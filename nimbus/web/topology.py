@@ -179,7 +179,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
 def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
     """``topology/{id}/series``: the last ten minutes of the topology, or of one component.
 
-    For a topology, acked, failed, latencies and pending refer to tuple trees, so they are those of its spouts.
+    For a topology, acked, failed, latencies and pending refer to tuple trees, so they are sums over the spouts.
     """
     view, record, statistics = topology.view, topology.record, topology.statistics
     if component_id and component_id not in record.tasks:
@@ -258,7 +258,7 @@ def spout_totals(figures: Iterable[Figures]) -> Figures:
 
 
 def _stats(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
-    """Return a topology's metrics in one window. Acked and failed count tuple trees: those of its spouts."""
+    """Return a topology's metrics in one window. Acked and failed count the tuple trees of its spouts."""
     spouts = topology.components(pb.COMPONENT_KIND_SPOUT, sys=True)
     figures = {one: topology.figures(one, window) for one in topology.record.tasks}
     trees = spout_totals(figures[one] for one in spouts)

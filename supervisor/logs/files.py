@@ -50,7 +50,7 @@ def check_name(name: str) -> str:
     if name in LOGS or _ROTATED.fullmatch(name) or _PROFILE.fullmatch(name):
         return name
     raise UsageError(
-        f"{name[:100]!r} is not a file of a worker; choose from {', '.join(LOGS)}, what was rotated, and profiles"
+        f"{name[:100]!r} is not a file of a worker; choose from {', '.join(LOGS)}, their rotated files, and profiles"
     )
 
 

@@ -1,7 +1,7 @@
 """Bounded search in a worker's log, including rotated files.
 
 A search must not slow down the supervisor. Searches therefore run in threads, only a few at a time, and end at a limit
-of matches, bytes or seconds, which the result names. Regular expressions are those of RE2, through Arrow: matching
+of matches, bytes or seconds; the result names the limit. Regular expressions are those of RE2, through Arrow: matching
 takes time linear in the text, without catastrophic backtracking, but there are no back references and no look-around.
 Arrow is loaded on the first use of a regular expression.
 
@@ -165,7 +165,7 @@ def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
 
 
 def _skip_line(file: object, begun: bytes) -> int:
-    """Skip to the end of a line that is read up to ``begun``. Returns its total length with the line break."""
+    """Skip the rest of a line that starts with ``begun``. Returns the line's total length with the line break."""
     length = len(begun)
     while piece := file.readline(CHUNK_BYTES):  # type: ignore[attr-defined]
         length += len(piece)

@@ -93,7 +93,7 @@ class LogReader:
     def _start_at(self, files: list[Path], start: Start) -> int:
         inodes = [inode_of(path) for path in files]
         place = len(files) - 1
-        if start.file_id:  # a deleted file was the oldest: all remaining files follow it
+        if start.file_id:  # a file that was deleted was older than all remaining files
             place = inodes.index(start.file_id) if start.file_id in inodes else 0
         is_it = not start.file_id or inodes[place] == start.file_id
         size = size_of(files[place])
@@ -140,7 +140,7 @@ class LogReader:
         files = files_of(self._directory, self._name)
         inodes = [inode_of(path) for path in files]
         if here not in inodes:
-            return files[0] if files else None  # ours was the oldest and is deleted, so all others are newer
+            return files[0] if files else None  # the open file is deleted: all others are newer
         place = inodes.index(here) + 1
         return files[place] if place < len(files) else None
 

@@ -108,7 +108,7 @@ CASES: list[tuple[Callable[[Upload], list[Request]], str]] = [
     (cut_short, r"corrupt: \d+ of \d+ bytes arrived"),
     (more_than_announced, "corrupt: more than the announced"),
     (garbage, "not a bundle"),
-    (another_topology, "topology differs from its header"),
+    (another_topology, "the topology in the bundle differs from the topology in the submission's header"),
     (no_header, "must begin with a header"),
     (two_headers, "one header followed by chunks"),
     (header_alone, r"corrupt: 0 of \d+ bytes arrived"),

@@ -165,7 +165,7 @@ def test_a_nimbus_without_a_living_topologys_bundle_does_not_lead_until_it_has_i
     (nimbus.blobs / name).unlink()
     again = bench.nimbus("n1")
     wait_until(lambda: not again.readiness()[0], what="it is not ready")
-    assert again.readiness()[1] == ["bundles: no nimbus that answers has the bundle of 'wc'; start one that has it"]
+    assert again.readiness()[1] == ["bundles: no reachable nimbus has the bundle of 'wc': start a nimbus that has it"]
     assert again.leader() == rpc.GetLeaderReply()
     said = f"no nimbus leads.*: nimbus at {again.address} answers and does not lead .*/readyz.* says why"
     with NimbusClient(again.address, leader_timeout_s=0.5) as impatient, pytest.raises(UnavailableError, match=said):

@@ -103,7 +103,7 @@ def test_a_topology_waits_for_slots_and_says_why(shared: Bench, leader: NimbusPr
     client = shared.client(leader)
     topology_id = client.submit(name, topology())
     shared.await_assignment(topology_id, lambda one: one.version)
-    assert client.describe(name).unscheduled == "None of its 4 executors has a place: no slot is free."
+    assert client.describe(name).unscheduled == "None of its 4 executors has a slot: no slot is free."
     registration = shared.register_supervisor("late", 1)
     shared.await_assignment(topology_id, lambda one: slots_of(one) == [("late", 1, 4)])
     assert "No acker is available" in client.describe(name).unscheduled

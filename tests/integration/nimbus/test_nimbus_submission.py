@@ -118,7 +118,7 @@ def test_a_corrupt_upload_is_refused_and_leaves_nothing(
         case "more":
             bad, sentence = replace(good, data=good.data + b"!"), "corrupt: more than"
         case "other":
-            bad, sentence = changed(good), "topology differs from its header"
+            bad, sentence = changed(good), "topology in the bundle differs from the topology in the submission's header"
             bad.header.spec.components[0].parallelism = 1
         case _:
             data = b"no tar at all"

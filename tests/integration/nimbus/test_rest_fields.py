@@ -253,9 +253,9 @@ def test_what_makes_no_sense_gets_a_sentence(site: Site, names: dict[str, str]) 
             "topology 'numbers' has no component 'nope'; it has halve it, numbers",
         ),
         (f"/topology/{topology}?window=5", 400, "the window is one of 600, 10800, 86400, :all-time, not '5'"),
-        (f"/topology/{topology}?callback=a(b", 400, "callback is the name of a JavaScript function"),
+        (f"/topology/{topology}?callback=a(b", 400, "callback must be the name of a JavaScript function"),
         ("/acker/nope", 404, "there is no acker with the id 'nope'"),
-        ("/log?file=a", 400, "file is TOPOLOGY/PORT/NAME"),
+        ("/log?file=a", 400, "file must be TOPOLOGY/PORT/NAME"),
         ("/no/such/path", 404, "there is nothing at /api/v1/no/such/path"),
         ("/supervisor", 400, "give the id or the host of a supervisor"),
     ):

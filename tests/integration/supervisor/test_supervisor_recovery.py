@@ -214,7 +214,8 @@ def test_a_second_supervisor_on_one_directory_gets_one_sentence(subject: Supervi
     command = [*SUPERVISE, "--conf", str(subject.directory / "tupletree.yaml")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert second.returncode == 2
-    assert second.stderr == f"another supervisor runs with local.dir {subject.directory / 'data'}\n"
+    reason = f"another supervisor uses local.dir {subject.directory / 'data'}: configure another local.dir"
+    assert second.stderr == f"{reason}\n"
     assert subject.slots()
 
 

@@ -102,7 +102,7 @@ def test_a_crash_looping_worker_waits_and_its_last_words_are_reported(subject: S
     assert slot.last_exit == "exit status 3: the stand-in fails on purpose"
     error = wait_until(lambda: subject.store.errors(topology_id))[0]
     assert error.port == port
-    assert "died before its first life sign: exit status 3: the stand-in fails on purpose" in error.message
+    assert "died before its first heartbeat: exit status 3: the stand-in fails on purpose" in error.message
     counted = wait_until(lambda: [one for one in subject.store.errors(topology_id) if one.count > 1])
     assert len(subject.store.errors(topology_id)) == 1, "the same one, with a count"
     assert 0 < counted[0].first_unix_s < counted[0].at_unix_s
@@ -152,8 +152,8 @@ def test_a_worker_that_falls_silent_is_restarted(subject: Supervisor, plain: Bun
     wait_until(lambda: subject.slot(port).worker_id != first.worker_id, 10)
     silence.unlink()
     second = subject.wait_slot(port, "running", unlike=first.worker_id)
-    assert second.last_exit == "stopped: no life sign for 3 s"
-    assert any("no life sign for 3 s" in error.message for error in subject.store.errors(topology_id))
+    assert second.last_exit == "stopped: no heartbeat for 3 s"
+    assert any("no heartbeat for 3 s" in error.message for error in subject.store.errors(topology_id))
 
 
 @pytest.mark.long
@@ -162,7 +162,7 @@ def test_a_worker_that_never_gives_a_life_sign_is_restarted(subject: Supervisor,
     subject.assign(topology_id, port)
     first = subject.wait_slot(port, "starting")
     second = subject.wait_slot(port, "starting", unlike=first.worker_id)
-    assert second.last_exit == "stopped: no life sign within 6 s of its launch"
+    assert second.last_exit == "stopped: no heartbeat within 6 s of its launch"
 
 
 def test_restart_worker_starts_it_afresh(subject: Supervisor, plain: BundleInfo) -> None:

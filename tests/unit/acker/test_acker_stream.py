@@ -168,7 +168,7 @@ def test_a_worker_that_takes_no_verdicts_is_cut_off(monkeypatch: pytest.MonkeyPa
 
     async def scenario(stream: TrackStream) -> None:
         stream.put(Verdicts(reset={1: array("Q", range(11))}))
-        with pytest.raises(UnavailableError, match="w1 does not take its verdicts"):
+        with pytest.raises(UnavailableError, match="w1 does not read its verdicts"):
             await stream.next_reply()
 
     run(scenario)

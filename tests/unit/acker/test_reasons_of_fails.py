@@ -70,5 +70,5 @@ def test_a_long_reason_is_refused() -> None:
     [checked] = check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)
     assert checked.fail_reasons == {0: bytes(MAX_BYTES)}
     update.fail_reasons[0].reason += b"!"
-    with pytest.raises(ProtocolError, match="updates for shard 0: a reason of more than 4096 bytes"):
+    with pytest.raises(ProtocolError, match="updates for shard 0: a fail reason has more than 4096 bytes"):
         check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)

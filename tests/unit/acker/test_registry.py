@@ -207,10 +207,10 @@ def test_drain_waits_until_all_streams_report_newer_shards_and_all_trees_ended()
     registry.report_version(two, 5)
     registry.apply(one, inits((1, E1, 1)), 0.0)
     registry.begin_drain()
-    assert registry.drain_waits_for(1.0) == "2 workers have not moved their shards yet"
+    assert registry.drain_waits_for(1.0) == "2 workers still use an old shard map"
     registry.report_version(one, 5)  # newer than its own last one, but known before the drain began
     registry.report_version(two, 6)
-    assert registry.drain_waits_for(1.0) == "1 workers have not moved their shards yet"
+    assert registry.drain_waits_for(1.0) == "1 workers still use an old shard map"
     registry.report_version(one, 6)
     assert registry.drain_waits_for(1.0) == "1 trees are pending"
     registry.apply(two, acks((1, E1), (2, E1)), 0.0)  # 2 is a tree of the acker that took over
@@ -261,7 +261,7 @@ def test_a_worker_that_joins_a_drain_holds_it_up_until_it_has_moved() -> None:
     assert registry.drain_waits_for(1.0 + SETTLE_S) is None
     late = registry.open(hello(spouts=[2]), 2.0)
     registry.apply(late, inits((1, E1, 2)), 2.0)
-    assert registry.drain_waits_for(2.0) == "1 workers have not moved their shards yet"
+    assert registry.drain_waits_for(2.0) == "1 workers still use an old shard map"
     registry.report_version(late, 5)
     assert registry.drain_waits_for(3.0) == "1 trees are pending"
 
@@ -271,7 +271,7 @@ def test_drain_takes_the_first_version_it_hears_of_for_the_old_one() -> None:
     registry.begin_drain()
     stream = registry.open(hello(), 0.0)
     registry.report_version(stream, 4)
-    assert registry.drain_waits_for(1.0) == "1 workers have not moved their shards yet"
+    assert registry.drain_waits_for(1.0) == "1 workers still use an old shard map"
     registry.report_version(stream, 5)
     assert registry.drain_waits_for(1.0) is not None
     assert registry.drain_waits_for(1.0 + SETTLE_S) is None

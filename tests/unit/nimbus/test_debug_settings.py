@@ -52,7 +52,7 @@ def test_a_level_that_has_ended_leaves_the_record_with_the_next_change() -> None
     ("request_", "said"),
     [
         (SetLogLevels({"a": level("LOUD")}, []), "'LOUD' is not a log level; choose one of ALL, DEBUG, INFO"),
-        (SetLogLevels({"a": level("INFO", until_unix_s=NOW - 1)}, []), "not in the past"),
+        (SetLogLevels({"a": level("INFO", until_unix_s=NOW - 1)}, []), "must end in the future"),
         (SetLogLevels({"a": level("INFO", until_unix_s=float("nan"))}, []), "at most 7 days"),
         (SetLogLevels({"a b": level("INFO")}, []), "'a b' is not a logger name"),
         (SetLogLevels({"a\x1b": level("INFO")}, []), "is not a logger name"),
@@ -62,7 +62,7 @@ def test_a_level_that_has_ended_leaves_the_record_with_the_next_change() -> None
         (SetSampling("split", float("nan")), "from 0 to 100, not nan"),
         (SetSampling("split", 1, NOW + 8 * 86400), "at most 7 days"),
         (SetTracing(-1), "not -1"),
-        (SetTracing(2, NOW), "not in the past"),
+        (SetTracing(2, NOW), "must end in the future"),
     ],
 )
 def test_what_makes_no_sense_is_refused(request_: lifecycle.Request, said: str) -> None:

@@ -125,7 +125,7 @@ def test_an_assignment_without_a_record_is_removed() -> None:
 
 
 def test_why_a_topology_does_not_run_is_a_sentence() -> None:
-    assert unscheduled(record(), None, 0) == "None of its 4 executors has a place: no slot is free."
+    assert unscheduled(record(), None, 0) == "None of its 4 executors has a slot: no slot is free."
     ok = settled(cluster(record())).assignments["wc-1-1"].value
     assert unscheduled(record(), ok, 0) == ""
     without = settled(cluster(record(), ackers={})).assignments["wc-1-1"].value
@@ -147,7 +147,7 @@ def test_what_cannot_be_decided_for_one_topology_does_not_concern_the_others() -
     broken.pending.resume = 9  # type: ignore[assignment]  # a status of a version to come
     changes = decide(cluster(broken, record("wc", submitted_unix_s=2)))
     assert [(type(one), one.topology_id) for one in changes] == [(Failure, "broken-1-1"), (Update, "wc-1-1")]
-    assert "cannot be decided" in changes[0].reason  # type: ignore[union-attr]
+    assert "planning its changes failed" in changes[0].reason  # type: ignore[union-attr]
 
 
 def test_a_topology_that_is_held_back_keeps_what_it_has_and_claims_nothing() -> None:

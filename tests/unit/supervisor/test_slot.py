@@ -80,7 +80,7 @@ STOPPED = ForgetWorker(A, W, "reassigned", f"stopped: {NOT_WANTED}")
 KILLED = WorkerExited("w1", ExitKind.SIGNAL, "killed by SIGKILL")
 FORGET_KILLED = ForgetWorker(A, W, "signal", "killed by SIGKILL")
 DIED = ReportError(A, "the worker on port 6700 died: killed by SIGKILL")
-DIED_EARLY = ReportError(A, "the worker on port 6700 died before its first life sign: exit status 1")
+DIED_EARLY = ReportError(A, "the worker on port 6700 died before its first heartbeat: exit status 1")
 
 TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
     ("empty takes work", slot(Empty(), None), Assigned(A), Localizing(A), [Localize(A)]),
@@ -121,28 +121,28 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
         Localizing(B),
         [ReportError(A, "no python"), Localize(B)],
     ),
-    ("first life sign", slot(Starting(A, W, NOW - 5)), WorkerBeat("w1", False, 8), Running(A, W, NOW, None, 8), []),
+    ("first heartbeat", slot(Starting(A, W, NOW - 5)), WorkerBeat("w1", False, 8), Running(A, W, NOW, None, 8), []),
     (
-        "first life sign, ready",
+        "first heartbeat, ready",
         slot(Starting(A, W, NOW - 5)),
         WorkerBeat("w1", True, 8),
         Running(A, W, NOW, NOW, 8),
         [],
     ),
-    ("a stranger's life sign", slot(Starting(A, W, NOW - 5)), WorkerBeat("w0", True), Starting(A, W, NOW - 5), []),
+    ("a stranger's heartbeat", slot(Starting(A, W, NOW - 5)), WorkerBeat("w0", True), Starting(A, W, NOW - 5), []),
     ("starting slowly", slot(Starting(A, W, NOW - 119)), Ticked(), Starting(A, W, NOW - 119), []),
     (
-        "never a life sign",
+        "never a heartbeat",
         slot(Starting(A, W, NOW - 120)),
         Ticked(),
-        Stopping(A, W, StopReason.START_TIMEOUT, NOW + 3, 0.0, "no life sign within 120 s of its launch"),
+        Stopping(A, W, StopReason.START_TIMEOUT, NOW + 3, 0.0, "no heartbeat within 120 s of its launch"),
         [
             Terminate(W),
-            ReportError(A, "the worker on port 6700 is restarted: no life sign within 120 s of its launch"),
+            ReportError(A, "the worker on port 6700 is restarted: no heartbeat within 120 s of its launch"),
         ],
     ),
     (
-        "died before its first life sign",
+        "died before its first heartbeat",
         slot(Starting(A, W, NOW - 5)),
         EXITED,
         Localizing(A),
@@ -155,8 +155,8 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
         "silent for too long",
         slot(running(NOW - 30)),
         Ticked(),
-        Stopping(A, W, StopReason.SILENT, NOW + 3, 0.0, "no life sign for 30 s"),
-        [Terminate(W), ReportError(A, "the worker on port 6700 is restarted: no life sign for 30 s")],
+        Stopping(A, W, StopReason.SILENT, NOW + 3, 0.0, "no heartbeat for 30 s"),
+        [Terminate(W), ReportError(A, "the worker on port 6700 is restarted: no heartbeat for 30 s")],
     ),
     ("first crash: at once", slot(running()), EXITED, Localizing(A), [GONE, FORGET, Localize(A)]),
     ("second crash: wait", slot(running(), deaths=1), EXITED, Delayed(A, NOW + 1), [GONE, FORGET]),
@@ -194,10 +194,10 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
     ("stopped, nothing wanted", slot(stopping(), None), EXITED, Empty(), [GONE, STOPPED]),
     ("stopped, other work", slot(stopping(), B), EXITED, Localizing(B), [GONE, STOPPED, Localize(B)]),
     ("stopped after a fault", slot(stopping(delay_s=4.0)), EXITED, Delayed(A, NOW + 4), [GONE, STOPPED]),
-    ("stopping, a life sign", slot(stopping(), None), WorkerBeat("w1", True), stopping(), []),
+    ("stopping, a heartbeat", slot(stopping(), None), WorkerBeat("w1", True), stopping(), []),
     ("stopping, then other work forgets the fault", slot(stopping(delay_s=4.0)), Assigned(B), stopping(), []),
     ("slept through a start", slot(Starting(A, W, NOW - 50)), Overslept(40), Starting(A, W, NOW - 10), []),
-    ("slept through life signs", slot(running(NOW - 50)), Overslept(40), running(NOW - 10), []),
+    ("slept through heartbeats", slot(running(NOW - 50)), Overslept(40), running(NOW - 10), []),
     ("slept longer than it looks", slot(running(NOW - 5)), Overslept(40), running(NOW), []),
     ("slept with nothing to do", slot(Empty(), None), Overslept(40), Empty(), []),
 ]
